@@ -1,0 +1,243 @@
+"""Space as the cube sees it: regions of interest with a name and a position.
+
+A :class:`Regions` is what a cube keeps. The three ways to make one (:class:`Grid`,
+:class:`Points`, :class:`Hexagons`) also tell in which region a position lies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import h3
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from clusterscale.errors import InputError
+
+__all__ = ["Box", "Grid", "Hexagons", "Locator", "Points", "Regions"]
+
+Floats = NDArray[np.float64]
+Index = NDArray[np.int32]
+
+EARTH_RADIUS = 6_371_008.8  # metres, mean radius (IUGG)
+NULL_ROI = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Regions of interest: names and positions of their centres in degrees (WGS 84)."""
+
+    names: tuple[str, ...]
+    lat: Floats
+    lon: Floats
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def with_null(self) -> Regions:
+        """Return the regions with the null ROI as the last one; its position is not a number."""
+        return Regions(
+            (*self.names, NULL_ROI), np.append(self.lat, np.nan), np.append(self.lon, np.nan)
+        )
+
+
+class Locator(Protocol):
+    """A rule that assigns positions to regions."""
+
+    @property
+    def regions(self) -> Regions:
+        """The regions, in the order of their index."""
+
+    def locate(self, lat: Floats, lon: Floats) -> Index:
+        """Return the region of each position, −1 outside all of them."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return how the regions were made, as plain values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A bounding box in degrees."""
+
+    south: float
+    west: float
+    north: float
+    east: float
+
+    def __post_init__(self) -> None:
+        if not (-90 <= self.south < self.north <= 90 and -180 <= self.west < self.east <= 180):
+            raise InputError(
+                f"box {self.south},{self.west},{self.north},{self.east} is not "
+                "south,west,north,east in degrees with south < north and west < east"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Box:
+        """Read ``south,west,north,east``.
+
+        Raises
+        ------
+        InputError
+            If there are not four numbers, or they bound nothing.
+        """
+        try:
+            south, west, north, east = (float(part) for part in text.split(","))
+        except ValueError:
+            raise InputError(f"box {text!r} is not four numbers south,west,north,east") from None
+        return cls(south, west, north, east)
+
+    def contains(self, lat: Floats, lon: Floats) -> NDArray[np.bool_]:
+        """Tell which positions lie inside; the upper edges are outside."""
+        with np.errstate(invalid="ignore"):
+            vertical = (lat >= self.south) & (lat < self.north)
+            horizontal = (lon >= self.west) & (lon < self.east)
+        return np.asarray(vertical & horizontal)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A uniform grid of ``n_lat`` × ``n_lon`` cells over a box, row by row from the south-west."""
+
+    box: Box
+    n_lat: int
+    n_lon: int
+
+    def __post_init__(self) -> None:
+        if self.n_lat < 1 or self.n_lon < 1:
+            raise InputError(f"grid {self.n_lat}x{self.n_lon} has no cell")
+
+    @classmethod
+    def parse(cls, text: str) -> Grid:
+        """Read ``south,west,north,east/ROWSxCOLUMNS``, e.g. ``37.7,-122.5,37.8,-122.3/10x10``.
+
+        Raises
+        ------
+        InputError
+            If the text is written otherwise.
+        """
+        box, slash, shape = text.partition("/")
+        try:
+            n_lat, n_lon = (int(part) for part in shape.lower().split("x"))
+        except ValueError:
+            raise InputError(
+                f"grid {text!r} is not south,west,north,east/ROWSxCOLUMNS, "
+                "e.g. 37.7282,-122.4528,37.8021,-122.3637/10x10"
+            ) from None
+        return cls(Box.parse(box), n_lat, n_lon)
+
+    @property
+    def regions(self) -> Regions:
+        """One region a cell, named ``row-column``, positioned at its centre."""
+        box = self.box
+        lat = box.south + (np.arange(self.n_lat) + 0.5) * (box.north - box.south) / self.n_lat
+        lon = box.west + (np.arange(self.n_lon) + 0.5) * (box.east - box.west) / self.n_lon
+        names = tuple(f"{i}-{j}" for i in range(self.n_lat) for j in range(self.n_lon))
+        return Regions(names, np.repeat(lat, self.n_lon), np.tile(lon, self.n_lat))
+
+    def locate(self, lat: Floats, lon: Floats) -> Index:
+        """Return the cell of each position, −1 outside the box."""
+        box = self.box
+        inside = box.contains(lat, lon)
+        with np.errstate(invalid="ignore"):
+            row = np.floor((lat - box.south) / (box.north - box.south) * self.n_lat)
+            column = np.floor((lon - box.west) / (box.east - box.west) * self.n_lon)
+        # Rounding can lift a position just below an upper edge onto it.
+        row = np.minimum(np.where(inside, row, 0), self.n_lat - 1)
+        column = np.minimum(np.where(inside, column, 0), self.n_lon - 1)
+        return np.where(inside, row * self.n_lon + column, -1).astype(np.int32)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the box and the shape."""
+        box = self.box
+        corners = [box.south, box.west, box.north, box.east]
+        return {"kind": "grid", "box": corners, "shape": [self.n_lat, self.n_lon]}
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Named points; a position belongs to the nearest one within ``cutoff`` metres."""
+
+    regions: Regions
+    cutoff: float = np.inf
+    _tree: cKDTree = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.regions) == 0:
+            raise InputError("there are no points: give at least one")
+        if not self.cutoff > 0:
+            raise InputError(f"cut-off {self.cutoff} m is not positive")
+        if len(set(self.regions.names)) != len(self.regions):
+            raise InputError("two points share a name")
+        object.__setattr__(self, "_tree", cKDTree(_unit(self.regions.lat, self.regions.lon)))
+
+    def locate(self, lat: Floats, lon: Floats) -> Index:
+        """Return the nearest point of each position, −1 beyond the cut-off."""
+        known = np.isfinite(lat) & np.isfinite(lon)
+        nearest = np.full(lat.shape, -1, np.int32)
+        chord, index = self._tree.query(_unit(lat[known], lon[known]))
+        metres = 2 * EARTH_RADIUS * np.arcsin(np.minimum(chord / 2, 1))
+        nearest[known] = np.where(metres <= self.cutoff, index, -1)
+        return nearest
+
+    def describe(self) -> dict[str, Any]:
+        """Return the number of points and the cut-off, None where there is none."""
+        cutoff = self.cutoff if np.isfinite(self.cutoff) else None
+        return {"kind": "points", "n_points": len(self.regions), "cutoff_metres": cutoff}
+
+
+@dataclass(frozen=True, slots=True)
+class Hexagons:
+    """The H3 cells of one resolution whose centres lie in a box."""
+
+    box: Box
+    resolution: int
+    _index: dict[int, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.resolution <= 15:
+            raise InputError(f"h3 resolution {self.resolution} is not between 0 and 15")
+        box = self.box
+        corners = [
+            (box.south, box.west),
+            (box.south, box.east),
+            (box.north, box.east),
+            (box.north, box.west),
+        ]
+        cells = sorted(
+            h3.str_to_int(cell)
+            for cell in h3.h3shape_to_cells(h3.LatLngPoly(corners), self.resolution)
+        )
+        if not cells:
+            raise InputError(
+                f"no H3 cell of resolution {self.resolution} has its centre in the box: "
+                "take a finer resolution or a larger box"
+            )
+        object.__setattr__(self, "_index", {cell: i for i, cell in enumerate(cells)})
+
+    @property
+    def regions(self) -> Regions:
+        """One region a cell, named by its H3 index."""
+        names = tuple(h3.int_to_str(cell) for cell in self._index)
+        lat, lon = np.array([h3.cell_to_latlng(name) for name in names]).T
+        return Regions(names, lat, lon)
+
+    def locate(self, lat: Floats, lon: Floats) -> Index:
+        """Return the H3 cell of each position, −1 outside those of the box."""
+        found = np.full(lat.shape, -1, np.int32)
+        for i in np.flatnonzero(np.isfinite(lat) & np.isfinite(lon)):
+            cell = h3.str_to_int(h3.latlng_to_cell(lat[i], lon[i], self.resolution))
+            found[i] = self._index.get(cell, -1)
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """Return the box and the resolution."""
+        box = self.box
+        corners = [box.south, box.west, box.north, box.east]
+        return {"kind": "h3", "box": corners, "resolution": self.resolution}
+
+
+def _unit(lat: Floats, lon: Floats) -> Floats:
+    phi, lam = np.radians(lat), np.radians(lon)
+    return np.stack([np.cos(phi) * np.cos(lam), np.cos(phi) * np.sin(lam), np.sin(phi)], axis=-1)

@@ -1,0 +1,205 @@
+"""The cube at rest: each user's sorted events, never a dense array.
+
+Layout (Zarr v3, one group)::
+
+    user         (user,)      str      pseudonym
+    user_offset  (offset,)    int64    events of user u: event_cell[user_offset[u]:user_offset[u+1]]
+    event_cell   (event,)     int32    flat cell roi · n_epochs + epoch, increasing within a user
+    roi          (roi,)       str      name
+    roi_lat/lon  (roi,)       float64  position of the centre, degrees
+
+Everything else (calendar, sizes, how the regions were made, where the records came from, the
+fingerprint of the content) is in the group's attributes, sealed by a digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Traces
+from clusterscale.cube import storage, transforms
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Regions
+from clusterscale.cube.writer import CHUNK, digest
+from clusterscale.errors import DamagedError, FormatError, InputError
+from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
+
+__all__ = ["TraceCube"]
+
+
+class TraceCube:
+    """A picklable handle to a stored cube; what it hands out is read when asked for.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL of the store.
+
+    Raises
+    ------
+    MissingError, FormatError, DamagedError
+        If there is no store, it is no complete cube of a known version, or its attributes are not
+        what was written.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = str(uri).rstrip("/")
+        self._group = storage.open_group(self.uri)
+        self.attributes = _check(dict(self._group.attrs), self.uri)
+        for name in ("user", "user_offset", "event_cell", "roi", "roi_lat", "roi_lon"):
+            if name not in self._group:
+                raise DamagedError(f"{self.uri}: array {name} is missing")
+        if self._array("event_cell").shape != (self.n_events,) or self._array(
+            "user_offset"
+        ).shape != (self.n_users + 1,):
+            raise DamagedError(f"{self.uri}: arrays are not of the size that was written")
+
+    def __reduce__(self) -> tuple[type[TraceCube], tuple[str]]:
+        return type(self), (self.uri,)
+
+    def __repr__(self) -> str:
+        return (
+            f"TraceCube({self.uri!r}: {self.n_users:,} users, {self.n_rois:,} ROIs, "
+            f"{self.n_epochs:,} epochs, {self.n_events:,} events)"
+        )
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(self.attributes["n_users"])
+
+    @property
+    def n_rois(self) -> int:
+        """Number of stored ROIs (without the null ROI)."""
+        return int(self.attributes["n_rois"])
+
+    @property
+    def n_epochs(self) -> int:
+        """Number of epochs."""
+        return self.calendar.n_epochs
+
+    @property
+    def n_events(self) -> int:
+        """Number of events."""
+        return int(self.attributes["n_events"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the content: the same events, users, regions and times give the same."""
+        return str(self.attributes["fingerprint"])
+
+    @cached_property
+    def calendar(self) -> Calendar:
+        """The epochs."""
+        return Calendar.from_attributes(self.attributes["calendar"])
+
+    @cached_property
+    def regions(self) -> Regions:
+        """The regions of interest."""
+        names = tuple(str(name) for name in self._all("roi"))
+        return Regions(names, self._all("roi_lat"), self._all("roi_lon"))
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each user's events begin and end, int64, shape (user + 1,)."""
+        offsets = self._all("user_offset")
+        if offsets[0] != 0 or offsets[-1] != self.n_events or (np.diff(offsets) < 0).any():
+            raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
+        return offsets
+
+    def user_ids(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Return the pseudonyms of the users ``start`` up to ``stop``."""
+        stop = self.n_users if stop is None else stop
+        return storage.read(self._array("user"), start, stop, where=self.uri)
+
+    def traces(
+        self, users: NDArray[np.integer[Any]] | None = None, epochs: tuple[int, int] | None = None
+    ) -> Traces:
+        """Load the traces of some users over some epochs.
+
+        Parameters
+        ----------
+        users
+            Indices, shape (user,), in any order; all users where None.
+        epochs
+            First epoch and the one after the last; all where None.
+
+        Returns
+        -------
+        Traces
+            Users in the order asked for; epochs counted from the first.
+
+        Raises
+        ------
+        InputError
+            If a user or an epoch is not in the cube.
+        DamagedError
+            Naming the chunk that cannot be read.
+        """
+        first, stop = epochs or (0, self.n_epochs)
+        if users is None:
+            return transforms.cut(self._block(0, self.n_users), first, stop)
+        users = np.asarray(users, np.int64)
+        if users.size == 0:
+            empty = np.zeros(1, np.int64)
+            return Traces(empty, np.empty(0, np.int32), self.n_rois, stop - first)
+        if users.min() < 0 or users.max() >= self.n_users:
+            wrong = users[(users < 0) | (users >= self.n_users)][0]
+            raise InputError(f"user {wrong} is not in a cube of {self.n_users} users")
+        return transforms.cut(self._scattered(users), first, stop)
+
+    def blocks(self, n_users: int) -> Iterator[tuple[int, Traces]]:
+        """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time."""
+        for start in range(0, self.n_users, n_users):
+            yield start, self._block(start, min(start + n_users, self.n_users))
+
+    def _block(self, start: int, stop: int) -> Traces:
+        offsets = self.offsets[start : stop + 1]
+        cells = storage.read(
+            self._array("event_cell"), int(offsets[0]), int(offsets[-1]), where=self.uri
+        )
+        return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+
+    def _scattered(self, users: NDArray[np.int64]) -> Traces:
+        """Read runs of users whose events lie within a chunk of each other, then pick."""
+        wanted = np.unique(users)
+        starts, stops = self.offsets[wanted], self.offsets[wanted + 1]
+        breaks = np.flatnonzero(starts[1:] - stops[:-1] > CHUNK) + 1
+        pieces, sizes = [], []
+        for run in np.split(wanted, breaks):
+            block = self._block(int(run[0]), int(run[-1]) + 1)
+            piece = transforms.pick(block, run - run[0])
+            pieces.append(piece.cells)
+            sizes.append(np.diff(piece.offsets))
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+        found = Traces(offsets, np.concatenate(pieces), self.n_rois, self.n_epochs)
+        return transforms.pick(found, np.searchsorted(wanted, users))
+
+    def _array(self, name: str) -> zarr.Array[Any]:
+        array = self._group[name]
+        assert isinstance(array, zarr.Array)
+        return array
+
+    def _all(self, name: str) -> NDArray[Any]:
+        array = self._array(name)
+        return storage.read(array, 0, array.shape[0], where=self.uri)
+
+
+def _check(attributes: dict[str, Any], uri: str) -> dict[str, Any]:
+    if attributes.get("format") != CUBE_FORMAT:
+        raise FormatError(f"{uri} is not a complete clusterscale cube")
+    if attributes.get("version") != CUBE_VERSION:
+        raise FormatError(
+            f"{uri} is a cube of version {attributes.get('version')}; "
+            f"this clusterscale reads version {CUBE_VERSION}: ingest it again"
+        )
+    seal = attributes.pop("digest", None)
+    if seal != digest(attributes):
+        raise DamagedError(f"{uri}: the attributes in zarr.json are not what was written")
+    return attributes

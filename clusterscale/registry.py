@@ -1,0 +1,102 @@
+"""Look a name up, or name the known ones."""
+
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args
+
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from clusterscale.errors import ConfigError, UnknownNameError
+
+__all__ = ["Registry", "explain"]
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Named classes of one kind, each a frozen pydantic model with a literal ``name`` field.
+
+    The fields of the model are its constructor's keywords and its config keys: one definition
+    serves Python, YAML and the published JSON schema.
+    """
+
+    def __init__(self, kind: str, *classes: type[T]) -> None:
+        self.kind = kind
+        self._classes = {_name_of(cls): cls for cls in classes}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._classes))
+
+    def __getitem__(self, name: str) -> type[T]:
+        """Return the class called ``name``.
+
+        Raises
+        ------
+        UnknownNameError
+            With the known names and the nearest of them.
+        """
+        try:
+            return self._classes[name]
+        except (KeyError, TypeError):
+            raise UnknownNameError(self._unknown(name)) from None
+
+    def create(self, name: str, **params: Any) -> T:
+        """Build the entry called ``name`` from its constructor fields.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such entry.
+        ConfigError
+            If a parameter is missing, unknown, of the wrong type or out of range.
+        """
+        cls = self[name]
+        try:
+            return cls(**params)
+        except ValidationError as error:
+            raise ConfigError(explain(error, prefix=(self.kind, name))) from None
+
+    def field(self) -> Any:
+        """Return the type of a config value that names an entry: ``{name: …, <fields>}``."""
+        union = Union[tuple(self._classes.values())]  # noqa: UP007
+        return Annotated[union, Field(discriminator="name")] if len(self._classes) > 1 else union
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON schema of a config value of this kind."""
+        return TypeAdapter(self.field()).json_schema()
+
+    def _unknown(self, name: object) -> str:
+        known = list(self)
+        near = get_close_matches(str(name), known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"unknown {self.kind} {name!r}: choose from {', '.join(known)}{hint}"
+
+
+def _name_of(cls: type[Any]) -> str:
+    assert issubclass(cls, BaseModel)
+    annotation = cls.model_fields["name"].annotation
+    (name,) = get_args(annotation) if annotation is not None else ("",)
+    assert annotation == Literal[name]
+    return str(name)
+
+
+_WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "missing": lambda e: "is missing",
+    "union_tag_not_found": lambda e: "needs a 'name'",
+    "union_tag_invalid": lambda e: (
+        f"is {e['ctx']['tag']!r}, which is not known: choose from {e['ctx']['expected_tags']}"
+    ),
+    "literal_error": lambda e: f"is {e['input']!r}: choose from {e['ctx']['expected']}",
+    "extra_forbidden": lambda e: "is not a key that is known here",
+}
+
+
+def explain(error: ValidationError, *, prefix: tuple[str, ...] = ()) -> str:
+    """Say in one line per fault which key is wrong, how, and what would be right."""
+    lines = []
+    for fault in error.errors(include_url=False):
+        path = ".".join(str(part) for part in (*prefix, *fault["loc"])) or "the top level"
+        words = _WORDS.get(fault["type"])
+        text = words(dict(fault)) if words else f"{fault['msg']} (got {fault['input']!r})"
+        lines.append(f"{path}: {text}")
+    return "\n".join(lines)
