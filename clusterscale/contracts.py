@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
+Ints = NDArray[np.integer[Any]]
 Counts = NDArray[np.int32]  # (group, roi, epoch), or (roi, epoch)
 Values = NDArray[np.float64]  # the same shape, as published
 Labels = NDArray[np.bool_]  # (group,)  True = target inside
@@ -56,7 +57,7 @@ class Traces:
     """
 
     offsets: NDArray[np.int64]
-    cells: NDArray[np.integer[Any]]
+    cells: Ints
     n_rois: int
     n_epochs: int
 
@@ -70,14 +71,16 @@ class Traces:
         """Bytes held in memory."""
         return self.offsets.nbytes + self.cells.nbytes
 
-    def trace(self, user: int) -> NDArray[np.integer[Any]]:
+    def trace(self, user: int) -> Ints:
         """Return the sorted flat cells of one user, shape (event,)."""
         return self.cells[self.offsets[user] : self.offsets[user + 1]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Release:
     """What is published of one or many groups, with what the publisher says about it.
+
+    Compared by identity, so that what several attacks derive from it is derived once.
 
     Attributes
     ----------
@@ -118,12 +121,8 @@ class Knowledge:
 
     training: Release
     labels: Labels
-    trace: NDArray[np.integer[Any]]
+    trace: Ints
     mean_trace: Values
-
-    def relabelled(self, rng: np.random.Generator) -> Knowledge:
-        """Return the same knowledge with its labels in random order: the control."""
-        return replace(self, labels=rng.permutation(self.labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +140,89 @@ class Guarantee:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Game:
+    """One play of the distinguishability game, set up: all drawn and counted, nothing published.
+
+    Attributes
+    ----------
+    group_size
+        Members in each group.
+    training_counts, training_labels
+        Groups that the adversary can form, and whether the target is inside.
+    challenge_counts, challenge_labels
+        Groups that it must tell apart, and the answers, which it never sees.
+    trace, mean_trace
+        What the adversary knows of the target and of the others; see :class:`Knowledge`.
+    decoy
+        Trace of another user, who is in no challenge.
+    """
+
+    group_size: int
+    training_counts: Counts
+    training_labels: Labels
+    challenge_counts: Counts
+    challenge_labels: Labels
+    trace: Ints
+    mean_trace: Values
+    decoy: Ints
+
+    def publish(self, counts: Counts, mechanism: Mechanism, *, rng: np.random.Generator) -> Release:
+        """Return what ``mechanism`` makes of ``counts``."""
+        values = mechanism.release(counts, group_size=self.group_size, rng=rng)
+        return Release(values, self.group_size, mechanism.label)
+
+    def knowledge(self, mechanism: Mechanism, *, rng: np.random.Generator) -> Knowledge:
+        """Return what the adversary trains on: its own groups, published by the same mechanism."""
+        training = self.publish(self.training_counts, mechanism, rng=rng)
+        return Knowledge(training, self.training_labels, self.trace, self.mean_trace)
+
+    def control(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Knowledge:
+        """Return knowledge that is worth nothing: an attack that uses it should be at chance.
+
+        Half of each class of training groups is labelled inside, at random, so that labels say
+        exactly nothing of the target; and its trace is that of the decoy, for attacks that do not
+        learn from labels.
+        """
+        labels = knowledge.labels.copy()
+        for side in (True, False):
+            rows = rng.permutation(np.flatnonzero(knowledge.labels == side))
+            labels[rows] = np.arange(len(rows)) % 2 == 0
+        return replace(knowledge, labels=labels, trace=self.decoy)
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """What the adversary knows before the release."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def label(self) -> str:
+        """Name with its settings."""
+
+    @property
+    def n_groups(self) -> int:
+        """Groups held at once in one game."""
+
+    def check(self, n_users: int, group_size: int) -> None:
+        """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn."""
+
+    def set_up(
+        self, traces: Traces, target: int, *, group_size: int, rng: np.random.Generator
+    ) -> Game:
+        """Draw the groups of one target and count them."""
+
+
 @runtime_checkable
 class Mechanism(Protocol):
     """Turns counts into what is published."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
 
     @property
     def label(self) -> str:
@@ -165,7 +242,9 @@ class Distinguisher(Protocol):
     ``threshold`` is the score from which on the adversary says *inside*, chosen in training.
     """
 
-    threshold: float
+    @property
+    def threshold(self) -> float:
+        """Score from which on the answer is *inside*."""
 
     def score(self, release: Release) -> Scores:
         """Return one score a group, shape (group,); higher = more likely inside."""
@@ -173,9 +252,11 @@ class Distinguisher(Protocol):
 
 @runtime_checkable
 class Attack(Protocol):
-    """Learns, from what the adversary knows, to tell releases with the target from those without."""
+    """Learns to tell releases with the target from those without."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
 
     @property
     def label(self) -> str:

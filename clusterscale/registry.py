@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
-from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -58,7 +60,7 @@ class Registry(Generic[T]):
 
     def field(self) -> Any:
         """Return the type of a config value that names an entry: ``{name: …, <fields>}``."""
-        union = Union[tuple(self._classes.values())]  # noqa: UP007
+        union: Any = reduce(or_, self._classes.values())
         return Annotated[union, Field(discriminator="name")] if len(self._classes) > 1 else union
 
     def schema(self) -> dict[str, Any]:
@@ -73,10 +75,9 @@ class Registry(Generic[T]):
 
 
 def _name_of(cls: type[Any]) -> str:
-    assert issubclass(cls, BaseModel)
-    annotation = cls.model_fields["name"].annotation
-    (name,) = get_args(annotation) if annotation is not None else ("",)
-    assert annotation == Literal[name]
+    if not issubclass(cls, BaseModel):
+        raise TypeError(f"{cls.__name__} is not a pydantic model")
+    (name,) = get_args(cls.model_fields["name"].annotation)
     return str(name)
 
 

@@ -1,1 +1,23 @@
-"""TODO."""
+"""Traces at rest: who was where, when, as each user's sorted events."""
+
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regions
+from clusterscale.cube.store import TraceCube
+from clusterscale.cube.transforms import cut, pick, with_null_roi
+from clusterscale.cube.writer import CubeWriter, new_cube
+
+__all__ = [
+    "Box",
+    "Calendar",
+    "CubeWriter",
+    "Grid",
+    "Hexagons",
+    "Locator",
+    "Points",
+    "Regions",
+    "TraceCube",
+    "cut",
+    "new_cube",
+    "pick",
+    "with_null_roi",
+]

@@ -117,7 +117,7 @@ class Grid:
         InputError
             If the text is written otherwise.
         """
-        box, slash, shape = text.partition("/")
+        box, _, shape = text.partition("/")
         try:
             n_lat, n_lon = (int(part) for part in shape.lower().split("x"))
         except ValueError:
@@ -215,6 +215,23 @@ class Hexagons:
                 "take a finer resolution or a larger box"
             )
         object.__setattr__(self, "_index", {cell: i for i, cell in enumerate(cells)})
+
+    @classmethod
+    def parse(cls, text: str) -> Hexagons:
+        """Read ``south,west,north,east/RESOLUTION``, e.g. ``37.7,-122.5,37.8,-122.3/8``.
+
+        Raises
+        ------
+        InputError
+            If the text is written otherwise.
+        """
+        box, _, resolution = text.partition("/")
+        if not resolution.strip().isdecimal():
+            raise InputError(
+                f"h3 {text!r} is not south,west,north,east/RESOLUTION, "
+                "e.g. 37.7282,-122.4528,37.8021,-122.3637/8"
+            )
+        return cls(Box.parse(box), int(resolution))
 
     @property
     def regions(self) -> Regions:

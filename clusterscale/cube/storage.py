@@ -23,7 +23,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from clusterscale.errors import DamagedError, ExistsError, FormatError, MissingError, PackageError
 
-__all__ = ["exists", "is_remote", "new_array", "open_group", "read", "remove", "staged"]
+__all__ = ["exists", "is_remote", "new_array", "open_group", "read", "remove", "size", "staged"]
 
 _ROOT = "zarr.json"
 
@@ -50,6 +50,12 @@ def exists(uri: str) -> bool:
     """Tell whether anything is stored at ``uri``."""
     filesystem, path = _filesystem(uri)
     return bool(filesystem.exists(path))
+
+
+def size(uri: str) -> int:
+    """Return the bytes stored at ``uri`` and below."""
+    filesystem, path = _filesystem(uri)
+    return int(filesystem.du(path))
 
 
 def remove(uri: str) -> None:

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Traces
+from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import storage, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
@@ -48,7 +49,7 @@ class TraceCube:
         what was written.
     """
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str | Path) -> None:
         self.uri = str(uri).rstrip("/")
         self._group = storage.open_group(self.uri)
         self.attributes = _check(dict(self._group.attrs), self.uri)
@@ -90,6 +91,11 @@ class TraceCube:
         return int(self.attributes["n_events"])
 
     @property
+    def cell_bytes(self) -> int:
+        """Bytes of one event in memory."""
+        return int(self._array("event_cell").dtype.itemsize)
+
+    @property
     def fingerprint(self) -> str:
         """Hash of the content: the same events, users, regions and times give the same."""
         return str(self.attributes["fingerprint"])
@@ -118,9 +124,7 @@ class TraceCube:
         stop = self.n_users if stop is None else stop
         return storage.read(self._array("user"), start, stop, where=self.uri)
 
-    def traces(
-        self, users: NDArray[np.integer[Any]] | None = None, epochs: tuple[int, int] | None = None
-    ) -> Traces:
+    def traces(self, users: Ints | None = None, epochs: tuple[int, int] | None = None) -> Traces:
         """Load the traces of some users over some epochs.
 
         Parameters
@@ -145,14 +149,13 @@ class TraceCube:
         first, stop = epochs or (0, self.n_epochs)
         if users is None:
             return transforms.cut(self._block(0, self.n_users), first, stop)
-        users = np.asarray(users, np.int64)
-        if users.size == 0:
+        if len(users) == 0:
             empty = np.zeros(1, np.int64)
             return Traces(empty, np.empty(0, np.int32), self.n_rois, stop - first)
         if users.min() < 0 or users.max() >= self.n_users:
             wrong = users[(users < 0) | (users >= self.n_users)][0]
             raise InputError(f"user {wrong} is not in a cube of {self.n_users} users")
-        return transforms.cut(self._scattered(users), first, stop)
+        return transforms.cut(self._scattered(np.asarray(users, np.int64)), first, stop)
 
     def blocks(self, n_users: int) -> Iterator[tuple[int, Traces]]:
         """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Traces
+from clusterscale.contracts import Ints, Traces
 from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["cut", "pick", "with_null_roi"]
-
-Ints = NDArray[np.integer[Any]]
 
 
 def cut(traces: Traces, first: int, stop: int) -> Traces:
@@ -51,7 +47,7 @@ def _cut(
     return size
 
 
-def pick(traces: Traces, users: NDArray[np.integer[Any]]) -> Traces:
+def pick(traces: Traces, users: Ints) -> Traces:
     """Return the traces of ``users`` (indices, any order, shape (user,)) in that order."""
     sizes = (traces.offsets[1:] - traces.offsets[:-1])[users]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from clusterscale.contracts import Ints
 from clusterscale.cube import storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
@@ -39,9 +41,7 @@ class CubeWriter:
         self._n_users = self._n_events = 0
         self._hash = {name: blake2b(digest_size=16) for name in ("user", "size", "cell")}
 
-    def append(
-        self, users: Sequence[str], sizes: NDArray[np.integer[Any]], cells: NDArray[np.integer[Any]]
-    ) -> None:
+    def append(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
         """Add users after those already there.
 
         Parameters
@@ -58,7 +58,6 @@ class CubeWriter:
         InputError
             If the sizes do not add up, a cell is outside the cube or a user's are not increasing.
         """
-        sizes = np.asarray(sizes, np.int64)
         cells = np.ascontiguousarray(cells, self._dtype)
         _check_block(users, sizes, cells, self._n_cells)
         ids = np.asarray(users, dtype=np.dtypes.StringDType())
@@ -66,7 +65,7 @@ class CubeWriter:
         self._hash["size"].update(sizes.astype("<i8").tobytes())
         self._hash["cell"].update(cells.astype("<i8", copy=False).tobytes())
         self._users.append(ids)
-        self._offsets.append(self._n_events + np.cumsum(sizes))
+        self._offsets.append(self._n_events + np.cumsum(sizes, dtype=np.int64))
         self._events.append(cells)
         self._n_users += len(ids)
         self._n_events += len(cells)
@@ -109,7 +108,7 @@ class CubeWriter:
 
 @contextmanager
 def new_cube(
-    uri: str,
+    uri: str | Path,
     regions: Regions,
     calendar: Calendar,
     *,
@@ -125,7 +124,7 @@ def new_cube(
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
-    with storage.staged(uri, force=force) as staging:
+    with storage.staged(str(uri), force=force) as staging:
         writer = CubeWriter(staging, regions, calendar)
         yield writer
         writer.seal(provenance)
@@ -158,9 +157,7 @@ class _Column:
         self._waiting, self._n_waiting = [values[size:]], len(values) - size
 
 
-def _check_block(
-    users: Sequence[str], sizes: NDArray[np.int64], cells: NDArray[Any], n_cells: int
-) -> None:
+def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -> None:
     if len(sizes) != len(users) or sizes.sum() != len(cells) or (sizes < 0).any():
         raise InputError(
             f"{len(users)} users, {len(sizes)} sizes that add up to {sizes.sum()}, "

@@ -1,1 +1,6 @@
-"""TODO."""
+"""Where work runs: in this process, or on a Dask cluster."""
+
+from clusterscale.runtime.clusters import CLUSTERS, Cluster, Local, Serial
+from clusterscale.runtime.serial import SerialExecutor
+
+__all__ = ["CLUSTERS", "Cluster", "Local", "Serial", "SerialExecutor"]

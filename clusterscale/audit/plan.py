@@ -1,0 +1,206 @@
+"""What an audit asks: a frozen plan, and the tasks that answer it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import AfterValidator, Field, Strict, model_validator
+
+from clusterscale.attacks import ATTACKS
+from clusterscale.audit.task import AuditTask
+from clusterscale.contracts import Attack, Component, Count, Ints, Mechanism, Prior
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError, PoolError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.priors import PRIORS
+from clusterscale.seeds import stream
+
+__all__ = ["TERTILES", "AuditPlan", "Chosen", "Period", "Targets"]
+
+TERTILES = ("some", "mild", "high")
+WEEK = 168
+
+
+class Period(Component):
+    """The epochs of one release: ``epochs`` of them from the one numbered ``first``."""
+
+    name: Annotated[str, Field(min_length=1)]
+    first: Annotated[int, Strict(), Field(ge=0)] = 0
+    epochs: Count = WEEK
+
+    @property
+    def label(self) -> str:
+        """The name."""
+        return self.name
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First epoch and the one after the last."""
+        return self.first, self.first + self.epochs
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Users to attack: indices in the cube, increasing, and the mobility tertile of each."""
+
+    users: Ints
+    tertiles: tuple[str, ...]
+
+
+class Targets(Component):
+    """Whom to attack; exactly one of the fields is given.
+
+    ``tertiles``: so many at random from each third of the users by number of events (NDSS18 §V-A);
+    ``random``: so many at random; ``listed``: the users with these pseudonyms; ``all``: everyone.
+    """
+
+    tertiles: Count | None = None
+    random: Count | None = None
+    listed: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)] | None = None
+    all: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("give exactly one of tertiles, random, listed, all")
+        return self
+
+    def choose(self, cube: TraceCube, seed: int) -> Chosen:
+        """Choose users of ``cube``.
+
+        Raises
+        ------
+        ConfigError
+            If the cube has fewer users than asked for, or none with a listed pseudonym.
+        """
+        n_users = cube.n_users
+        rank = np.empty(n_users, np.int64)
+        rank[np.argsort(np.diff(cube.offsets), kind="stable")] = np.arange(n_users)
+        third = 3 * rank // n_users
+        rng = stream(seed, "targets")
+        if self.tertiles is not None:
+            users = np.concatenate(
+                [
+                    _draw(np.flatnonzero(third == i), self.tertiles, rng, "tertiles")
+                    for i in range(3)
+                ]
+            )
+        elif self.random is not None:
+            users = _draw(np.arange(n_users), self.random, rng, "random")
+        elif self.listed is not None:
+            users = _find(cube, self.listed)
+        else:
+            users = np.arange(n_users)
+        users = np.sort(users)
+        return Chosen(users, tuple(TERTILES[i] for i in third[users]))
+
+
+def _draw(pool: Ints, size: int, rng: np.random.Generator, key: str) -> Ints:
+    if size > len(pool):
+        raise ConfigError(
+            f"targets.{key}: {size} asked for, but there are {len(pool)} to draw from"
+        )
+    return rng.choice(pool, size, replace=False)
+
+
+def _find(cube: TraceCube, wanted: tuple[str, ...]) -> Ints:
+    ids = cube.user_ids()
+    order = np.argsort(ids)
+    names = np.asarray(wanted, ids.dtype)
+    place = np.minimum(np.searchsorted(ids, names, sorter=order), len(ids) - 1)
+    users = order[place]
+    unknown = int((ids[users] != names).sum())
+    if unknown:
+        raise ConfigError(f"targets.listed: {unknown} of {len(wanted)} users are not in the cube")
+    return np.unique(users)
+
+
+def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    labels = [getattr(item, "label", item) for item in items]
+    twice = sorted({str(label) for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands there twice")
+    return items
+
+
+_Several = [Strict(False), Field(min_length=1), AfterValidator(_distinct)]
+if TYPE_CHECKING:
+    Sizes = tuple[int, ...]
+    Periods = tuple[Period, ...]
+    Priors = tuple[Prior, ...]
+    Mechanisms = tuple[Mechanism, ...]
+    Attacks = tuple[Attack, ...]
+else:  # unions of whatever the registries hold
+    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2)], ...], *_Several]
+    Periods = Annotated[tuple[Period, ...], *_Several]
+    Priors = Annotated[tuple[PRIORS.field(), ...], *_Several]
+    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *_Several]
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], *_Several]
+
+
+class AuditPlan(Component):
+    """One audit: every target × period × prior × group size × mechanism × attack."""
+
+    seed: Annotated[int, Strict()] = 0
+    null_roi: bool = True
+    targets: Targets
+    group_sizes: Sizes
+    periods: Periods = (Period(name="first week"),)
+    priors: Priors
+    mechanisms: Mechanisms
+    attacks: Attacks
+    control: bool = True
+
+    @property
+    def digest(self) -> str:
+        """Hash of the plan: equal plans ask the same."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def check(self, cube: TraceCube) -> None:
+        """Raise :class:`ConfigError`, naming the key, if ``cube`` cannot answer the plan."""
+        faults = []
+        for i, period in enumerate(self.periods):
+            if period.span[1] > cube.n_epochs:
+                faults.append(
+                    f"periods.{i}: epochs {period.span[0]} to {period.span[1]} reach beyond the "
+                    f"cube, which has {cube.n_epochs}"
+                )
+        for (i, size), prior in product(enumerate(self.group_sizes), self.priors):
+            try:
+                prior.check(cube.n_users, size)
+            except PoolError as error:
+                faults.append(f"group_sizes.{i}: {error}")
+        if faults:
+            raise ConfigError("\n".join(faults))
+
+    def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
+        """Yield one task for each target, period, prior and group size."""
+        for target, period, prior, size in product(
+            chosen.users, self.periods, self.priors, self.group_sizes
+        ):
+            yield AuditTask(
+                uri=cube.uri,
+                fingerprint=cube.fingerprint,
+                null_roi=self.null_roi,
+                target=int(target),
+                period=period.name,
+                epochs=period.span,
+                prior=prior,
+                group_size=size,
+                mechanisms=self.mechanisms,
+                attacks=self.attacks,
+                control=self.control,
+                seed=self.seed,
+            )
+
+    @property
+    def n_cases(self) -> int:
+        """Results of one task: mechanisms × attacks."""
+        return len(self.mechanisms) * len(self.attacks)

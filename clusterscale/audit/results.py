@@ -1,0 +1,134 @@
+"""The dataset of an audit: every outcome on labelled dimensions."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from clusterscale.audit.journal import Entry
+from clusterscale.audit.plan import AuditPlan, Chosen
+from clusterscale.audit.task import Key
+from clusterscale.cube import TraceCube
+from clusterscale.cube.storage import exists, staged
+from clusterscale.errors import FormatError, MissingError
+from clusterscale.metrics import privacy_loss
+from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
+
+__all__ = ["assemble", "open_results", "save_results"]
+
+_PACKAGES = ("clusterscale", "numpy", "scipy", "scikit-learn", "numba", "xarray", "zarr")
+_NUMBERS = ("auc", "accuracy", "control_auc", "seconds")
+_LONGEST_ERROR = 300
+
+
+def assemble(
+    plan: AuditPlan, cube: TraceCube, chosen: Chosen, entries: dict[Key, Entry]
+) -> xr.Dataset:
+    """Lay out the entries of a run as a dataset that keeps :data:`clusterscale.schema.RESULTS`.
+
+    Cases of tasks without an entry are ``missing``, those of failed tasks ``failed`` with the
+    error; their numbers are not numbers.
+    """
+    coords = _coordinates(plan, cube, chosen)
+    dims = RESULTS["auc"].dims
+    shape = tuple(len(coords[dim][1]) for dim in dims)
+    numbers = {name: np.full(shape, np.nan) for name in (*_NUMBERS, "privacy_loss")}
+    status = np.full(shape, "missing", dtype=object)
+    error = np.full(shape, "", dtype=object)
+    place = {dim: {value: i for i, value in enumerate(coords[dim][1].tolist())} for dim in dims}
+    for key, entry in entries.items():
+        at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))
+        if entry.error:
+            status[at], error[at] = "failed", entry.error[:_LONGEST_ERROR]
+        for outcome in entry.outcomes:
+            case = (*at, place["mechanism"][outcome.mechanism], place["attack"][outcome.attack])
+            status[case] = "done"
+            for name in _NUMBERS:
+                numbers[name][case] = getattr(outcome, name)
+            numbers["privacy_loss"][case] = privacy_loss(outcome.auc)
+    variables = {**numbers, "status": status, "error": error}
+    dataset = xr.Dataset(
+        {name: (dims, values, _describe(name)) for name, values in variables.items()},
+        {name: (*pair, _describe(name)) for name, pair in coords.items()},
+        _attributes(plan, cube),
+    )
+    return validate(dataset)
+
+
+def save_results(dataset: xr.Dataset, uri: str) -> None:
+    """Write ``dataset`` to a Zarr store at ``uri``, atomically replacing one that may be there."""
+    with staged(uri, force=True) as staging:
+        dataset.to_zarr(staging, mode="w", consolidated=False)
+
+
+def open_results(uri: str | Path) -> xr.Dataset:
+    """Load the dataset of a run, from the run's folder or from the store itself.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    FormatError
+        If what is there is not a dataset of an audit.
+    """
+    uri = str(uri).rstrip("/")
+    inner = f"{uri}/results.zarr"
+    place = inner if exists(inner) else uri
+    if not exists(f"{place}/zarr.json"):
+        raise MissingError(f"{uri}: there are no results; has its audit finished?")
+    dataset = xr.open_zarr(place, consolidated=False, chunks=None).load()
+    if dataset.attrs.get("format") != RESULTS_FORMAT:
+        raise FormatError(f"{place} does not hold the results of an audit")
+    return validate(dataset)
+
+
+def _coordinates(
+    plan: AuditPlan, cube: TraceCube, chosen: Chosen
+) -> dict[str, tuple[str, NDArray[Any]]]:
+    ids = cube.user_ids()[chosen.users]
+    return {
+        "target": ("target", np.asarray(chosen.users, np.int64)),
+        "pseudonym": ("target", ids.astype(object)),
+        "tertile": ("target", np.array(chosen.tertiles, dtype=object)),
+        "n_events": ("target", np.diff(cube.offsets)[chosen.users]),
+        "period": ("period", _labels(plan.periods)),
+        "prior": ("prior", _labels(plan.priors)),
+        "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
+        "mechanism": ("mechanism", _labels(plan.mechanisms)),
+        "attack": ("attack", _labels(plan.attacks)),
+    }
+
+
+def _labels(items: tuple[Any, ...]) -> NDArray[Any]:
+    return np.array([item.label for item in items], dtype=object)
+
+
+def _describe(name: str) -> dict[str, str]:
+    variable = RESULTS[name]
+    units = {"units": variable.units} if variable.units else {}
+    return {"long_name": variable.long_name, **units}
+
+
+def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
+    size = {name: getattr(cube, name) for name in ("n_users", "n_rois", "n_epochs", "n_events")}
+    about = {
+        **size,
+        "null_roi": plan.null_roi,
+        "when": cube.calendar.describe(),
+        "source": str(cube.attributes["provenance"].get("source", "unknown")),
+    }
+    return {
+        "format": RESULTS_FORMAT,
+        "plan": json.dumps(plan.model_dump(mode="json"), sort_keys=True),
+        "plan_digest": plan.digest,
+        "cube_fingerprint": cube.fingerprint,
+        "cube": json.dumps(about, sort_keys=True),
+        "seed": plan.seed,
+        "versions": json.dumps({name: version(name) for name in _PACKAGES}, sort_keys=True),
+    }

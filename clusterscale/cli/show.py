@@ -1,0 +1,127 @@
+"""What the command line shows: progress, tables, nothing about a person."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.audit import Cost
+    from clusterscale.cube import TraceCube
+
+__all__ = ["err", "out", "progress", "show_cost", "show_cube", "show_results"]
+
+out = Console()
+err = Console(stderr=True)
+
+
+def progress() -> Progress:
+    """Return a bar with counts, elapsed time and an estimate of what is left, on stderr."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]left[/]"),
+        TimeRemainingColumn(),
+        console=err,
+    )
+
+
+def show_cube(cube: TraceCube) -> None:
+    """Print what a cube holds."""
+    from clusterscale.cube.summary import summarise
+
+    found = summarise(cube)
+    rows = {
+        "users": f"{found.n_users:,}",
+        "ROIs": f"{found.n_rois:,}",
+        "epochs": f"{found.n_epochs:,}  ({found.when})",
+        "events": f"{found.n_events:,}",
+        "events a user": _mean_sd(found.events),
+        "unique ROIs a user": _mean_sd(found.unique_rois),
+        "active epochs a user": _mean_sd(found.active_epochs),
+        "size on disk": f"{_bytes(found.stored_bytes)}  ({found.compression:.1f} times smaller)",
+        "fingerprint": cube.fingerprint,
+    }
+    provenance = cube.attributes["provenance"]
+    for key, value in provenance.items():
+        if value not in (None, {}, []):
+            rows[key] = value if isinstance(value, str) else json.dumps(value)
+    _two_columns(cube.uri, rows)
+
+
+def show_cost(cost: Cost, cluster: str, folder: str) -> None:
+    """Print what an audit would run and take."""
+    _two_columns(
+        "what would run",
+        {
+            "targets": f"{cost.n_targets:,}",
+            "tasks": f"{cost.n_tasks:,}",
+            "results": f"{cost.n_cases:,}",
+            "cluster": cluster,
+            "read by each worker, once": _bytes(cost.store_bytes),
+            "kept by each worker": _bytes(cost.trace_bytes),
+            "needed by a task beside that": _bytes(cost.task_bytes),
+            "output": folder,
+        },
+    )
+
+
+def show_results(results: xr.Dataset) -> None:
+    """Print the mean AUC and privacy loss over targets of every case."""
+    table = Table(title="mean over targets", title_justify="left")
+    dims = [dim for dim in results.auc.dims if dim != "target" and _tells(results, str(dim))]
+    for dim in dims:
+        table.add_column(str(dim).replace("_", " "))
+    for name in ("AUC", "privacy loss", "control AUC"):
+        table.add_column(name, justify="right")
+    for case in product(*(results[dim].values for dim in dims)):
+        chosen = results.sel(dict(zip(dims, case, strict=True))).squeeze()
+        means = [_mean(chosen[name].values) for name in ("auc", "privacy_loss", "control_auc")]
+        table.add_row(*(str(value) for value in case), *means)
+    out.print(table)
+
+
+def _tells(results: xr.Dataset, dim: str) -> bool:
+    return results.sizes[dim] > 1 or dim in ("group_size", "attack")
+
+
+def _mean(values: np.ndarray) -> str:  # type: ignore[type-arg]
+    return "-" if np.isnan(values).all() else f"{np.nanmean(values):.3f}"
+
+
+def _two_columns(title: str, rows: dict[str, str]) -> None:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for key, value in rows.items():
+        table.add_row(key, value)
+    out.print(table)
+
+
+def _mean_sd(pair: tuple[float, float]) -> str:
+    return f"{pair[0]:,.1f} ± {pair[1]:,.1f}"
+
+
+def _bytes(n_bytes: float) -> str:
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if n_bytes < 1000:
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:.0f} {unit}" if n_bytes >= 10 or unit == "B" else f"{n_bytes:.1f} {unit}"

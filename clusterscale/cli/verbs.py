@@ -1,0 +1,164 @@
+"""Audit, report, synthesise, inspect, and look after configs."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterscale.cli.show import err, out, progress, show_cost, show_cube, show_results
+from clusterscale.errors import InputError
+
+if TYPE_CHECKING:
+    from clusterscale.config import Config
+    from clusterscale.runtime import Cluster
+
+app = typer.Typer(
+    help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+configs = typer.Typer(help="Check, show or describe config files.", no_args_is_help=True)
+app.add_typer(configs, name="config")
+
+ConfigFile = Annotated[
+    Path | None, typer.Argument(help="YAML file; the built-in quickstart where none is given.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+
+
+@app.command()
+def audit(
+    config: ConfigFile = None,
+    output: Annotated[str | None, typer.Option(help="Folder of the run.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="local or serial.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Workers of a local cluster.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    force: Force = False,
+) -> None:
+    """Run an audit, or go on with one that was interrupted, and write its report."""
+    from clusterscale.audit import predict
+
+    chosen = _load(config)
+    place = _place(chosen.cluster, cluster, workers)
+    folder = (output or chosen.output).rstrip("/")
+    cube = chosen.cube.open()
+    if explain:
+        show_cost(predict(chosen.audit, cube), place.label, folder)
+        return
+    results = _run(chosen.audit, cube, folder, place, force)
+    show_results(results)
+    out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
+    out.print(f"report   {_write_report(results, folder)}", highlight=False, soft_wrap=True)
+    n_failed = int((results.status == "failed").sum())
+    if n_failed:
+        err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    results: Annotated[str, typer.Argument(help="Folder of a run.")],
+    output: Annotated[Path | None, typer.Option(help="Where to write the HTML file.")] = None,
+) -> None:
+    """Write the report of a finished run as one HTML file."""
+    from clusterscale.audit import open_results
+    from clusterscale.report import write_report
+
+    dataset = open_results(results)
+    page = write_report(dataset, output) if output else _write_report(dataset, results.rstrip("/"))
+    out.print(str(page), highlight=False, soft_wrap=True)
+
+
+@app.command()
+def synth(
+    preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
+    cube: Annotated[str, typer.Argument(help="Where to write the cube.")],
+    users: Annotated[int | None, typer.Option(help="Users; else as many as published.")] = None,
+    seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
+    force: Force = False,
+) -> None:
+    """Write a cube of synthetic users that match a published data set."""
+    from clusterscale.cube.synthetic import synthesise
+
+    show_cube(synthesise(preset, cube, users=users, seed=seed, force=force))
+
+
+@app.command()
+def inspect(cube: Annotated[str, typer.Argument(help="A cube: path or URL.")]) -> None:
+    """Show what a cube holds; reads all of it, so damage is found."""
+    from clusterscale.cube import TraceCube
+
+    show_cube(TraceCube(cube))
+
+
+@configs.command()
+def check(config: ConfigFile = None) -> None:
+    """Check a config and, where its cube is there already, that the cube can answer it."""
+    from clusterscale.cube.storage import exists
+
+    chosen = _load(config)
+    if chosen.cube.preset is not None and not exists(chosen.cube.path):
+        out.print(f"the config is well formed; {chosen.cube.path} will be written by the audit")
+        return
+    chosen.audit.check(chosen.cube.open())
+    out.print("the config is well formed, and the cube can answer it")
+
+
+@configs.command()
+def show(config: ConfigFile = None) -> None:
+    """Show a config with every default filled in."""
+    import yaml
+
+    print(yaml.safe_dump(_load(config).model_dump(mode="json"), sort_keys=False), end="")
+
+
+@configs.command("schema")
+def print_schema() -> None:
+    """Print the JSON schema of config files."""
+    from clusterscale.config import schema
+
+    print(schema())
+
+
+def _load(path: Path | None) -> Config:
+    from clusterscale.config import QUICKSTART, built_in, load, parse
+
+    return load(path) if path else parse(built_in(), where=QUICKSTART)
+
+
+def _place(configured: Cluster, name: str | None, workers: int | None) -> Cluster:
+    from clusterscale.runtime import CLUSTERS, Local
+
+    place = CLUSTERS.create(name) if name else configured
+    if workers is None:
+        return place
+    if not isinstance(place, Local):
+        raise InputError(f"--workers does not go with cluster {place.name!r}")
+    return place.model_copy(update={"workers": workers})
+
+
+def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool) -> Any:
+    from clusterscale.audit import Progress, run
+
+    with ExitStack() as stack:
+        with err.status(f"starting {place.label}"):
+            executor = stack.enter_context(place.open())
+        bar = stack.enter_context(progress())
+        line = bar.add_task("audit")
+
+        def tell(now: Progress) -> None:
+            bar.update(line, total=now.n_tasks, completed=now.n_done + now.n_failed)
+
+        if link := getattr(executor, "dashboard", None):
+            bar.print(f"dashboard {link}")
+        return run(plan, cube, folder, executor, force=force, on_progress=tell)
+
+
+def _write_report(results: Any, folder: str) -> Path:
+    from clusterscale.report import write_report
+
+    return write_report(results, f"{folder}/report.html")

@@ -1,0 +1,131 @@
+"""The xarray engine ``clusterscale``: a cube as a lazy boolean array, decoded block by block.
+
+>>> import xarray as xr
+>>> import clusterscale as cs
+>>> cube = cs.synthesise("tfl", getfixture("tmp_path") / "cube", users=20, seed=1)
+>>> dataset = xr.open_dataset(cube.uri, engine="clusterscale")
+>>> dataset.trace.dims, dataset.trace.dtype
+(('user', 'roi', 'epoch'), dtype('bool'))
+>>> int(dataset.trace.sum()) == cube.n_events
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.core import indexing
+
+from clusterscale.cube.store import TraceCube
+from clusterscale.cube.transforms import with_null_roi
+from clusterscale.schema import CUBE_FORMAT
+
+__all__ = ["CubeBackend"]
+
+_BLOCK_BYTES = 64 << 20  # a block of users, decoded
+
+
+class CubeBackend(BackendEntrypoint):
+    """Opens event cubes: ``xr.open_dataset(uri, engine="clusterscale", chunks={})``."""
+
+    description = "Event cubes of clusterscale as boolean trace(user, roi, epoch)"
+    open_dataset_parameters: ClassVar[tuple[str, ...]] = (
+        "filename_or_obj",
+        "drop_variables",
+        "null_roi",
+    )
+
+    def open_dataset(  # type: ignore[override]
+        self,
+        filename_or_obj: str | Path,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        null_roi: bool = False,
+    ) -> xr.Dataset:
+        """Return the cube as a dataset with ``trace`` and its coordinates.
+
+        Parameters
+        ----------
+        filename_or_obj
+            Path or URL of the cube.
+        drop_variables
+            Names to leave out.
+        null_roi
+            Append the null ROI, True in the epochs where a user is nowhere else.
+
+        Raises
+        ------
+        MissingError, FormatError, DamagedError
+            As :class:`~clusterscale.cube.TraceCube`.
+        """
+        cube = TraceCube(str(filename_or_obj))
+        array = _TraceArray(cube, null_roi)
+        block = max(1, _BLOCK_BYTES // (array.shape[1] * array.shape[2]))
+        trace = xr.Variable(
+            ("user", "roi", "epoch"),
+            indexing.LazilyIndexedArray(array),
+            {"long_name": "user was seen in ROI during epoch"},
+            {"preferred_chunks": {"user": block, "roi": array.shape[1], "epoch": array.shape[2]}},
+        )
+        dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        dataset = xr.Dataset({"trace": trace}, _coordinates(cube, null_roi), _attributes(cube))
+        return dataset.drop_vars(dropped & set(dataset.variables))
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Tell whether that is a local event cube."""
+        try:
+            text = (Path(filename_or_obj) / "zarr.json").read_text()
+        except (OSError, TypeError, ValueError):
+            return False
+        return f'"{CUBE_FORMAT}"' in text
+
+
+class _TraceArray(BackendArray):
+    """``trace`` read through the event store."""
+
+    def __init__(self, cube: TraceCube, null_roi: bool) -> None:
+        self._cube, self._null_roi = cube, null_roi
+        self.shape = (cube.n_users, cube.n_rois + null_roi, cube.n_epochs)
+        self.dtype = np.dtype(np.bool_)
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(
+            key, self.shape, indexing.IndexingSupport.OUTER_1VECTOR, self._decode
+        )
+
+    def _decode(self, key: tuple[Any, ...]) -> NDArray[np.bool_]:
+        users = np.atleast_1d(np.arange(self.shape[0])[key[0]])
+        traces = self._cube.traces(users)
+        if self._null_roi:
+            traces = with_null_roi(traces)
+        dense = np.zeros((len(users), self.shape[1] * self.shape[2]), np.bool_)
+        dense[np.repeat(np.arange(len(users)), np.diff(traces.offsets)), traces.cells] = True
+        dense = dense.reshape(len(users), *self.shape[1:])
+        found = dense[:, :, key[2]][:, key[1]]
+        return found[0] if np.ndim(key[0]) == 0 and not isinstance(key[0], slice) else found
+
+
+def _coordinates(cube: TraceCube, null_roi: bool) -> dict[str, Any]:
+    regions = cube.regions.with_null() if null_roi else cube.regions
+    begins = cube.calendar.seconds().astype("datetime64[s]").astype("datetime64[ns]")
+    return {
+        "user": ("user", cube.user_ids().astype(object), {"long_name": "pseudonym"}),
+        "roi": ("roi", np.array(regions.names, dtype=object), {"long_name": "region of interest"}),
+        "roi_lat": ("roi", regions.lat, {"units": "degrees_north"}),
+        "roi_lon": ("roi", regions.lon, {"units": "degrees_east"}),
+        "epoch": ("epoch", begins, {"long_name": "beginning of the epoch, UTC"}),
+    }
+
+
+def _attributes(cube: TraceCube) -> dict[str, Any]:
+    return {
+        "fingerprint": cube.fingerprint,
+        "timezone": cube.calendar.timezone,
+        "epoch_seconds": cube.calendar.step,
+    }

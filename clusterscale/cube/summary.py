@@ -1,0 +1,101 @@
+"""What a cube holds, in the numbers by which the papers describe their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints, Traces
+from clusterscale.cube import storage
+from clusterscale.cube.store import TraceCube
+from clusterscale.kernel import kernel
+
+__all__ = ["CubeSummary", "activity", "summarise"]
+
+_BLOCK = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class CubeSummary:
+    """Sizes of a cube, and per-user statistics as mean and standard deviation (ddof 0).
+
+    ``events`` are visits to a cell; ``unique_rois`` the ROIs ever visited; ``active_epochs`` the
+    epochs with a visit (NDSS18 §V-A). ``raw_bytes`` is what users' events take uncompressed,
+    ``stored_bytes`` what the store takes.
+    """
+
+    n_users: int
+    n_rois: int
+    n_epochs: int
+    n_events: int
+    when: str
+    events: tuple[float, float]
+    unique_rois: tuple[float, float]
+    active_epochs: tuple[float, float]
+    raw_bytes: int
+    stored_bytes: int
+
+    @property
+    def compression(self) -> float:
+        """Uncompressed over stored bytes."""
+        return self.raw_bytes / self.stored_bytes
+
+
+def summarise(cube: TraceCube) -> CubeSummary:
+    """Read the whole cube once, a block of users at a time, which also proves it undamaged.
+
+    Raises
+    ------
+    DamagedError
+        Naming the chunk that cannot be read.
+    """
+    sizes = np.diff(cube.offsets)
+    found = [activity(traces) for _, traces in cube.blocks(_BLOCK)]
+    rois, epochs = (np.concatenate(column) for column in zip(*found, strict=True))
+    return CubeSummary(
+        n_users=cube.n_users,
+        n_rois=cube.n_rois,
+        n_epochs=cube.n_epochs,
+        n_events=cube.n_events,
+        when=cube.calendar.describe(),
+        events=_mean_sd(sizes),
+        unique_rois=_mean_sd(rois),
+        active_epochs=_mean_sd(epochs),
+        raw_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8,
+        stored_bytes=storage.size(cube.uri),
+    )
+
+
+def activity(traces: Traces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each user's number of distinct ROIs and of active epochs, int64, shape (user,)."""
+    n_rois = np.empty(traces.n_users, np.int64)
+    n_active = np.empty(traces.n_users, np.int64)
+    last_seen = np.full(traces.n_epochs, -1, np.int64)
+    _activity(traces.offsets, traces.cells, traces.n_epochs, last_seen, n_rois, n_active)
+    return n_rois, n_active
+
+
+@kernel
+def _activity(
+    offsets: Ints, cells: Ints, n_epochs: int, last_seen: Ints, n_rois: Ints, n_active: Ints
+) -> None:
+    for user in range(len(offsets) - 1):
+        rois = active = 0
+        previous = -1
+        for i in range(offsets[user], offsets[user + 1]):
+            roi, epoch = divmod(cells[i], n_epochs)
+            if roi != previous:  # cells are sorted, so a user's visits to a ROI stand together
+                rois += 1
+                previous = roi
+            if last_seen[epoch] != user:
+                last_seen[epoch] = user
+                active += 1
+        n_rois[user] = rois
+        n_active[user] = active
+
+
+def _mean_sd(values: NDArray[Any]) -> tuple[float, float]:
+    return (float(values.mean()), float(values.std())) if len(values) else (0.0, 0.0)

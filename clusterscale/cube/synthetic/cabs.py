@@ -1,0 +1,142 @@
+"""Cabs in a city grid (preset ``sfc``): long shifts, a chain of rides, every cell on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.cube.regions import Box, Grid
+from clusterscale.cube.synthetic.cities import cumulative
+from clusterscale.cube.synthetic.diary import (
+    Cells,
+    Diary,
+    Ints,
+    blank_diary,
+    collect,
+    note,
+    start_over,
+)
+from clusterscale.kernel import kernel
+
+__all__ = ["Cabs"]
+
+Floats = NDArray[np.floating[Any]]
+
+SIDE = 10
+BOX = Box(37.7282, -122.4528, 37.8021, -122.3637)  # downtown, as SPEC §1 pins it
+
+# Found by a coordinate search on 2,000 cabs; what each one moves:
+SHARE = (0.01, 0.98, 2.35, 0.83)  # least and span of a Beta law of hours on duty: active hours
+SHIFT = 9.0  # mean hours of a shift
+RHYTHM = 0.45  # swing of a car's own daily rhythm: LAST_WEEK, LAST_DAY
+RIDES = (2.3, 2.4, 0.08)  # rides an hour: at no duty, per share on duty, log-sd: events
+DOUBLES = (0.005, 2.3)  # share of cars that do almost double the rides, how many: the maximum
+DOWNTOWN = (8.0, 4.5, 2.6, 2.4)  # row, column and sd in cells of the busy quarter
+SUBURB, DECAY, WATER = 0.075, 12.0, 0.02
+WATERFRONT = 7  # first column of the bay
+# Share of cabs on duty from hour to hour, up to a factor: least at 3, most at 20 o'clock.
+NIGHT, MORNING = (7.0, 6.1, 5.0, 3.7, 3.8, 4.7), (5.7, 6.4, 6.9, 7.1, 7.1, 7.2)
+AFTERNOON, EVENING = (7.4, 7.5, 7.7, 7.7, 7.4, 7.4), (7.8, 7.9, 8.0, 7.8, 7.8, 7.5)
+BY_HOUR = np.array([NIGHT, MORNING, AFTERNOON, EVENING]).ravel()
+
+
+class Cabs:
+    """Draws cabs, block by block."""
+
+    block = 128
+
+    def __init__(self, n_epochs: int) -> None:
+        self.n_epochs = n_epochs
+        self.regions = Grid(BOX, SIDE, SIDE).regions
+        row, column = np.divmod(np.arange(SIDE * SIDE), SIDE)
+        distance = ((row - DOWNTOWN[0]) / DOWNTOWN[2]) ** 2 + (
+            (column - DOWNTOWN[1]) / DOWNTOWN[3]
+        ) ** 2
+        land = np.where(column < WATERFRONT, 1.0, WATER)
+        self._popular = cumulative(
+            land * (SUBURB * np.exp(-distance / DECAY) + np.exp(-distance / 2))
+        )
+        self._hours = BY_HOUR / BY_HOUR.mean()
+
+    def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
+        """Return events of each user, shape (user,), and their cells, shape (event,)."""
+        n = self.block
+        share = SHARE[0] + SHARE[1] * rng.beta(SHARE[2], SHARE[3], n)
+        double = np.where(rng.random(n) < DOUBLES[0], DOUBLES[1], 1.0)
+        spread = np.exp(RIDES[2] * rng.standard_normal(n))
+        rides = (RIDES[0] + RIDES[1] * share) * spread * double
+        room = self.n_epochs * SIDE * SIDE
+        diary = blank_diary(room)
+        sizes = np.empty(n_users, np.int64)
+        cells = np.empty(n_users * room, np.int32)
+        end = _simulate(
+            rng, share, rides, self._popular, self._hours, diary, self.n_epochs, sizes, cells
+        )
+        return sizes, cells[:end].copy()
+
+
+@kernel
+def _simulate(
+    rng: np.random.Generator,
+    shares: Floats,
+    rides: Floats,
+    popular: Floats,
+    hours: Floats,
+    diary: Diary,
+    n_epochs: int,
+    sizes: Ints,
+    cells: Cells,
+) -> int:
+    rois = np.arange(SIDE * SIDE)
+    end = 0
+    for user in range(len(sizes)):
+        start_over(diary)
+        here = int(np.searchsorted(popular, rng.random(), side="right"))
+        on = rng.random() < shares[user]
+        phase = 24.0 * rng.random()
+        for epoch in range(n_epochs):
+            rhythm = 1.0 + RHYTHM * np.cos(np.pi / 12.0 * (epoch - phase))
+            on = _on_duty(rng, on, min(shares[user] * hours[epoch % 24] * rhythm, 0.98))
+            if on:
+                here = _drive(rng, popular, diary, here, rides[user], epoch)
+        start = end
+        end = collect(diary, rois, n_epochs, cells, start)
+        sizes[user] = end - start
+    return end
+
+
+@kernel
+def _on_duty(rng: np.random.Generator, on: bool, share: float) -> bool:
+    """Take one step of the chain of two states that is on for ``share`` of the time."""
+    if on:
+        return rng.random() >= 1.0 / SHIFT
+    return rng.random() < min(share / (SHIFT * (1.0 - share)), 1.0)
+
+
+@kernel
+def _drive(
+    rng: np.random.Generator, popular: Floats, diary: Diary, here: int, rides: float, epoch: int
+) -> int:
+    """Spend an hour on the road; return the cell in which it ends."""
+    note(diary, here, epoch)
+    left = rides * (0.35 + 1.3 * rng.random())
+    while rng.random() < left:
+        left -= 1.0
+        there = int(np.searchsorted(popular, rng.random(), side="right"))
+        _ride(diary, here, there, epoch)
+        here = there
+    return here
+
+
+@kernel
+def _ride(diary: Diary, here: int, there: int, epoch: int) -> None:
+    """Report every cell on the straight way."""
+    row, column = here // SIDE, here % SIDE
+    rows, columns = there // SIDE - row, there % SIDE - column
+    steps = max(abs(rows), abs(columns), 1)
+    for step in range(1, steps + 1):
+        i = int(row + rows * step / steps + 0.5)
+        j = int(column + columns * step / steps + 0.5)
+        note(diary, i * SIDE + j, epoch)

@@ -1,0 +1,88 @@
+"""Made-up cities: where the regions of interest lie and how popular they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale import seeds
+from clusterscale.cube.regions import Regions
+
+__all__ = ["choose", "cumulative", "distances", "from_centre", "heavy_tailed", "scatter"]
+
+Floats = NDArray[np.float64]
+
+KM_PER_DEGREE = 111.2  # of latitude, and of longitude at the equator
+
+
+def scatter(
+    name: str, label: str, n_rois: int, *, lat: float, lon: float, radius: float, spacing: float
+) -> Regions:
+    """Scatter regions around a centre, dense in the middle, none closer than ``spacing``.
+
+    The layout belongs to ``name`` and not to the seed of a cube: cubes of different seeds are
+    different people in the same city.
+
+    Parameters
+    ----------
+    name
+        Whose city this is.
+    label
+        What a region is called; a number follows.
+    n_rois
+        How many regions.
+    lat, lon
+        Centre in degrees.
+    radius
+        Distance in km from the centre within which about half of the regions lie.
+    spacing
+        Least distance in km between two regions.
+    """
+    rng = seeds.stream(0, "synthetic", name, "layout")
+    points = np.empty((n_rois, 2))
+    n = 0
+    while n < n_rois:
+        angle = 2 * np.pi * rng.random()
+        # Half of Gamma(2, 1) lies below 1.678: density falls off from the centre outwards.
+        point = radius / 1.678 * rng.gamma(2.0) * np.array([np.sin(angle), np.cos(angle)])
+        if n == 0 or np.hypot(*(points[:n] - point).T).min() >= spacing:
+            points[n] = point
+            n += 1
+    width = len(str(n_rois))
+    names = tuple(f"{label}-{i:0{width}d}" for i in range(n_rois))
+    north, east = points.T / KM_PER_DEGREE
+    return Regions(names, lat + north, lon + east / np.cos(np.radians(lat)))
+
+
+def from_centre(regions: Regions) -> Floats:
+    """Return the distance in km of each region from the middle of all, shape (roi,), flat-earth."""
+    north = regions.lat - regions.lat.mean()
+    east = np.cos(np.radians(regions.lat.mean())) * (regions.lon - regions.lon.mean())
+    distance: Floats = KM_PER_DEGREE * np.hypot(north, east)
+    return distance
+
+
+def distances(regions: Regions) -> Floats:
+    """Return the distance in km between any two regions, shape (roi, roi), flat-earth."""
+    north, east = regions.lat, np.cos(np.radians(regions.lat.mean())) * regions.lon
+    distance: Floats = KM_PER_DEGREE * np.hypot(north[:, None] - north, east[:, None] - east)
+    return distance
+
+
+def heavy_tailed(name: str, n_rois: int, *, sigma: float, cap: float) -> Floats:
+    """Return popularities exp(sigma · normal), none above ``cap`` medians, shape (roi,)."""
+    rng = seeds.stream(0, "synthetic", name, "popularity")
+    return np.minimum(np.exp(sigma * rng.standard_normal(n_rois)), cap)
+
+
+def cumulative(weights: Floats) -> Floats:
+    """Return the cumulative share of ``weights``, ready for a binary search; the last is 1."""
+    total = np.cumsum(weights)
+    total /= total[-1]
+    total[-1] = 1.0
+    return total
+
+
+def choose(shares: Floats, uniform: Floats) -> NDArray[np.int32]:
+    """Return the region that each number in [0, 1) falls on, given :func:`cumulative` shares."""
+    return np.searchsorted(shares, uniform, side="right").astype(np.int32)

@@ -1,0 +1,265 @@
+"""Commuters on a rail network (preset ``tfl``): habits by day of the week, with irregular trips.
+
+A working day takes a user from the home station to the work station and back, each at a habitual
+minute that jitters from day to day; now and then with errands at midday, a detour on the way
+home or an evening out. A day off is a round of errands. Every trip reports two stations, where
+and when it begins and ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.cube.synthetic.cities import (
+    choose,
+    cumulative,
+    distances,
+    from_centre,
+    heavy_tailed,
+    scatter,
+)
+from clusterscale.cube.synthetic.diary import (
+    Cells,
+    Diary,
+    Ints,
+    blank_diary,
+    collect,
+    note,
+    start_over,
+)
+from clusterscale.kernel import kernel
+
+__all__ = ["Commuters"]
+
+Floats = NDArray[np.floating[Any]]
+Habits = NDArray[np.void]
+
+SQRT_3 = 3.0**0.5
+HOUR, DAY = 60, 1440  # minutes
+HOME, WORK = 0, 1  # a user's own places; the others follow, favourites first
+MAX_PLACES, MAX_REPORTS = 96, 2048  # of one user
+
+# The constants below were found by a coordinate search on 10,000 users; what each one moves:
+MINUTES_PER_KM, MAX_MINUTES = 1.7, 90.0  # share of trips within one hour: total with null, its sd
+DEPART, BACK = (480.0, 50.0), (1065.0, 60.0)  # mean and sd over users, minutes after midnight
+JITTER, JITTER_BACK = 8.0, 20.0  # median user's sd over days, minutes: LAST_WEEK, LAST_DAY
+LEAVE = 0.07  # share of working days off: LAST_WEEK
+SHIFT_WORKERS = 0.1  # share whose two days off fall anywhere in the week: LAST_DAY
+DWELL = (50.0, 130.0)  # least minutes between trips and how much more at most: LAST_HOUR
+# Chance of one more trip: mean events.
+CHANCES = {"midday": 0.12, "detour": 0.33, "evening": 0.27, "outing": 0.77}
+ZEAL = 0.13  # sd over users of the logarithm of those chances: sd of events and active hours
+PLACES = (32.0, 0.98)  # median and log-sd over users of places known: unique ROIs
+LOYALTY = 1.5  # above 1, favourites are preferred: unique ROIs, ROI_DAY_WEEK
+SIZE = (2.8, 30.0)  # log-sd of station sizes and their cap in medians: visits a station
+ROAMERS, ROAMING, HASTE = 0.0005, 0.92, 0.5  # rare cards that travel all day: the maxima
+
+
+HABIT = np.dtype(
+    [
+        ("home", np.int32),
+        ("work", np.int32),
+        ("n_places", np.int32),
+        ("works", np.uint8, 7),  # by day of the week
+        ("depart", np.float32),
+        ("back", np.float32),
+        ("jitter", np.float32),
+        ("jitter_back", np.float32),
+        ("midday", np.float32),
+        ("detour", np.float32),
+        ("evening", np.float32),
+        ("outing", np.float32),
+        ("dwell", np.float32),
+    ]
+)
+
+
+class Commuters:
+    """Draws commuters, block by block.
+
+    Parameters
+    ----------
+    name
+        Name of the preset, which names the city.
+    n_rois, n_epochs
+        Stations and hours.
+    """
+
+    block = 8192
+
+    def __init__(self, name: str, n_rois: int, n_epochs: int) -> None:
+        self.n_epochs = n_epochs
+        self.regions = scatter(
+            name, "station", n_rois, lat=51.512, lon=-0.12, radius=9.0, spacing=0.35
+        )
+        size = heavy_tailed(name, n_rois, sigma=SIZE[0], cap=SIZE[1])
+        inner = np.exp(-from_centre(self.regions) / 4.0)
+        self._home = cumulative(size * (1.0 - 0.8 * inner))
+        self._work = cumulative(size * inner)
+        minutes = np.minimum(MINUTES_PER_KM * distances(self.regions), MAX_MINUTES)
+        self._leisure = cumulative(size * (0.15 + inner))
+        self._minutes = minutes.astype(np.float32)
+
+    def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
+        """Return events of each user, shape (user,), and their cells, shape (event,)."""
+        habits = self._habits(rng)
+        diary = blank_diary(MAX_REPORTS)
+        sizes = np.empty(n_users, np.int64)
+        cells = np.empty(n_users * MAX_REPORTS, np.int32)
+        end = _simulate(
+            rng, habits, self._minutes, self._leisure, diary, self.n_epochs, sizes, cells
+        )
+        return sizes, cells[:end]
+
+    def _habits(self, rng: np.random.Generator) -> Habits:
+        """Draw a whole block, however many of its users are wanted: the first stay the same."""
+        n = self.block
+        home, work = choose(self._home, rng.random(n)), choose(self._work, rng.random(n))
+        works = np.tile(np.arange(7) < 5, (n, 1))
+        shift = rng.random(n) < SHIFT_WORKERS
+        works[shift] = rng.permuted(works[shift], axis=1)
+        roamer = rng.random(n) < ROAMERS
+        z = rng.standard_normal((6, n))
+        zeal = np.exp(ZEAL * z[0])
+        habits = np.zeros(n, HABIT)
+        habits["home"] = home
+        habits["work"] = np.where(work == home, (work + 1) % len(self.regions), work)
+        habits["n_places"] = np.clip(PLACES[0] * np.exp(PLACES[1] * z[1]), 3, MAX_PLACES)
+        habits["works"] = works
+        habits["depart"] = DEPART[0] + DEPART[1] * z[2]
+        habits["back"] = BACK[0] + BACK[1] * z[3]
+        habits["jitter"] = JITTER * np.exp(0.5 * z[4])
+        habits["jitter_back"] = JITTER_BACK * np.exp(0.5 * z[5])
+        for name, chance in CHANCES.items():
+            habits[name] = np.where(roamer, ROAMING, np.minimum(chance * zeal, ROAMING))
+        habits["dwell"] = np.where(roamer, HASTE, 1.0)
+        return habits
+
+
+@kernel
+def _simulate(
+    rng: np.random.Generator,
+    habits: Habits,
+    minutes: Floats,
+    leisure: Floats,
+    diary: Diary,
+    n_epochs: int,
+    sizes: Ints,
+    cells: Cells,
+) -> int:
+    rois = np.empty(MAX_PLACES, np.int32)
+    end = 0
+    for user in range(len(sizes)):
+        start_over(diary)
+        habit = habits[user]
+        own = rois[: _settle(rng, habit, leisure, rois)]
+        now = 0.0
+        for day in range(n_epochs * HOUR // DAY):
+            first = max(day * DAY, now)  # a late night shortens the next day
+            if habit.works[day % 7] and rng.random() >= LEAVE:
+                now = _work(rng, habit, minutes, diary, own, day * DAY, first)
+            else:
+                now = max(first, day * DAY + 540.0 + 300.0 * rng.random())
+                until = day * DAY + 1320.0
+                now = _errands(rng, habit, minutes, diary, own, HOME, now, until, habit.outing)
+        start = end
+        end = collect(diary, own, n_epochs, cells, start)
+        sizes[user] = end - start
+    return end
+
+
+@kernel
+def _settle(rng: np.random.Generator, habit: Any, leisure: Floats, rois: Ints) -> int:
+    """Fill in the user's own places; return how many there are."""
+    rois[HOME], rois[WORK] = habit.home, habit.work
+    n = 2
+    for _ in range(habit.n_places - 2):
+        roi = np.searchsorted(leisure, rng.random(), side="right")
+        known = False
+        for i in range(n):
+            known = known or rois[i] == roi
+        if not known:
+            rois[n] = roi
+            n += 1
+    return n
+
+
+@kernel
+def _work(
+    rng: np.random.Generator,
+    habit: Any,
+    minutes: Floats,
+    diary: Diary,
+    rois: Ints,
+    midnight: int,
+    now: float,
+) -> float:
+    """Live a working day; return the minute in which it ends."""
+    depart = midnight + habit.depart + habit.jitter * _normal(rng)
+    back = midnight + habit.back + habit.jitter_back * _normal(rng)
+    now = _trip(rng, minutes, diary, rois, HOME, WORK, max(now, depart))
+    now = now + 60.0 + 120.0 * rng.random()
+    now = _errands(rng, habit, minutes, diary, rois, WORK, now, back - 90.0, habit.midday)
+    now = max(now + 5.0, back)
+    here = WORK
+    if rng.random() < habit.detour:
+        here = _favourite(rng, rois)
+        now = _trip(rng, minutes, diary, rois, WORK, here, now) + 60.0 + 90.0 * rng.random()
+    now = _trip(rng, minutes, diary, rois, here, HOME, now) + 30.0
+    until = midnight + 1290.0
+    return _errands(rng, habit, minutes, diary, rois, HOME, now, until, habit.evening)
+
+
+@kernel
+def _errands(
+    rng: np.random.Generator,
+    habit: Any,
+    minutes: Floats,
+    diary: Diary,
+    rois: Ints,
+    base: int,
+    now: float,
+    until: float,
+    again: float,
+) -> float:
+    """Go from place to place, then back to ``base``; return the minute in which that ends."""
+    here = base
+    while now < until and rng.random() < again:
+        there = _favourite(rng, rois)
+        if there != here:
+            now = _trip(rng, minutes, diary, rois, here, there, now)
+            here = there
+        now += habit.dwell * (DWELL[0] + DWELL[1] * rng.random())
+    if here != base:
+        now = _trip(rng, minutes, diary, rois, here, base, now)
+    return now
+
+
+@kernel
+def _trip(
+    rng: np.random.Generator,
+    minutes: Floats,
+    diary: Diary,
+    rois: Ints,
+    here: int,
+    there: int,
+    now: float,
+) -> float:
+    note(diary, here, int(now) // HOUR)
+    now += minutes[rois[here], rois[there]] * (0.8 + 0.4 * rng.random())
+    note(diary, there, int(now) // HOUR)
+    return now
+
+
+@kernel
+def _favourite(rng: np.random.Generator, rois: Ints) -> int:
+    return WORK + int((len(rois) - WORK) * rng.random() ** LOYALTY)
+
+
+@kernel
+def _normal(rng: np.random.Generator) -> float:
+    """Draw from the sum of four uniforms: near enough to a normal law, and bounded."""
+    return (rng.random() + rng.random() + rng.random() + rng.random() - 2.0) * SQRT_3

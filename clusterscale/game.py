@@ -1,0 +1,99 @@
+"""One play of the distinguishability game (NDSS18 §III, Fig. 1), for one target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from clusterscale.contracts import Attack, Game, Knowledge, Mechanism, Release
+from clusterscale.metrics import accuracy, auc
+from clusterscale.seeds import stream
+
+__all__ = ["Outcome", "play"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attack did against one mechanism.
+
+    ``auc``, ``accuracy`` and ``control_auc`` (of the same attack with worthless knowledge; not a
+    number where no control was asked for) are over the challenges; ``seconds`` is the time to
+    train and score, without the control.
+    """
+
+    mechanism: str
+    attack: str
+    auc: float
+    accuracy: float
+    control_auc: float
+    seconds: float
+
+
+def play(
+    game: Game,
+    mechanisms: Sequence[Mechanism],
+    attacks: Sequence[Attack],
+    *,
+    seed: int,
+    path: Sequence[str | int],
+    control: bool = True,
+) -> Iterator[Outcome]:
+    """Publish the groups of ``game`` under each mechanism and let each attack tell them apart.
+
+    Parameters
+    ----------
+    game
+        Drawn and counted groups; the same for all mechanisms and attacks, so that these are
+        compared on the same people.
+    mechanisms, attacks
+        What to try; every pair yields one outcome.
+    seed, path
+        Root seed, and what tells this play from every other. Noise is drawn from the streams
+        ``(…, "noise", path, mechanism, "training" | "challenge")``, an attack's own randomness
+        from ``(…, "attack", path, mechanism, attack)``.
+    control
+        Also give each attack worthless knowledge (:meth:`Game.control`): its AUC should be ½.
+    """
+    for mechanism in mechanisms:
+        place = (*path, mechanism.label)
+        noise = stream(seed, "noise", *place, "training")
+        knowledge = game.knowledge(mechanism, rng=noise)
+        worthless = None
+        if control:
+            worthless = game.control(knowledge, rng=stream(seed, "control", *place))
+        noise = stream(seed, "noise", *place, "challenge")
+        challenge = game.publish(game.challenge_counts, mechanism, rng=noise)
+        for attack in attacks:
+            yield _try(game, knowledge, worthless, challenge, attack, seed, place)
+
+
+def _try(
+    game: Game,
+    knowledge: Knowledge,
+    worthless: Knowledge | None,
+    challenge: Release,
+    attack: Attack,
+    seed: int,
+    place: tuple[str | int, ...],
+) -> Outcome:
+    labels = game.challenge_labels
+    started = perf_counter()
+    rng = stream(seed, "attack", *place, attack.label)
+    distinguisher = attack.fit(knowledge, rng=rng)
+    scores = distinguisher.score(challenge)
+    seconds = perf_counter() - started
+    control_auc = np.nan
+    if worthless is not None:
+        rng = stream(seed, "control attack", *place, attack.label)
+        control_auc = auc(labels, attack.fit(worthless, rng=rng).score(challenge))
+    return Outcome(
+        mechanism=challenge.mechanism,
+        attack=attack.label,
+        auc=auc(labels, scores),
+        accuracy=accuracy(labels, scores, distinguisher.threshold),
+        control_auc=control_auc,
+        seconds=seconds,
+    )

@@ -1,0 +1,165 @@
+"""Records into a cube: clean, shuffle by user, merge in the order of user ids."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Locator, Regions
+from clusterscale.cube.writer import new_cube
+from clusterscale.errors import InputError, SourceError
+from clusterscale.ingest import merge
+from clusterscale.ingest.clean import Cleaner
+from clusterscale.ingest.pseudonyms import check_key
+from clusterscale.ingest.records import Reader
+from clusterscale.ingest.report import IngestReport
+from clusterscale.ingest.shuffle import Progress, beside, find_names, shuffle
+from clusterscale.ingest.sources import Pack, pack
+from clusterscale.ingest.tally import REASONS, judge
+
+__all__ = ["ingest"]
+
+BLOCK_BYTES = 1 << 24  # text a task decodes at a time: some 400,000 rows
+
+
+def ingest(
+    source: str,
+    uri: str,
+    *,
+    reader: Reader,
+    locator: Locator | None,
+    calendar: Calendar,
+    pseudonymise: bytes | None = None,
+    top_users: int | None = None,
+    min_events: int = 1,
+    force: bool = False,
+    on_progress: Progress | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> IngestReport:
+    """Read records from ``source`` into a new cube at ``uri``.
+
+    The work is a dask graph that runs on whatever scheduler is current, threads by default.
+    Memory is bounded by the size of a block, not of the source. The cube is the same to the last
+    bit however the source is cut and whoever runs the tasks.
+
+    Parameters
+    ----------
+    source
+        File or folder, a local path or an fsspec URL.
+    uri
+        Where the cube goes. Blocks on their way to it lie beside it, so that the workers of a
+        cluster must reach the place; they are removed in the end.
+    reader
+        What the records look like.
+    locator
+        The regions. May be None where the reader gives the names of ROIs: then the ROIs are the
+        distinct names found, in their order as text, with positions that are not a number.
+    calendar
+        The epochs.
+    pseudonymise
+        Key of 16 to 64 bytes: user ids are replaced by keyed BLAKE2b hashes of 16 bytes, before
+        anything is sorted.
+    top_users
+        Keep only as many users, those with the most events; among equals those whose id, or hash,
+        comes first.
+    min_events
+        Keep only users with at least so many events.
+    force
+        Replace what is stored at ``uri``.
+    on_progress
+        Called with a stage (``read``, ``write``), the steps done and their number.
+    block_bytes
+        About how many bytes of text a task decodes at a time.
+
+    Returns
+    -------
+    IngestReport
+        What became of every record. All but its seconds is in the cube's provenance, too.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range or the reader and the regions do not go together.
+    MissingError
+        If there is nothing at ``source``.
+    SourceError
+        If the records are wrong as a whole; names the file, the column and the first bad value.
+    ExistsError
+        If something is at ``uri`` and ``force`` is not set.
+    """
+    began = time.perf_counter()
+    _check(reader, locator, pseudonymise, top_users, min_events)
+    tell = on_progress or _silent
+    packs = pack(reader.pieces(source, block_bytes), block_bytes)
+    regions, described = _regions(reader, locator, packs, source)
+    cleaner = Cleaner(reader, locator, regions.names, calendar, pseudonymise)
+    provenance: dict[str, Any] = {
+        # Not the whole address: where a machine keeps its files is nobody's business.
+        "source": posixpath.basename(source.rstrip("/")),
+        "reader": reader.model_dump(),
+        "regions": described,
+        "pseudonymised": pseudonymise is not None,
+        "top_users": top_users,
+        "min_events": min_events,
+    }
+    with (
+        new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer,
+        beside(uri) as scratch,
+    ):
+        blocks, tally = shuffle(cleaner, packs, block_bytes=block_bytes, scratch=scratch, tell=tell)
+        n_found = sum(int(block.sizes.sum()) for block in blocks)
+        judge(tally, n_found, source=source, calendar=calendar)
+        users, n_filtered = merge.choose(blocks, top_users=top_users, min_events=min_events)
+        tally.dropped["user_filtered"] = n_filtered
+        for n_written in merge.copy(blocks, users, writer):
+            tell("write", n_written, len(users))
+        report = IngestReport(
+            n_rows=tally.n_records // reader.events_per_row,
+            events_per_row=reader.events_per_row,
+            n_events=n_found - n_filtered,
+            n_users=len(users),
+            dropped={reason: tally.dropped[reason] for reason in REASONS},
+            seconds=time.perf_counter() - began,
+        )
+        provenance.update(report.counts())
+    return report
+
+
+def _silent(stage: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def _check(
+    reader: Reader,
+    locator: Locator | None,
+    key: bytes | None,
+    top_users: int | None,
+    min_events: int,
+) -> None:
+    if key is not None:
+        check_key(key, where="pseudonymise")
+    if top_users is not None and top_users < 1:
+        raise InputError(f"top users is {top_users}: keep at least 1")
+    if min_events < 1:
+        raise InputError(f"minimum of events is {min_events}: a user of a cube has at least 1")
+    if locator is None and not reader.gives_rois:
+        raise InputError(
+            f"reader {reader.name} gives positions: say which regions, by a grid, points or h3"
+        )
+
+
+def _regions(
+    reader: Reader, locator: Locator | None, packs: Sequence[Pack], source: str
+) -> tuple[Regions, dict[str, Any]]:
+    if locator is not None:
+        return locator.regions, locator.describe()
+    names = find_names(reader, packs)
+    if not names:
+        raise SourceError(f"{source}: no record names a ROI")
+    nowhere = np.full(len(names), np.nan)
+    return Regions(tuple(names), nowhere, nowhere), {"kind": "names", "n_names": len(names)}

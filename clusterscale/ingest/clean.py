@@ -1,0 +1,182 @@
+"""Records into visits: one task's share, each record kept or counted under a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Locator
+from clusterscale.ingest.decode import Ids
+from clusterscale.ingest.pseudonyms import pseudonyms
+from clusterscale.ingest.records import Position, Reader, Records
+from clusterscale.ingest.sources import Pack
+from clusterscale.ingest.tally import Tally
+from clusterscale.ingest.visits import Visits, combine
+
+__all__ = ["Cleaner", "roi_names"]
+
+Mask = NDArray[np.bool_]
+_LIMITS = {"lat": 90.0, "lon": 180.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaner:
+    """Turns a pack of pieces into visits.
+
+    Attributes
+    ----------
+    locator
+        Finds the ROI of a position; not used where the reader gives ROIs.
+    names
+        Names of the ROIs, in the order of their index.
+    key
+        Replaces user ids by keyed hashes; None keeps them.
+    """
+
+    reader: Reader
+    locator: Locator | None
+    names: tuple[str, ...]
+    calendar: Calendar
+    key: bytes | None = field(default=None, repr=False)
+
+    def __call__(self, pack: Pack) -> tuple[pd.DataFrame, Tally]:
+        """Return the visits of a pack, a row a user, and what became of its records."""
+        tally, found = Tally(), []
+        for piece in pack:
+            tally.file(piece.file.name)
+            for records in self.reader.read(piece):
+                found.append(self._bin(records, piece.file.name, tally))
+        visits, n_twice = combine(found, self.n_cells)
+        tally.dropped["duplicate"] += n_twice
+        return visits.frame(), tally
+
+    @property
+    def n_cells(self) -> int:
+        """Size of the grid of cells."""
+        return len(self.names) * self.calendar.n_epochs
+
+    def _bin(self, records: Records, file: str, tally: Tally) -> Visits:
+        _read(records, file, tally)
+        rows = _usable(records, tally, file)
+        time = records.time.values[rows]
+        tally.time.add(time)
+        if isinstance(records.place, Position):
+            tally.lat.add(records.place.lat.values[rows])
+            tally.lon.add(records.place.lon.values[rows])
+        epoch = self.calendar.locate(time)
+        rows, epoch = _drop(tally, "outside_period", epoch >= 0, rows, epoch)
+        roi = self._roi(records, rows, tally)
+        reason = "outside_region" if isinstance(records.place, Position) else "unknown_roi"
+        rows, epoch, roi = _drop(tally, reason, roi >= 0, rows, epoch, roi)
+        cells = roi.astype(np.int64) * self.calendar.n_epochs + epoch
+        return self._collapse(records.user, rows, cells, tally)
+
+    def _roi(self, records: Records, rows: Any, tally: Tally) -> NDArray[np.integer[Any]]:
+        place = records.place
+        if isinstance(place, Position):
+            assert self.locator is not None
+            return self.locator.locate(place.lat.values[rows], place.lon.values[rows])
+        index = pc.index_in(place.names, value_set=pa.array(self.names, pa.string()))
+        known = index.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = place.codes[rows]
+        roi: NDArray[np.integer[Any]] = known[codes] if len(known) else codes
+        if not tally.unknown_roi and (roi < 0).any():
+            tally.unknown_roi = place.names[int(codes[np.argmax(roi < 0)])].as_py()
+        return roi
+
+    def _collapse(self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: Tally) -> Visits:
+        keys = user.codes[rows].astype(np.int64) * self.n_cells + cells
+        seen = np.unique(keys)
+        tally.dropped["duplicate"] += len(keys) - len(seen)
+        codes, cells = np.divmod(seen, self.n_cells)
+        used, sizes = np.unique(codes, return_counts=True)
+        names = user.names.take(pa.array(used))
+        if self.key is not None:
+            names = pa.array(pseudonyms(names.to_pylist(), self.key), pa.string())
+        return Visits(names, sizes.astype(np.int64), cells)
+
+
+def _read(records: Records, file: str, tally: Tally) -> None:
+    counts = tally.file(file)
+    counts.n_records += len(records) + records.malformed.count
+    counts.n_unread += records.malformed.count
+    tally.dropped["unparsable"] += records.malformed.count
+
+
+def _usable(records: Records, tally: Tally, file: str) -> Any:
+    """Return the rows that can be read and are on the globe; count and explain the others."""
+    unparsable = np.zeros(len(records), np.bool_)
+    for column in records.columns:
+        unparsable |= column.bad
+    out_of_range = _beyond(records) & ~unparsable
+    tally.dropped["unparsable"] += int(unparsable.sum())
+    tally.dropped["out_of_range"] += int(out_of_range.sum())
+    wrong = unparsable | out_of_range
+    counts = tally.file(file)
+    if not counts.fault:
+        counts.fault = _explain(records, wrong)
+    if not wrong.any():
+        return slice(None)
+    counts.n_unread += int(wrong.sum())
+    return np.flatnonzero(~wrong)
+
+
+def _beyond(records: Records) -> Mask:
+    place = records.place
+    if not isinstance(place, Position):
+        return np.zeros(len(records), np.bool_)
+    with np.errstate(invalid="ignore"):
+        return (np.abs(place.lat.values) > _LIMITS["lat"]) | (
+            np.abs(place.lon.values) > _LIMITS["lon"]
+        )
+
+
+def _explain(records: Records, wrong: Mask) -> str:
+    """Say what is wrong with the first wrong row; ``{file}`` stands for the name of the file."""
+    if not wrong.any():
+        if records.malformed.count == 0:
+            return ""
+        return "{file}: the first line that is no row has " + records.malformed.fault
+    row = int(np.argmax(wrong))
+    for column in records.columns:
+        if column.bad[row]:
+            return _quote(column.name, column.fault(row))
+    place = records.place
+    assert isinstance(place, Position)
+    for number, limit in ((place.lat, _LIMITS["lat"]), (place.lon, _LIMITS["lon"])):
+        if abs(number.values[row]) > limit:
+            said = f"{number.values[row]:.6g} is beyond ±{limit:.0f} degrees"
+            return _quote(number.name, said)
+    raise AssertionError("a wrong row has a wrong column")
+
+
+def _quote(column: str, said: str) -> str:
+    literal = f"column {column} of ".replace("{", "{{").replace("}", "}}")
+    return literal + "{file}: first bad value " + said.replace("{", "{{").replace("}", "}}")
+
+
+def _drop(tally: Tally, reason: str, kept: Mask, rows: Any, *others: Any) -> tuple[Any, ...]:
+    n_dropped = len(kept) - int(kept.sum())
+    if n_dropped == 0:
+        return (rows, *others)
+    tally.dropped[reason] += n_dropped
+    rows = np.flatnonzero(kept) if isinstance(rows, slice) else rows[kept]
+    return (rows, *(other[kept] for other in others))
+
+
+def roi_names(reader: Reader, pack: Pack) -> set[str]:
+    """Return the names of the ROIs in a pack."""
+    found: set[str] = set()
+    for piece in pack:
+        for records in reader.read(piece):
+            assert isinstance(records.place, Ids)
+            used = np.unique(records.place.codes[records.place.codes >= 0])
+            found.update(records.place.names.take(pa.array(used)).to_pylist())
+    return found

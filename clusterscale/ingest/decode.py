@@ -1,0 +1,270 @@
+"""Columns as written into columns as meant: what cannot be read is marked, never dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale.errors import SourceError
+
+__all__ = ["Column", "Ids", "Numbers", "ids", "numbers", "times"]
+
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
+_ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
+_SHOWN = 40  # characters of a bad value that a message quotes
+
+
+class Column(Protocol):
+    """One decoded column, in the order of the rows."""
+
+    name: str
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which values could not be read, shape (row,)."""
+
+    def fault(self, row: int) -> str:
+        """Say what is wrong with the value of a row, e.g. ``'abc' is not a number``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Numbers or times; not-a-number where the value could not be read."""
+
+    name: str
+    raw: Any
+    values: NDArray[np.float64]
+    meaning: str = "not a number"
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which values could not be read, shape (row,)."""
+        return ~np.isfinite(self.values)
+
+    def fault(self, row: int) -> str:
+        """Say what is wrong with the value of a row."""
+        return _fault(self.raw[row].as_py(), self.meaning)
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """Names as codes into a list of distinct ones; −1 where there is none.
+
+    Attributes
+    ----------
+    codes
+        int64, shape (row,).
+    names
+        Arrow strings, shape (name,).
+    """
+
+    name: str
+    codes: NDArray[np.int64]
+    names: Any
+
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Which rows have no name, shape (row,)."""
+        return self.codes < 0
+
+    def fault(self, row: int) -> str:
+        """Say what is wrong with a row: only ever that the name is missing."""
+        return "is missing"
+
+
+def ids(name: str, raw: Any, *, where: str) -> Ids:
+    """Read names: text or integers, plain or as an Arrow dictionary; empty ones count as missing.
+
+    Raises
+    ------
+    SourceError
+        If the column holds neither text nor integers.
+    """
+    kind = raw.type.value_type if pa.types.is_dictionary(raw.type) else raw.type
+    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise SourceError(f"column {name} of {where} is {kind}: names are text or integers")
+    coded = raw if pa.types.is_dictionary(raw.type) else raw.dictionary_encode()
+    names = _text(coded.dictionary)
+    known = pc.fill_null(pc.greater(pc.binary_length(names), 0), False)
+    codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+    if not pc.all(known, min_count=0).as_py():
+        usable = np.append(known.to_numpy(zero_copy_only=False), False)
+        codes = np.where(usable[codes], codes, -1)
+    return Ids(name, codes, names)
+
+
+def numbers(name: str, raw: Any, *, where: str) -> Numbers:
+    """Read numbers, written as such or as text.
+
+    Raises
+    ------
+    SourceError
+        If the column holds neither.
+    """
+    raw = _plain(raw)
+    if _is_text(raw.type) or pa.types.is_null(raw.type):
+        raw = _text(raw)
+        return Numbers(name, raw, _parse_numbers(raw))
+    if not (_is_number(raw.type) or pa.types.is_decimal(raw.type)):
+        raise SourceError(f"column {name} of {where} is {raw.type}, not numbers")
+    return Numbers(name, raw, _shortest(raw) if pa.types.is_float32(raw.type) else _floats(raw))
+
+
+def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
+    """Read times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
+
+    A time without a zone is told in ``timezone``; in the hour that clocks repeat it is the earlier
+    of the two, and in the hour that they skip it is no time at all.
+
+    Raises
+    ------
+    SourceError
+        If the column holds none of these, or timestamps without a zone and no ``timezone``.
+    """
+    raw = _plain(raw)
+    if _is_number(raw.type):
+        return Numbers(name, raw, _floats(raw), "not a time")
+    if pa.types.is_timestamp(raw.type):
+        if raw.type.tz is None and timezone is None:
+            raise SourceError(
+                f"column {name} of {where} holds times without a zone: set the reader's timezone"
+            )
+        return Numbers(name, raw, _stamps(raw, timezone), "not a time")
+    if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
+        raise SourceError(f"column {name} of {where} is {raw.type}, not times")
+    raw = _text(raw)
+    seconds = _parse_numbers(raw)
+    if np.isnan(seconds).any():
+        _parse_iso(raw, seconds, timezone)
+    # The first bad value decides what the message says.
+    return Numbers(name, raw, seconds, _meaning(raw, seconds))
+
+
+def _plain(raw: Any) -> Any:
+    return raw.dictionary_decode() if pa.types.is_dictionary(raw.type) else raw
+
+
+def _is_text(kind: Any) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_string,
+            pa.types.is_large_string,
+            pa.types.is_string_view,
+            pa.types.is_binary,
+            pa.types.is_large_binary,
+        )
+    )
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _floats(raw: Any) -> NDArray[np.float64]:
+    # An Arrow null becomes not-a-number; integers are exact up to 2⁵³.
+    values = raw.cast(pa.float64(), safe=False)
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _shortest(raw: Any) -> NDArray[np.float64]:
+    """Read each float32 as the shortest decimal that rounds to it.
+
+    Positions are decimals by origin: 37.7282 kept as a float32 is a little more or less than that,
+    and on the edge of a region the difference would move it to the neighbour.
+    """
+    single = np.asarray(raw.to_numpy(zero_copy_only=False), np.float32)
+    values = np.rint(single.astype(np.float64) * 1e5) / 1e5
+    # Below 128 a float32 has at most one decimal of five places; the rest go through text.
+    with np.errstate(invalid="ignore", over="ignore"):
+        plain = (values.astype(np.float32) == single) & (np.abs(single) < 128)
+    others = np.flatnonzero(~plain)
+    if len(others):
+        text = pa.array(single[others]).cast(pa.string())
+        values[others] = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _text(raw: Any) -> Any:
+    """Return Arrow strings; bytes that are no UTF-8 become null."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decoded(value) for value in raw.to_pylist()], pa.string())
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _parse_numbers(raw: Any) -> NDArray[np.float64]:
+    try:
+        values = raw.cast(pa.float64())
+    except pa.ArrowInvalid:
+        trimmed = pc.utf8_trim_whitespace(raw)
+        written = pc.match_substring_regex(trimmed, _NUMBER)
+        values = pc.if_else(written, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
+    found = np.array(values.to_numpy(zero_copy_only=False), np.float64)
+    found[~np.isfinite(found)] = np.nan  # "inf" and "1e999" are no places and no times
+    return found
+
+
+def _parse_iso(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> None:
+    """Fill in the ``seconds`` that are still unknown from ISO 8601 text."""
+    rows = np.flatnonzero(np.isnan(seconds))
+    text = pc.utf8_trim_whitespace(raw.take(pa.array(rows)))
+    # Nine digits of a second would narrow the range of years that pandas reads.
+    text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
+    for pattern, zone in ((_ZONED, None), (_LOCAL + "$", timezone)):
+        if pattern != _ZONED and timezone is None:
+            continue
+        fits = pc.fill_null(pc.match_substring_regex(text, pattern), False)
+        here = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
+        if len(here):
+            written = text.take(pa.array(here)).to_pandas()
+            stamps = pd.to_datetime(written, format="ISO8601", utc=zone is None, errors="coerce")
+            seconds[rows[here]] = _seconds(stamps, zone)
+
+
+def _stamps(raw: Any, timezone: str | None) -> NDArray[np.float64]:
+    zone = raw.type.tz
+    stamps = raw.cast(pa.timestamp("us", zone), safe=False)
+    if zone is None:
+        return _seconds(stamps.to_pandas(), timezone)
+    return _floats(stamps.cast(pa.int64())) / 1e6  # Arrow keeps the moment in UTC
+
+
+def _seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
+    index = pd.DatetimeIndex(stamps)
+    if index.tz is None:
+        first = np.ones(len(index), np.bool_)
+        index = index.tz_localize(timezone, ambiguous=first, nonexistent="NaT")
+    moments = index.tz_convert("UTC").tz_localize(None).to_numpy("datetime64[us]")
+    known = ~np.isnat(moments)
+    return np.where(known, moments.astype(np.int64) / 1e6, np.nan)
+
+
+def _meaning(raw: Any, seconds: NDArray[np.float64]) -> str:
+    wrong = np.flatnonzero(np.isnan(seconds))
+    value = raw[int(wrong[0])] if len(wrong) else None
+    if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
+        return "a time without a zone: set the reader's timezone"
+    return "not a time"
+
+
+def _fault(value: object, meaning: str) -> str:
+    if value is None or value == "":
+        return "is missing"
+    shown = str(value)
+    shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
+    return f"{shown!r} is {meaning}" if isinstance(value, str) else f"{shown} is {meaning}"

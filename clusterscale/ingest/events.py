@@ -1,0 +1,77 @@
+"""Reader of tables with one event a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from clusterscale.contracts import Component
+from clusterscale.ingest import decode, tables
+from clusterscale.ingest.fields import Delimiter, Zone
+from clusterscale.ingest.records import Place, Position, Records
+from clusterscale.ingest.sources import Piece
+from clusterscale.ingest.tables import Batch
+
+__all__ = ["Events"]
+
+
+class Events(Component):
+    """Parquet or CSV, a file or a folder of one kind: one event a row.
+
+    Attributes
+    ----------
+    user, time
+        Names of the columns. Times are epoch seconds, timestamps or ISO 8601 text.
+    lat, lon
+        Names of the columns with the position in degrees; not read where ``roi`` is given.
+    roi
+        Name of the column with the name of the ROI.
+    timezone
+        Zone in which times that name none are told; without it they are refused.
+    delimiter
+        What separates the fields of a CSV file.
+    """
+
+    name: Literal["events"] = "events"
+    user: str = "user"
+    time: str = "timestamp"
+    lat: str = "lat"
+    lon: str = "lon"
+    roi: str | None = None
+    timezone: Zone | None = None
+    delimiter: Delimiter = ","
+
+    events_per_row: ClassVar[int] = 1
+
+    @property
+    def gives_rois(self) -> bool:
+        """Whether a column names the ROI."""
+        return self.roi is not None
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return row groups, or runs of lines."""
+        return tables.pieces(source, size)
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the events of a piece."""
+        where = [self.lat, self.lon] if self.roi is None else [self.roi]
+        file = piece.file.name
+        for batch in tables.batches(
+            piece, [self.user, self.time, *where], delimiter=self.delimiter
+        ):
+            yield Records(
+                decode.ids(self.user, batch.columns[self.user], where=file),
+                decode.times(
+                    self.time, batch.columns[self.time], timezone=self.timezone, where=file
+                ),
+                self._place(batch, file),
+                batch.malformed,
+            )
+
+    def _place(self, batch: Batch, file: str) -> Place:
+        if self.roi is not None:
+            return decode.ids(self.roi, batch.columns[self.roi], where=file)
+        return Position(
+            decode.numbers(self.lat, batch.columns[self.lat], where=file),
+            decode.numbers(self.lon, batch.columns[self.lon], where=file),
+        )

@@ -1,0 +1,22 @@
+"""Kinds of fields that several readers share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, Field
+
+__all__ = ["Delimiter", "Zone"]
+
+
+def _known(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{zone!r} is not an IANA name such as 'Europe/London' or 'UTC'") from None
+    return zone
+
+
+Zone = Annotated[str, AfterValidator(_known)]
+Delimiter = Annotated[str, Field(pattern=r'^[^"\r\n]$')]

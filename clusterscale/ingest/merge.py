@@ -1,0 +1,128 @@
+"""Blocks of shuffled users into one cube, in the order of user ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Traces
+from clusterscale.cube import transforms
+from clusterscale.cube.writer import CubeWriter
+from clusterscale.errors import InputError
+from clusterscale.ingest.visits import combine, from_frame
+
+__all__ = ["Block", "choose", "copy", "write_block"]
+
+Ints = NDArray[np.int64]
+_RUN = 1 << 21  # events written at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some users in order, their cells in a file of int64."""
+
+    url: str
+    users: Any
+    sizes: Ints
+    n_twice: int
+
+
+def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> Block:
+    """Merge the visits of each user in one partition of the shuffle and put them in a file."""
+    visits, n_twice = combine([from_frame(frame)], n_cells)
+    with fsspec.open(url, "wb") as stream:
+        stream.write(visits.cells.astype("<i8", copy=False).tobytes())
+    return Block(url, visits.users, visits.sizes, n_twice)
+
+
+@dataclass(frozen=True, slots=True)
+class _Users:
+    """All users in the order of their ids: in which block each is, and where in it."""
+
+    names: Any
+    block: Ints
+    place: Ints
+    sizes: Ints
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+def choose(
+    blocks: Sequence[Block], *, top_users: int | None, min_events: int
+) -> tuple[_Users, int]:
+    """Return the users that stay, in the order of their ids, and the events of the others.
+
+    The ``top_users`` with the most events stay; among equals, those that come first.
+
+    Raises
+    ------
+    InputError
+        If no user has ``min_events``.
+    """
+    names = pa.concat_arrays([block.users.cast(pa.large_string()) for block in blocks])
+    order = pc.sort_indices(names)
+    rows = order.to_numpy()
+    counts = [len(block.users) for block in blocks]
+    sizes = np.concatenate([block.sizes for block in blocks])[rows]
+    stay = sizes >= min_events
+    if not stay.any():
+        raise InputError(f"no user has {min_events} events or more: the most is {sizes.max()}")
+    if top_users is not None and stay.sum() > top_users:
+        ranked = np.argsort(-sizes, kind="stable")
+        stay[ranked[top_users:]] = False
+    users = _Users(
+        names.take(order).filter(pa.array(stay)),
+        np.repeat(np.arange(len(blocks)), counts)[rows][stay],
+        np.concatenate([np.arange(count) for count in counts])[rows][stay],
+        sizes[stay],
+    )
+    return users, int(sizes[~stay].sum())
+
+
+def copy(blocks: Sequence[Block], users: _Users, writer: CubeWriter) -> Iterator[int]:
+    """Append users to a cube; yield how many are in it after each run."""
+    starts = [np.concatenate([[0], np.cumsum(block.sizes)]) for block in blocks]
+    ends = np.cumsum(users.sizes)
+    first = 0
+    while first < len(ends):
+        base = ends[first] - users.sizes[first]
+        stop = max(int(np.searchsorted(ends, base + _RUN, "right")), first + 1)
+        run = slice(first, stop)
+        cells = _gather(blocks, starts, users.block[run], users.place[run])
+        writer.append(users.names[first:stop].to_pylist(), users.sizes[run], cells)
+        yield stop
+        first = stop
+
+
+def _gather(
+    blocks: Sequence[Block], starts: Sequence[Ints], block: Ints, place: Ints
+) -> NDArray[np.integer[Any]]:
+    """Read the users of a run, which are neighbours in each block, and put them in order."""
+    sizes: list[Ints] = []
+    pieces: list[Ints] = []
+    where = np.empty(len(block), np.int64)
+    n_before = 0
+    for number in np.unique(block):
+        mine = block == number
+        low, high = int(place[mine].min()), int(place[mine].max()) + 1
+        offsets = starts[number][low : high + 1]
+        pieces.append(_cells(blocks[number].url, int(offsets[0]), int(offsets[-1])))
+        sizes.append(np.diff(offsets))
+        where[mine] = n_before + place[mine] - low
+        n_before += high - low
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    return transforms.pick(Traces(offsets, np.concatenate(pieces), 0, 0), where).cells
+
+
+def _cells(url: str, start: int, stop: int) -> Ints:
+    filesystem, path = fsspec.core.url_to_fs(url)
+    return np.frombuffer(filesystem.cat_file(path, start=8 * start, end=8 * stop), "<i8")

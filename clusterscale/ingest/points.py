@@ -1,0 +1,77 @@
+"""Named points out of a file: stations, antennas."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import fsspec
+import numpy as np
+
+from clusterscale.cube import storage
+from clusterscale.cube.regions import Points, Regions
+from clusterscale.errors import MissingError, SourceError
+
+__all__ = ["read_points"]
+
+_LIMITS = {"lat": 90.0, "lon": 180.0}
+
+
+def read_points(path: str, cutoff: float | None = None) -> Points:
+    """Read points from a CSV file with the columns ``name``, ``lat`` and ``lon`` (degrees).
+
+    Parameters
+    ----------
+    path
+        Local path or fsspec URL.
+    cutoff
+        A position farther than so many metres from every point is in none; None sets no limit.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    SourceError
+        If a column is absent or a line wrong; names the line, the column and the value.
+    InputError
+        If the cut-off is not positive.
+    """
+    if not storage.exists(path):
+        raise MissingError(f"{path}: there is no such file of points")
+    with fsspec.open(path, "rb") as stream:
+        raw = stream.read()
+    try:
+        reader = csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""))
+    except UnicodeDecodeError:
+        raise SourceError(f"{path} is not text in UTF-8") from None
+    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+    for name in ("name", "lat", "lon"):
+        if name not in reader.fieldnames:
+            has = ", ".join(reader.fieldnames) or "none"
+            raise SourceError(f"{path} has no column {name}: its columns are {has}")
+    where: dict[str, tuple[float, float]] = {}
+    for row in reader:
+        line = f"{path}, line {reader.line_num}"
+        name = (row["name"] or "").strip()
+        if not name:
+            raise SourceError(f"{line}: the point has no name")
+        if name in where:
+            raise SourceError(f"{line}: the name {name!r} is taken by an earlier point")
+        where[name] = (_degrees(row["lat"], "lat", line), _degrees(row["lon"], "lon", line))
+    if not where:
+        raise SourceError(f"{path}: there is no point in it")
+    lat, lon = np.array(list(where.values())).T
+    return Points(
+        Regions(tuple(where), lat.copy(), lon.copy()), np.inf if cutoff is None else cutoff
+    )
+
+
+def _degrees(text: str | None, column: str, line: str) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = np.nan
+    if not abs(value) <= _LIMITS[column]:
+        limit = f"±{_LIMITS[column]:.0f}"
+        raise SourceError(f"{line}: {column} {text!r} is not a number within {limit}")
+    return value

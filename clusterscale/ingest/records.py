@@ -1,0 +1,77 @@
+"""What a reader hands over: decoded records in the order of their source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from clusterscale.ingest.decode import Ids, Numbers
+from clusterscale.ingest.sources import Piece
+
+__all__ = ["NONE", "Malformed", "Place", "Position", "Reader", "Records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an event was, in degrees."""
+
+    lat: Numbers
+    lon: Numbers
+
+
+Place = Position | Ids
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Lines that are no row at all: how many, and what is wrong with the first."""
+
+    count: int = 0
+    fault: str = ""
+
+
+NONE = Malformed()
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A run of records, one event each; ``malformed`` lines come on top of them."""
+
+    user: Ids
+    time: Numbers
+    place: Place
+    malformed: Malformed = NONE
+
+    def __len__(self) -> int:
+        return len(self.user.codes)
+
+    @property
+    def columns(self) -> Sequence[Ids | Numbers]:
+        """User, time and place, in the order in which faults are told."""
+        place = self.place
+        where = (place.lat, place.lon) if isinstance(place, Position) else (place,)
+        return (self.user, self.time, *where)
+
+
+class Reader(Protocol):
+    """A format of records: finds the pieces of a source and decodes them one by one."""
+
+    events_per_row: ClassVar[int]
+
+    @property
+    def name(self) -> str:
+        """Name in the registry."""
+
+    @property
+    def gives_rois(self) -> bool:
+        """Whether events name their ROI; otherwise they have a position."""
+
+    def pieces(self, source: str, size: int) -> list[Piece]:
+        """Return the pieces of ``source``, each about ``size`` bytes of text."""
+
+    def read(self, piece: Piece) -> Iterator[Records]:
+        """Yield the records of one piece; a row of n events is in n runs of records."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """Return the name and the fields as plain values."""

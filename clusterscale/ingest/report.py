@@ -1,0 +1,54 @@
+"""What an ingest did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["IngestReport"]
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What became of every record.
+
+    ``n_rows * events_per_row`` records are read; each is one of the ``n_events`` of the cube or
+    is counted in ``dropped`` under one reason (see :data:`clusterscale.ingest.tally.REASONS`).
+    """
+
+    n_rows: int
+    events_per_row: int
+    n_events: int
+    n_users: int
+    dropped: Mapping[str, int]
+    seconds: float
+
+    def counts(self) -> dict[str, Any]:
+        """Return all but the seconds, as plain values to keep beside the cube."""
+        return {
+            "n_rows": self.n_rows,
+            "events_per_row": self.events_per_row,
+            "n_events": self.n_events,
+            "n_users": self.n_users,
+            "dropped": dict(self.dropped),
+        }
+
+    def table(self) -> dict[str, str]:
+        """Return rows of a table: what is counted, and the count as text."""
+        share = {
+            f"dropped: {reason.replace('_', ' ')}": f"{count:,}"
+            for reason, count in self.dropped.items()
+        }
+        return {
+            "rows read": f"{self.n_rows:,}",
+            **share,
+            "events kept": f"{self.n_events:,}",
+            "users": f"{self.n_users:,}",
+            "seconds": f"{self.seconds:.1f}",
+        }
+
+    def __str__(self) -> str:
+        rows = self.table()
+        wide, right = max(map(len, rows)), max(map(len, rows.values()))
+        return "\n".join(f"{name:<{wide}}  {value:>{right}}" for name, value in rows.items())

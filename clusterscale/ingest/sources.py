@@ -1,0 +1,119 @@
+"""Where records lie: files found, cut into pieces that one task reads, packed to a size."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any
+
+import fsspec
+from fsspec.utils import infer_compression, read_block
+
+from clusterscale.cube import storage
+from clusterscale.errors import MissingError, SourceError
+
+__all__ = ["BYTES_PER_ROW", "File", "Pack", "Piece", "find", "pack", "slices", "text_blocks"]
+
+BYTES_PER_ROW = 40  # a line of a typical CSV file of events; only sizes of tasks hang on it
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of the source: where to open it, what to call it in messages, its bytes."""
+
+    url: str
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one file: bytes ``start`` up to ``stop``, or row groups in a Parquet file.
+
+    ``size`` is about how many bytes of text the piece would be.
+    """
+
+    file: File
+    start: int
+    stop: int
+    size: int
+
+
+Pack = tuple[Piece, ...]
+
+
+def find(source: str, patterns: Sequence[str]) -> list[File]:
+    """Return the file at ``source``, or those in the folder whose base names fit ``patterns``.
+
+    Folders are searched to the bottom; names that begin with ``.`` or ``_`` are passed over, as
+    Parquet writers put their own notes there.
+
+    Raises
+    ------
+    MissingError
+        If nothing is at ``source``.
+    SourceError
+        If the folder has no such file.
+    """
+    if not storage.exists(source):
+        raise MissingError(f"{source}: there is no such file or folder")
+    filesystem, root = fsspec.core.url_to_fs(source)
+    if not filesystem.isdir(root):
+        return [File(_url(filesystem, root), source, int(filesystem.size(root)))]
+    top, found = source.rstrip("/"), []
+    for path, info in sorted(filesystem.find(root, detail=True).items()):
+        below = path[len(root.rstrip("/")) + 1 :]
+        hidden = any(part.startswith((".", "_")) for part in below.split("/"))
+        if not hidden and any(fnmatch(posixpath.basename(path), want) for want in patterns):
+            found.append(File(_url(filesystem, path), f"{top}/{below}", int(info["size"])))
+    if not found:
+        raise SourceError(f"{source}: the folder holds no file {' or '.join(patterns)}")
+    return found
+
+
+def _url(filesystem: Any, path: str) -> str:
+    return str(filesystem.unstrip_protocol(path))
+
+
+def slices(file: File, size: int) -> Iterator[Piece]:
+    """Cut a text file into pieces of about ``size`` bytes; a compressed one stays whole."""
+    if infer_compression(file.url) is not None:
+        yield Piece(file, 0, file.size, file.size)
+        return
+    for start in range(0, max(file.size, 1), size):
+        stop = min(start + size, file.size)
+        yield Piece(file, start, stop, stop - start)
+
+
+def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
+    """Put neighbouring pieces together until each pack holds about ``size`` bytes."""
+    packs: list[Pack] = []
+    waiting: list[Piece] = []
+    for piece in pieces:
+        if waiting and sum(each.size for each in waiting) + piece.size > size:
+            packs.append(tuple(waiting))
+            waiting = []
+        waiting.append(piece)
+    return [*packs, tuple(waiting)] if waiting else packs
+
+
+def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
+    """Yield the lines that begin in ``piece``, whole, in blocks of bytes.
+
+    Raises
+    ------
+    SourceError
+        If a compressed file is damaged.
+    """
+    compression = infer_compression(piece.file.url)
+    with fsspec.open(piece.file.url, "rb", compression=compression) as stream:
+        if compression is None:
+            yield read_block(stream, piece.start, piece.stop - piece.start, b"\n")
+            return
+        try:
+            while block := stream.read(size):
+                yield block + stream.readline()
+        except (OSError, EOFError, ValueError) as error:
+            raise SourceError(f"{piece.file.name} cannot be unpacked: {error}") from None

@@ -1,0 +1,221 @@
+"""Columns out of CSV and Parquet files, in batches, each line accounted for."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from clusterscale.errors import SourceError
+from clusterscale.ingest import sources
+from clusterscale.ingest.records import NONE, Malformed
+from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
+
+__all__ = ["Batch", "batches", "parse_lines", "pieces"]
+
+BATCH = 1 << 18  # rows decoded at a time, so that memory does not hang on the size of row groups
+BLOCK = 1 << 24  # bytes unpacked at a time from a compressed file
+_PARQUET = ("*.parquet", "*.parq", "*.pq")
+_CSV = tuple(
+    f"*{kind}{squeezed}"
+    for kind in (".csv", ".tsv", ".txt")
+    for squeezed in ("", ".gz", ".bz2", ".xz", ".zst")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Raw Arrow columns of the same length, by their names, and the lines that have none."""
+
+    columns: dict[str, Any]
+    malformed: Malformed = NONE
+
+
+def pieces(source: str, size: int) -> list[Piece]:
+    """Return the pieces of a Parquet or CSV file, or of a folder of one of the two.
+
+    Raises
+    ------
+    MissingError, SourceError
+        If there is nothing, or both kinds.
+    """
+    files = sources.find(source, _PARQUET + _CSV)
+    n_parquet = sum(_is_parquet(file) for file in files)
+    if 0 < n_parquet < len(files):
+        raise SourceError(f"{source}: the folder holds both Parquet and CSV files: name one kind")
+    found: list[Piece] = []
+    for file in files:
+        found += _row_groups(file, size) if n_parquet else sources.slices(file, size)
+    return found
+
+
+def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[Batch]:
+    """Yield the named columns of one piece, text columns as bytes where it is CSV.
+
+    Raises
+    ------
+    SourceError
+        If a column is absent or named twice, or the file is not what its name says.
+    """
+    if _is_parquet(piece.file):
+        yield from _from_parquet(piece, columns)
+    else:
+        yield from _from_csv(piece, columns, delimiter)
+
+
+def _is_parquet(file: File) -> bool:
+    return file.name.lower().endswith(tuple(want[1:] for want in _PARQUET))
+
+
+@contextmanager
+def _parquet(file: File, **options: Any) -> Iterator[Any]:
+    try:
+        with fsspec.open(file.url, "rb") as stream:
+            yield pq.ParquetFile(stream, **options)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise SourceError(f"{file.name} is not a whole Parquet file: {reason}") from None
+
+
+def _row_groups(file: File, size: int) -> Iterator[Piece]:
+    with _parquet(file) as parquet:
+        sizes = [
+            parquet.metadata.row_group(i).num_rows * BYTES_PER_ROW
+            for i in range(parquet.metadata.num_row_groups)
+        ]
+    start = 0
+    for stop in range(1, len(sizes) + 1):
+        if stop == len(sizes) or sum(sizes[start : stop + 1]) > size:
+            yield Piece(file, start, stop, sum(sizes[start:stop]))
+            start = stop
+
+
+def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
+    with _parquet(piece.file) as parquet:
+        schema = parquet.schema_arrow
+        _check_columns(schema.names, columns, piece.file.name)
+        text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+    # Names repeat: as a dictionary each is decoded once.
+    with _parquet(piece.file, read_dictionary=text) as parquet:
+        for batch in parquet.iter_batches(
+            BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
+        ):
+            yield Batch({name: batch.column(name) for name in columns})
+
+
+def _check_columns(have: Sequence[str], want: Sequence[str], where: str) -> None:
+    for name in want:
+        if have.count(name) == 0:
+            raise SourceError(f"{where} has no column {name}: its columns are {', '.join(have)}")
+        if have.count(name) > 1:
+            raise SourceError(f"{where} has {have.count(name)} columns {name}: which is meant?")
+
+
+def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[Batch]:
+    line, names = _header(piece.file, delimiter)
+    _check_columns(names, columns, piece.file.name)
+    wanted = {name: names.index(name) for name in columns}
+    at_top = piece.start == 0
+    for block in sources.text_blocks(piece, BLOCK):
+        body = block[len(line) :] if at_top else block
+        at_top = False
+        yield from parse_lines(body, wanted, len(names), delimiter)
+
+
+def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
+    try:
+        with fsspec.open(file.url, "rb", compression="infer") as stream:
+            line = stream.readline(1 << 20)
+        names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter), [])
+    except UnicodeDecodeError:
+        raise SourceError(f"{file.name}: the first line is not text in UTF-8") from None
+    except (OSError, EOFError, csv.Error) as error:
+        raise SourceError(f"{file.name}: the first line cannot be read: {error}") from None
+    if not names:
+        raise SourceError(f"{file.name} is empty: the first line should name the columns")
+    return line, [name.strip() for name in names]
+
+
+def parse_lines(
+    body: bytes, wanted: dict[str, int], n_columns: int, delimiter: str
+) -> Iterator[Batch]:
+    """Split whole lines into columns; ``wanted`` gives the position of each column by name.
+
+    A record is one line. Blank lines are none; every other line is a row of some batch, or is
+    counted as malformed in the first.
+    """
+    lines, unclosed = _close_quotes(body)
+    faults: list[str] = ["a quote that is not closed"] if unclosed else []
+
+    def refuse(row: Any) -> str:
+        if not faults:
+            faults.append(f"{row.actual_columns} fields, not {row.expected_columns}")
+        return "skip"
+
+    table = _split(lines, wanted, n_columns, delimiter, refuse)
+    count = max(_count_lines(body) - len(table), 0)
+    malformed = Malformed(count, faults[0] if faults else "a line break within a quote")
+    for start in range(0, max(len(table), 1), BATCH):
+        part = table.slice(start, BATCH).combine_chunks()
+        columns = {name: _only_chunk(part.column(f"{i}")) for name, i in wanted.items()}
+        yield Batch(columns, malformed if start == 0 else NONE)
+
+
+def _split(
+    lines: bytes, wanted: dict[str, int], n_columns: int, delimiter: str, refuse: Any
+) -> Any:
+    kinds = {f"{i}": pa.binary() for i in wanted.values()}
+    if not lines.strip():
+        return pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(lines),
+        read_options=pyarrow.csv.ReadOptions(
+            # One chunk: a record must not be torn at the end of one.
+            block_size=len(lines) + 1,
+            column_names=[f"{i}" for i in range(n_columns)],
+            use_threads=False,
+        ),
+        parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=refuse),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds)),
+    )
+
+
+def _only_chunk(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+
+
+def _count_lines(body: bytes) -> int:
+    """Count the lines that are not blank."""
+    letters = np.frombuffer(body, np.uint8)
+    ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+    lengths = np.diff(ends, prepend=-1) - 1
+    returns = np.zeros(len(ends), np.bool_)
+    filled = np.flatnonzero(lengths == 1)
+    returns[filled] = letters[ends[filled] - 1] == ord("\r")
+    return int(np.count_nonzero((lengths > 0) & ~returns))
+
+
+def _close_quotes(body: bytes) -> tuple[bytes, int]:
+    """Take out the lines with an odd number of quotes; return the rest and how many they were.
+
+    Left in, one stray quote would swallow all lines up to the next one.
+    """
+    if b'"' not in body:
+        return body, 0
+    letters = np.frombuffer(body, np.uint8)
+    ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+    quotes = np.searchsorted(ends, np.flatnonzero(letters == ord('"')))
+    odd = np.flatnonzero(np.bincount(quotes, minlength=len(ends)) % 2)
+    kept, start = [], 0
+    for line in odd:
+        kept.append(body[start : ends[line - 1] + 1 if line else 0])
+        start = int(ends[line]) + 1
+    return b"".join([*kept, body[start:]]), len(odd)

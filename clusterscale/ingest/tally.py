@@ -1,0 +1,157 @@
+"""Every record accounted for: kept, or dropped for one named reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.cube.calendar import Calendar
+from clusterscale.errors import SourceError
+
+__all__ = ["REASONS", "FileTally", "Span", "Tally", "judge"]
+
+REASONS = (
+    "unparsable",
+    "out_of_range",
+    "outside_period",
+    "outside_region",
+    "unknown_roi",
+    "duplicate",
+    "user_filtered",
+)
+"""Why a record is dropped. Each is counted under the first reason that holds, in this order."""
+
+_MILLISECONDS = 1e11  # as seconds, the year 5138
+
+
+@dataclass(slots=True)
+class Span:
+    """The least and the greatest value seen."""
+
+    low: float = np.inf
+    high: float = -np.inf
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Widen the span to ``values``."""
+        if len(values):
+            self.low = min(self.low, float(values.min()))
+            self.high = max(self.high, float(values.max()))
+
+    def merge(self, other: Span) -> None:
+        """Widen the span to another one."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+
+
+@dataclass(slots=True)
+class FileTally:
+    """Records of one file, how many could not be read, and what is wrong with the first such."""
+
+    n_records: int = 0
+    n_unread: int = 0
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was read: counts, by file and by reason, and the spans of what could be read."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    files: dict[str, FileTally] = field(default_factory=dict)
+    time: Span = field(default_factory=Span)
+    lat: Span = field(default_factory=Span)
+    lon: Span = field(default_factory=Span)
+    unknown_roi: str = ""
+
+    @classmethod
+    def total(cls, tallies: Iterable[Tally]) -> Tally:
+        """Add tallies up; faults are those of the first tally that has one."""
+        total = cls()
+        for tally in tallies:
+            total.dropped.update(tally.dropped)
+            for name, part in tally.files.items():
+                whole = total.file(name)
+                whole.n_records += part.n_records
+                whole.n_unread += part.n_unread
+                whole.fault = whole.fault or part.fault
+            total.time.merge(tally.time)
+            total.lat.merge(tally.lat)
+            total.lon.merge(tally.lon)
+            total.unknown_roi = total.unknown_roi or tally.unknown_roi
+        return total
+
+    def file(self, name: str) -> FileTally:
+        """Return the counts of a file, zero at first."""
+        return self.files.setdefault(name, FileTally())
+
+    @property
+    def n_records(self) -> int:
+        """Records read, kept or not."""
+        return sum(file.n_records for file in self.files.values())
+
+
+def judge(tally: Tally, n_kept: int, *, source: str, calendar: Calendar) -> None:
+    """Refuse a source that is wrong as a whole, or a file of it.
+
+    Raises
+    ------
+    SourceError
+        If there is no record, no record of some file can be read, or none is left; says what the
+        first fault is, or what the data spans.
+    """
+    if tally.n_records == 0:
+        raise SourceError(f"{source}: there is no record in it")
+    for name, file in tally.files.items():
+        if 0 < file.n_records == file.n_unread:
+            raise SourceError(f"{file.fault.format(file=name)}; {_none_of(file.n_records)}")
+    if n_kept:
+        return
+    reasons = [reason for reason in REASONS if tally.dropped[reason]]
+    told = [_TELL[reason](tally, calendar) for reason in reasons if reason in _TELL]
+    counts = ", ".join(f"{tally.dropped[reason]} {reason}" for reason in reasons)
+    raise SourceError(f"{source}: no event is left ({counts}); " + "; ".join(told))
+
+
+def _none_of(n_records: int) -> str:
+    if n_records == 1:
+        return "its only record cannot be used"
+    return f"none of its {n_records} records can be used"
+
+
+def _tell_region(tally: Tally, calendar: Calendar) -> str:
+    lat, lon = tally.lat, tally.lon
+    return (
+        f"the data spans lat {lat.low:.6g} to {lat.high:.6g}, lon {lon.low:.6g} to {lon.high:.6g}, "
+        "which the regions do not meet"
+    )
+
+
+def _tell_period(tally: Tally, calendar: Calendar) -> str:
+    span, zone = tally.time, calendar.timezone
+    hint = ""
+    if abs(span.high) >= _MILLISECONDS:
+        hint = ": do its times count milliseconds? They should count seconds"
+    return (
+        f"the data runs from {_moment(span.low, zone)} to {_moment(span.high, zone)}, "
+        f"the cube from {calendar.describe()}{hint}"
+    )
+
+
+def _tell_roi(tally: Tally, calendar: Calendar) -> str:
+    return f"the first unknown ROI is {tally.unknown_roi!r}"
+
+
+_TELL = {"outside_period": _tell_period, "outside_region": _tell_region, "unknown_roi": _tell_roi}
+
+
+def _moment(seconds: float, zone: str) -> str:
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(zone))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.6g} s"
+    return f"{moment:%a %Y-%m-%d %H:%M}"

@@ -1,0 +1,102 @@
+"""Who was in which cell, each pair once: what is left of records once they are binned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+__all__ = ["Visits", "combine", "from_frame"]
+
+Ints = NDArray[np.int64]
+_USER, _CELLS = pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """Cells by user.
+
+    Attributes
+    ----------
+    users
+        Arrow strings, shape (user,).
+    sizes
+        int64, shape (user,): cells of each user.
+    cells
+        int64, shape (visit,): flat cells, one user after the other.
+    """
+
+    users: Any
+    sizes: Ints
+    cells: Ints
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row a user, its cells as bytes: what a shuffle moves in one go."""
+        offsets = np.concatenate([[0], np.cumsum(self.sizes * 8)]).astype(np.int64)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(self.cells))]
+        cells = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self.users), buffers)
+        return pd.DataFrame(
+            {
+                "user": pd.Series(self.users, dtype=_USER),
+                "cells": pd.Series(cells, dtype=_CELLS),
+            }
+        )
+
+
+def from_frame(frame: pd.DataFrame) -> Visits:
+    """Return the visits in a frame made by :meth:`Visits.frame`, rows in any order."""
+    users = _whole(frame["user"], pa.string())
+    cells = _whole(frame["cells"], pa.large_binary())
+    sizes = pc.binary_length(cells).to_numpy(zero_copy_only=False) // 8
+    offsets = np.frombuffer(cells.buffers()[1], np.int64)[cells.offset :]
+    data = cells.buffers()[2]
+    if data is None or len(cells) == 0:
+        return Visits(users, sizes.astype(np.int64), np.empty(0, np.int64))
+    body = np.frombuffer(data, np.uint8)[offsets[0] : offsets[len(cells)]]
+    return Visits(users, sizes.astype(np.int64), body.copy().view(np.int64))
+
+
+def _whole(column: pd.Series, kind: Any) -> Any:
+    array = pa.array(column, kind)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def combine(parts: Sequence[Visits], n_cells: int) -> tuple[Visits, int]:
+    """Return the union of visits, sorted by user and cell, and how many were there twice.
+
+    Parameters
+    ----------
+    parts
+        In any order; a user and a cell may be in several.
+    n_cells
+        Size of the grid of cells.
+    """
+    if not parts:
+        return Visits(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64)), 0
+    coded = pa.concat_arrays([part.users for part in parts]).dictionary_encode()
+    order = pc.sort_indices(coded.dictionary)
+    rank = np.empty(len(order), np.int64)
+    rank[order.to_numpy()] = np.arange(len(order))
+    sizes = np.concatenate([part.sizes for part in parts])
+    # One key for user and cell: users of a task times cells stay far below 2⁶³.
+    keys = np.repeat(rank[coded.indices.to_numpy()] * n_cells, sizes)
+    for start, part in _starts(parts):
+        keys[start : start + len(part.cells)] += part.cells
+    keys.sort()
+    new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    keys = keys[new]
+    user, cells = np.divmod(keys, n_cells)
+    counts = np.bincount(user, minlength=len(order)).astype(np.int64)
+    return Visits(coded.dictionary.take(order), counts, cells), int(len(new) - len(keys))
+
+
+def _starts(parts: Sequence[Visits]) -> list[tuple[int, Visits]]:
+    ends = np.cumsum([0, *(len(part.cells) for part in parts)])
+    return [(int(start), part) for start, part in zip(ends, parts, strict=False)]

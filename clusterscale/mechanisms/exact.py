@@ -1,0 +1,24 @@
+"""No defence: the counts themselves."""
+
+from typing import Literal
+
+import numpy as np
+
+from clusterscale.contracts import Component, Counts, Guarantee, Values
+
+__all__ = ["Exact"]
+
+
+class Exact(Component):
+    """Publish the counts as they are."""
+
+    name: Literal["exact"] = "exact"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None: a count tells about each of its members."""
+        return Guarantee("user", np.inf, 0.0, "add_remove", "counts are published as they are")
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return the counts as float64, the same shape."""
+        return counts.astype(np.float64)

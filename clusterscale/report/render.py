@@ -1,0 +1,93 @@
+"""The page: sections in order, one style sheet, one script, one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import xarray as xr
+from bokeh.resources import Resources
+from markupsafe import Markup
+
+from clusterscale import schema
+from clusterscale.errors import FormatError
+from clusterscale.report.section import TEMPLATES, Section, fill
+from clusterscale.report.sections import SECTIONS
+
+__all__ = ["render", "write_report"]
+
+
+def render(results: xr.Dataset, *, title: str | None = None) -> str:
+    """Return the report of an audit as one HTML page that needs nothing but itself.
+
+    Parameters
+    ----------
+    results
+        Dataset that keeps :data:`clusterscale.schema.RESULTS`; its attributes describe the plan,
+        the cube and the software.
+    title
+        Heading of the page.
+
+    Returns
+    -------
+    str
+        HTML, the same for the same results.
+
+    Raises
+    ------
+    FormatError
+        If ``results`` is not the dataset of an audit.
+    """
+    kind = results.attrs.get("format", schema.RESULTS_FORMAT)
+    if kind != schema.RESULTS_FORMAT:
+        raise FormatError(f"a report is made from {schema.RESULTS_FORMAT}, not from {kind}")
+    schema.validate(results)
+    results = results.compute()
+    built = [section for build in SECTIONS if (section := build(results)) is not None]
+    return str(
+        fill(
+            "page.html.j2",
+            title=title or "Membership audit of published counts",
+            sections=built,
+            style=_asset("page.css"),
+            script=_asset("page.js"),
+            bokeh=_bokeh(built),
+        )
+    )
+
+
+def write_report(results: xr.Dataset, path: str | Path, *, title: str | None = None) -> Path:
+    """Write the report of an audit and return where it is.
+
+    The file appears whole or not at all: an older report stays in place until the new one is
+    complete.
+
+    Parameters
+    ----------
+    results, title
+        As for :func:`render`.
+    path
+        File to write; its folder is made when absent.
+    """
+    target = Path(path)
+    page = render(results, title=title)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        draft.write_text(page, encoding="utf-8", newline="\n")
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def _asset(name: str) -> Markup:
+    source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)  # type: ignore[union-attr]
+    return Markup(source)
+
+
+def _bokeh(sections: list[Section]) -> Markup:
+    # the library is most of the file, so a report without figures goes without it
+    if not any("data-figure" in section.body for section in sections):
+        return Markup("")
+    return Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])

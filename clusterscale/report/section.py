@@ -1,0 +1,122 @@
+"""What a section of the report is made of, and how its parts become HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import xarray as xr
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+__all__ = [
+    "TEMPLATES",
+    "Build",
+    "Column",
+    "Section",
+    "Table",
+    "fill",
+    "interval",
+    "join",
+    "json_attribute",
+    "number",
+    "percent",
+    "plural",
+]
+
+TEMPLATES = Environment(
+    loader=PackageLoader("clusterscale.report"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: an anchor, a heading, a sentence that says why, and the content."""
+
+    anchor: str
+    title: str
+    intro: str
+    body: Markup
+
+
+Build = Callable[[xr.Dataset], Section | None]
+"""A section is built from the results alone; None where it has nothing to say about them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; numbers align right, a header names its row, ``hint`` explains."""
+
+    name: str
+    number: bool = True
+    header: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with a caption; ``groups`` are bodies with an optional heading row."""
+
+    caption: str
+    columns: Sequence[Column]
+    groups: Sequence[tuple[str, Sequence[Sequence[str | Markup]]]]
+
+    @property
+    def html(self) -> Markup:
+        """The table, in a box that scrolls sideways on narrow screens."""
+        return fill("table.html.j2", table=self)
+
+
+def fill(template: str, **values: object) -> Markup:
+    """Render a template of this package; every value that is not Markup is escaped."""
+    return Markup(TEMPLATES.get_template(template).render(values))
+
+
+def join(parts: Sequence[Markup]) -> Markup:
+    """Put pieces of HTML after each other."""
+    return Markup("\n").join(parts)
+
+
+def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
+    """Return a JSON attribute as a mapping; what is not a JSON object comes back as its text."""
+    text = results.attrs.get(name)
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except (TypeError, ValueError):
+        value = text
+    return value if isinstance(value, dict) else {name: value}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number with fixed digits; an en dash where there is none."""
+    return f"{value:.{digits}f}" if isfinite(value) else "–"
+
+
+def interval(low: float, high: float) -> str:
+    """Write an interval; an en dash where there is none."""
+    return f"{number(low)}–{number(high)}" if isfinite(low) else "–"
+
+
+def percent(share: float) -> str:
+    """Write a share in whole per cent, but never round to all or to none."""
+    if not isfinite(share):
+        return "–"
+    text = f"{100 * share:.0f}"
+    if text == "0" and share > 0:
+        return "< 1 %"
+    if text == "100" and share < 1:
+        return "> 99 %"
+    return f"{text} %"
+
+
+def plural(n: int, noun: str) -> str:
+    """Write a count with its noun, thousands apart."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"

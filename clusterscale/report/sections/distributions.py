@@ -1,0 +1,61 @@
+"""How the success of each attack is spread over the targets."""
+
+from __future__ import annotations
+
+from math import floor
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report import figures
+from clusterscale.report.section import Section, fill, join, number
+from clusterscale.report.summary import Cases, cases
+
+
+def build(results: xr.Dataset) -> Section | None:
+    """Build one panel for each group size, as NDSS18 Figs 2 and 4; folded beyond one setting."""
+    table = cases(results)
+    if not table.finished:
+        return None
+    folds = [(table.label(setting), _panels(table, index)) for index, setting in table.shown()]
+    body = figures.legend(table.attacks) + fill("folds.html.j2", folds=folds)
+    return Section(
+        "distributions",
+        "Distribution of AUC over targets",
+        "Each curve gives the share of targets that an attack recognises with at most the AUC "
+        "below it: the further right a curve runs, the more people are exposed. The dashed "
+        "line is chance. The table of all results holds the numbers.",
+        body,
+    )
+
+
+def _panels(table: Cases, setting: int) -> Markup:
+    lowest = float(np.nanmin(table.auc))
+    start = min(0.4, floor(lowest * 10) / 10)
+    panels = []
+    for size, group_size in enumerate(table.group_sizes):
+        series = {
+            attack: values[np.isfinite(values)]
+            for attack, values in enumerate(table.auc[setting, size])
+            if np.isfinite(values).any()
+        }
+        if series:
+            panels.append(
+                figures.plot(
+                    figures.distributions(series, table.attacks, start=start),
+                    slug=f"auc-{setting + 1}-{group_size}",
+                    title=f"Groups of {group_size:,}",
+                    description=_in_words(series, table.attacks, group_size),
+                )
+            )
+    return fill("panels.html.j2", panels=join(panels))
+
+
+def _in_words(series: dict[int, figures.Floats], attacks: tuple[str, ...], size: int) -> str:
+    parts = [
+        f"{attacks[index]}: quartiles "
+        + ", ".join(number(float(q)) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+        for index, values in series.items()
+    ]
+    return f"Cumulative distribution of AUC over targets in groups of {size}. " + "; ".join(parts)

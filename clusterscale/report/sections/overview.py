@@ -1,0 +1,122 @@
+"""The first screen: what was audited, who could be exposed, how sure, and is the control sound."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.section import (
+    Column,
+    Section,
+    Table,
+    fill,
+    interval,
+    json_attribute,
+    number,
+    percent,
+    plural,
+)
+from clusterscale.report.summary import Cases, Row, cases, check_control, row
+
+_LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
+
+
+def build(results: xr.Dataset) -> Section:
+    """Build the first screen; it exists even when nothing finished."""
+    table = cases(results)
+    lines = strongest(table)
+    control = check_control(table)
+    body = fill(
+        "overview.html.j2",
+        audited=_audited(results, table),
+        lines=lines,
+        worst=max(lines, key=_mean_auc) if lines else None,
+        best=min(lines, key=_mean_auc) if lines else None,
+        label=table.label,
+        strip_table=_strips(table, lines),
+        control=control,
+        n_run=int(table.planned.sum()),
+        n_done=int(np.isfinite(table.auc).sum()),
+        n_unplanned=int((~table.planned).sum()),
+        number=number,
+        percent=percent,
+        plural=plural,
+    )
+    return Section("overview", "Findings", "", body)
+
+
+def strongest(table: Cases) -> list[Row]:
+    """Return, for each setting and group size, the row of the attack with the highest mean AUC."""
+    return [
+        row(table, setting, size, attack)
+        for setting, _ in table.shown()
+        for size in range(len(table.group_sizes))
+        if (attack := table.strongest(setting, size)) is not None
+    ]
+
+
+def _audited(results: xr.Dataset, table: Cases) -> dict[str, object]:
+    cube = json_attribute(results, "cube")
+    n_users = cube.get("n_users")
+    source = cube.get("source")
+    run = [setting for index, setting in enumerate(table.settings) if table.planned[index].any()]
+    return {
+        "targets": plural(table.n_targets, "person" if table.n_targets == 1 else "target"),
+        "n_targets": table.n_targets,
+        "users": f"{n_users:,}" if isinstance(n_users, int) else "",
+        "source": source if isinstance(source, str) else "",
+        "group_sizes": _listed([str(size) for size in table.group_sizes]),
+        "attacks": table.attacks,
+        "priors": sorted({setting.prior for setting in run}),
+        "mechanisms": sorted({setting.mechanism for setting in run}),
+        "periods": sorted({setting.period for setting in run}),
+    }
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "–"
+
+
+def _strips(table: Cases, lines: list[Row]) -> Markup:
+    columns = (
+        Column("Group size", number=False, header=True),
+        Column("Strongest attack", number=False),
+        Column("Mean AUC"),
+        Column("0.4 to 1; the mark is chance", number=False),
+        Column("95 % interval"),
+        Column("Median target"),
+        Column("Targets above 0.75"),
+    )
+    groups: dict[str, list[list[str | Markup]]] = {}
+    for line in lines:
+        cells = [f"{line.group_size:,}", line.attack, number(line.mean), strip(line)]
+        cells += [
+            interval(line.low, line.high),
+            number(line.median),
+            percent(line.above[1]),
+        ]
+        groups.setdefault(table.label(line.setting), []).append(cells)
+    caption = "How well the strongest attack tells whether a target was counted"
+    return Table(caption, columns, list(groups.items())).html
+
+
+def strip(line: Row) -> Markup:
+    """Draw a mean and its interval on a line, as a small picture without script."""
+    known = np.isfinite(line.low)
+    return fill(
+        "strip.html.j2",
+        chance=_place(0.5),
+        mean=_place(line.mean),
+        low=_place(line.low if known else line.mean),
+        high=_place(line.high if known else line.mean),
+    )
+
+
+def _place(auc: float) -> str:
+    share = (min(max(auc, _LEFT), _RIGHT) - _LEFT) / (_RIGHT - _LEFT)
+    return f"{4 + 92 * share:.2f}%"
+
+
+def _mean_auc(line: Row) -> float:
+    return line.mean

@@ -1,0 +1,57 @@
+"""Where the numbers come from, for whoever has to repeat them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import xarray as xr
+
+from clusterscale.report.section import Section, fill, json_attribute
+
+_CUBE = {
+    "source": "Source",
+    "when": "Time",
+    "n_users": "Users",
+    "n_rois": "Regions of interest",
+    "n_epochs": "Epochs",
+    "n_events": "Events",
+    "null_roi": "Null region",
+}
+_RUN = {
+    "cube_fingerprint": "Cube fingerprint",
+    "plan_digest": "Plan digest",
+    "seed": "Root seed",
+}
+
+
+def build(results: xr.Dataset) -> Section:
+    """Build the lists of what was read and with which software."""
+    cube = json_attribute(results, "cube")
+    known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
+    known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
+    run = {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
+    versions = json_attribute(results, "versions")
+    lists = {
+        "Data": known or {"Cube": "not recorded"},
+        "Run": run,
+        "Software": {key: str(versions[key]) for key in sorted(versions)}
+        or {"Versions": "not recorded"},
+    }
+    return Section(
+        "provenance",
+        "Provenance",
+        "Two runs with the same fingerprint, digest, seed and versions are the same run.",
+        fill("definitions.html.j2", lists=lists),
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_text(part)}" for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(part) for part in value)
+    return "not recorded" if value is None else str(value)

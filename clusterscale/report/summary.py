@@ -1,0 +1,222 @@
+"""The numbers of a report, as plain arrays and rows: only finished tasks count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy import stats
+
+from clusterscale.report.intervals import mean_interval
+
+__all__ = [
+    "LEVELS",
+    "Cases",
+    "Control",
+    "Row",
+    "Setting",
+    "cases",
+    "check_control",
+    "mean",
+    "row",
+    "rows",
+]
+
+LEVELS = (0.6, 0.75, 0.9)
+"""The AUC levels above which targets are counted."""
+
+_AXES = ("period", "prior", "mechanism")
+_ORDER = (*_AXES, "group_size", "attack", "target")
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What surrounds a comparison of attacks: one period, prior and mechanism."""
+
+    period: str
+    prior: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Every case of an audit, on the axes (setting, group_size, attack, target).
+
+    The numbers are NaN wherever a case did not finish; ``varying`` names the parts of a setting
+    that take more than one value.
+    """
+
+    settings: tuple[Setting, ...]
+    group_sizes: tuple[int, ...]
+    attacks: tuple[str, ...]
+    varying: tuple[str, ...]
+    auc: Floats
+    loss: Floats
+    accuracy: Floats
+    control: Floats
+    status: NDArray[np.str_]
+    error: NDArray[np.str_]
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets, finished or not."""
+        return int(self.auc.shape[-1])
+
+    @property
+    def planned(self) -> NDArray[np.bool_]:
+        """Where a task was run, whatever came of it."""
+        return np.asarray(np.isin(self.status, ("done", "failed")))
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is any number at all."""
+        return bool(np.isfinite(self.auc).any())
+
+    def label(self, setting: Setting) -> str:
+        """Name a setting by what varies; empty when there is only one."""
+        return " · ".join(getattr(setting, part) for part in self.varying)
+
+    def shown(self) -> Iterator[tuple[int, Setting]]:
+        """Yield the settings that have a number, with their index."""
+        for index, setting in enumerate(self.settings):
+            if np.isfinite(self.auc[index]).any():
+                yield index, setting
+
+    def strongest(self, setting: int, size: int) -> int | None:
+        """Return the attack with the highest mean AUC at a setting and group size."""
+        means = [mean(values) for values in self.auc[setting, size]]
+        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: an attack at a group size in a setting, over its targets."""
+
+    setting: Setting
+    group_size: int
+    attack: str
+    n_done: int
+    n_targets: int
+    mean: float
+    low: float
+    high: float
+    median: float
+    above: tuple[float, ...]
+    mean_loss: float
+    worst_loss: float
+    accuracy: float
+    control: float
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Whether attacks that were trained on shuffled labels stay at chance.
+
+    ``verdict`` is ``chance``, ``off`` or ``unknown``; ``off`` lists the cells of the audit whose
+    control leaves .5 by more than sampling explains.
+    """
+
+    verdict: str
+    mean: float
+    n_cells: int
+    off: tuple[Row, ...]
+
+
+def cases(results: xr.Dataset) -> Cases:
+    """Return the cases of ``results``, group sizes ascending, unfinished numbers masked."""
+    results = results.sortby("group_size")
+    labels = {name: tuple(str(v) for v in results[name].values) for name in (*_AXES, "attack")}
+    settings = tuple(
+        Setting(period, prior, mechanism)
+        for period in labels["period"]
+        for prior in labels["prior"]
+        for mechanism in labels["mechanism"]
+    )
+
+    def flat(name: str) -> NDArray[Any]:
+        values = results[name].transpose(*_ORDER).values
+        return np.reshape(values, (len(settings), *values.shape[3:]))
+
+    status, error = flat("status").astype(str), flat("error").astype(str)
+    done = (status == "done") & np.isfinite(flat("auc"))
+    auc, loss, accuracy, control = (
+        np.where(done, flat(name).astype(np.float64), np.nan)
+        for name in ("auc", "privacy_loss", "accuracy", "control_auc")
+    )
+    return Cases(
+        settings=settings,
+        group_sizes=tuple(int(size) for size in results["group_size"].values),
+        attacks=labels["attack"],
+        varying=tuple(axis for axis in _AXES if len(labels[axis]) > 1),
+        auc=auc,
+        loss=loss,
+        accuracy=accuracy,
+        control=control,
+        status=status,
+        error=error,
+    )
+
+
+def rows(table: Cases) -> list[Row]:
+    """Return one row for each setting, group size and attack that was run."""
+    planned = np.argwhere(table.planned.any(axis=-1))
+    return [row(table, *index) for index in planned.tolist()]
+
+
+def row(table: Cases, setting: int, size: int, attack: int) -> Row:
+    """Return the row of one attack at one group size in one setting, by their indices."""
+    cell = (setting, size, attack)
+    auc, loss = table.auc[cell], table.loss[cell]
+    done = auc[np.isfinite(auc)]
+    low, high = mean_interval(done)
+    return Row(
+        table.settings[setting],
+        table.group_sizes[size],
+        table.attacks[attack],
+        len(done),
+        table.n_targets,
+        mean(done),
+        low,
+        high,
+        float(np.median(done)) if len(done) else np.nan,
+        tuple(mean(done > level) for level in LEVELS),
+        mean(loss),
+        float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
+        mean(table.accuracy[cell]),
+        mean(table.control[cell]),
+    )
+
+
+def check_control(table: Cases, *, risk: float = 0.01) -> Control:
+    """Compare every control with chance.
+
+    A cell (setting, group size, attack) is off when a two-sided t-test over its targets rejects a
+    mean of .5 at ``risk`` divided by the number of cells, so that an audit without fault is
+    reported off at most once in ``1 / risk`` audits.
+    """
+    known = np.isfinite(table.control)
+    usable = [tuple(index) for index in np.argwhere(known.sum(axis=-1) >= 2).tolist()]
+    level = risk / max(1, len(usable))
+    off = tuple(row(table, *cell) for cell in usable if _is_off(table.control[cell], level))
+    verdict = "off" if off else "chance" if usable else "unknown"
+    return Control(verdict, mean(table.control), len(usable), off)
+
+
+def _is_off(control: Floats, risk: float) -> bool:
+    values = control[np.isfinite(control)]
+    error = float(values.std(ddof=1)) / len(values) ** 0.5
+    reach = error * float(stats.t.isf(risk / 2, len(values) - 1))
+    # rounding alone must not condemn a control that is .5 for every target
+    return bool(abs(float(values.mean()) - 0.5) > reach + 1e-9)
+
+
+def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:
+    """Return the mean of what is known, NaN when nothing is."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -1,0 +1,25 @@
+"""Combine values pairwise, always in the same order."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["combine_pairwise"]
+
+R = TypeVar("R")
+
+
+def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:
+    """Reduce ``values`` as a balanced tree, so that floating-point sums never change.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to combine.
+    """
+    if not values:
+        raise ValueError("there is nothing to combine")
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        rest = values[-1:] if len(values) % 2 else []
+        values = [combine(left, right) for left, right in pairs] + rest
+    return values[0]

@@ -1,0 +1,67 @@
+"""What the figures draw, read from their own description."""
+
+import json
+
+import numpy as np
+import pytest
+
+from clusterscale.report import figures
+from clusterscale.report.figures import boxes, distributions, plot
+
+
+def columns(panel, *names):
+    for renderer in panel.renderers:
+        data = renderer.data_source.data
+        if set(names) <= set(data):
+            yield [list(data[name]) for name in names]
+
+
+def test_a_curve_is_the_empirical_distribution():
+    auc = np.array([0.9, 0.6, 0.6, 0.75])
+    ((x, y),) = columns(distributions({0: auc}, ["a"], start=0.4), "auc", "share")
+    assert x == [0.4, 0.6, 0.75, 0.9, 1.01]
+    assert y == [0, 0.5, 0.75, 1, 1]
+
+
+def test_a_curve_of_many_targets_is_thinned_without_moving():
+    auc = np.random.default_rng(0).uniform(0.5, 1, 20_000)
+    ((x, y),) = columns(distributions({0: auc}, ["a"], start=0.4), "auc", "share")
+    assert len(x) <= 402
+    exact = np.searchsorted(np.sort(auc), x, side="right") / len(auc)
+    assert np.abs(exact - y).max() < 0.005
+
+
+def test_a_box_is_quartiles_with_whiskers_of_tukey():
+    loss = np.array([0.0, 0.4, 0.5, 0.6, 1.0])
+    panel = boxes([(5, {0: loss})], ["a"])
+    (box,) = zip(*next(columns(panel, "low", "q1", "median", "q3", "high", "mean")), strict=True)
+    assert box == pytest.approx((0.4, 0.4, 0.5, 0.6, 0.6, 0.5))
+    beyond = panel.renderers[-1].data_source.data
+    assert sorted(beyond["y"]) == [0, 1]
+
+
+def test_identifiers_do_not_depend_on_what_was_drawn_before():
+    def drawn():
+        return plot(
+            distributions({0: np.array([0.7])}, ["<b>"], start=0.4),
+            slug="one",
+            title="t",
+            description="d",
+        )
+
+    assert drawn() == drawn()
+    body = drawn().split('id="one-data">')[1].split("</script>")[0]
+    assert "<" not in body
+    assert json.loads(body)["root_id"].startswith("one-")
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#14181c"])
+def test_every_colour_stands_out_on_light_and_dark_paper(paper):
+    def luminance(colour):
+        parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    for index in range(8):
+        pair = sorted((luminance(paper), luminance(figures.colour(index))))
+        assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 3
