@@ -88,8 +88,9 @@ def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
         return
     largest = largest_group(n_pool, n_groups)
     room = f"the largest that fits is {largest}" if largest else "no group size fits"
+    extent = "large" if size > largest else "small"
     raise PoolError(
-        f"groups of {size} are too large: the {name} pool holds {n_pool} users with the target, "
+        f"groups of {size} are too {extent}: the {name} pool holds {n_pool} users with the target, "
         f"and {n_groups} distinct groups are wanted; {room}"
     )
 

@@ -89,6 +89,7 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "literal_error": lambda e: f"is {e['input']!r}: choose from {e['ctx']['expected']}",
     "extra_forbidden": lambda e: "is not a key that is known here",
+    "value_error": lambda e: str(e["ctx"]["error"]),
 }
 
 

@@ -27,6 +27,19 @@ TERTILES = ("some", "mild", "high")
 WEEK = 168
 
 
+def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not items:
+        raise ValueError("give at least one")
+    labels = [getattr(item, "label", item) for item in items]
+    twice = sorted({str(label) for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands there twice")
+    return items
+
+
+_Several = [Strict(False), AfterValidator(_distinct)]
+
+
 class Period(Component):
     """The epochs of one release: ``epochs`` of them from the one numbered ``first``."""
 
@@ -62,7 +75,7 @@ class Targets(Component):
 
     tertiles: Count | None = None
     random: Count | None = None
-    listed: Annotated[tuple[str, ...], Strict(False), Field(min_length=1)] | None = None
+    listed: Annotated[tuple[str, ...], *_Several] | None = None
     all: Literal[True] | None = None
 
     @model_validator(mode="after")
@@ -121,15 +134,6 @@ def _find(cube: TraceCube, wanted: tuple[str, ...]) -> Ints:
     return np.unique(users)
 
 
-def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    labels = [getattr(item, "label", item) for item in items]
-    twice = sorted({str(label) for label in labels if labels.count(label) > 1})
-    if twice:
-        raise ValueError(f"{', '.join(twice)} stands there twice")
-    return items
-
-
-_Several = [Strict(False), Field(min_length=1), AfterValidator(_distinct)]
 if TYPE_CHECKING:
     Sizes = tuple[int, ...]
     Periods = tuple[Period, ...]

@@ -22,7 +22,7 @@ from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 
 __all__ = ["assemble", "open_results", "save_results"]
 
-_PACKAGES = ("clusterscale", "numpy", "scipy", "scikit-learn", "numba", "xarray", "zarr")
+_PACKAGES = ("bokeh", "clusterscale", "numpy", "scipy", "scikit-learn", "numba", "xarray", "zarr")
 _NUMBERS = ("auc", "accuracy", "control_auc", "seconds")
 _LONGEST_ERROR = 300
 
@@ -125,7 +125,7 @@ def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
     }
     return {
         "format": RESULTS_FORMAT,
-        "plan": json.dumps(plan.model_dump(mode="json"), sort_keys=True),
+        "plan": json.dumps(plan.model_dump(mode="json")),
         "plan_digest": plan.digest,
         "cube_fingerprint": cube.fingerprint,
         "cube": json.dumps(about, sort_keys=True),

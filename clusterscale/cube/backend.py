@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
+from clusterscale.contracts import Ints
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import with_null_roi
 from clusterscale.schema import CUBE_FORMAT
@@ -66,12 +67,12 @@ class CubeBackend(BackendEntrypoint):
         """
         cube = TraceCube(str(filename_or_obj))
         array = _TraceArray(cube, null_roi)
-        block = max(1, _BLOCK_BYTES // (array.shape[1] * array.shape[2]))
+        chunks = {"user": _block_size(array.shape), "roi": array.shape[1], "epoch": array.shape[2]}
         trace = xr.Variable(
             ("user", "roi", "epoch"),
             indexing.LazilyIndexedArray(array),
             {"long_name": "user was seen in ROI during epoch"},
-            {"preferred_chunks": {"user": block, "roi": array.shape[1], "epoch": array.shape[2]}},
+            {"preferred_chunks": chunks},
         )
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         dataset = xr.Dataset({"trace": trace}, _coordinates(cube, null_roi), _attributes(cube))
@@ -101,14 +102,25 @@ class _TraceArray(BackendArray):
 
     def _decode(self, key: tuple[Any, ...]) -> NDArray[np.bool_]:
         users = np.atleast_1d(np.arange(self.shape[0])[key[0]])
+        chosen = np.broadcast_to(np.False_, self.shape[1:])[:, key[2]][key[1]]
+        found = np.empty((len(users), *chosen.shape), np.bool_)
+        step = _block_size(self.shape)
+        for first in range(0, len(users), step):
+            block = self._dense(users[first : first + step])
+            found[first : first + step] = block[:, :, key[2]][:, key[1]]
+        return found[0] if np.ndim(key[0]) == 0 and not isinstance(key[0], slice) else found
+
+    def _dense(self, users: Ints) -> NDArray[np.bool_]:
         traces = self._cube.traces(users)
         if self._null_roi:
             traces = with_null_roi(traces)
         dense = np.zeros((len(users), self.shape[1] * self.shape[2]), np.bool_)
         dense[np.repeat(np.arange(len(users)), np.diff(traces.offsets)), traces.cells] = True
-        dense = dense.reshape(len(users), *self.shape[1:])
-        found = dense[:, :, key[2]][:, key[1]]
-        return found[0] if np.ndim(key[0]) == 0 and not isinstance(key[0], slice) else found
+        return dense.reshape(len(users), *self.shape[1:])
+
+
+def _block_size(shape: tuple[int, int, int]) -> int:
+    return max(1, _BLOCK_BYTES // (shape[1] * shape[2]))
 
 
 def _coordinates(cube: TraceCube, null_roi: bool) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from clusterscale.errors import InputError
 __all__ = ["Calendar", "parse_step"]
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_SPAN = (-9_214_560_000, 9_214_646_400)  # 1678-01-01 to 2262-01-01: what datetime64[ns] can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Calendar:
         How many epochs there are.
     timezone
         IANA name of the zone in which the start was named and in which hours are told.
+
+    Raises
+    ------
+    InputError
+        If there is no epoch, no step or no such zone, or a year is outside 1678 to 2261.
     """
 
     start: int
@@ -40,31 +46,47 @@ class Calendar:
     n_epochs: int
     timezone: str
 
+    def __post_init__(self) -> None:
+        if self.n_epochs < 1:
+            raise InputError(f"epochs is {self.n_epochs}: a cube has at least 1")
+        if self.n_epochs > np.iinfo(np.int32).max:
+            raise InputError(f"epochs is {self.n_epochs}: a cube has at most 2147483647")
+        if self.step < 1:
+            raise InputError(f"an epoch of {self.step} s is not positive")
+        if not _SPAN[0] <= self.start <= self.start + self.step * self.n_epochs <= _SPAN[1]:
+            raise InputError("the calendar leaves the years 1678 to 2261")
+        _zone(self.timezone)
+
     @classmethod
     def parse(cls, start: str, step: str, n_epochs: int, timezone: str) -> Calendar:
         """Build a calendar from text, e.g. ``("2008-05-19T00:00", "1h", 504, "Europe/Paris")``.
 
         Raises
         ------
+        A start that the clocks show twice, when summer time ends, is the first of the two; one
+        with an offset of its own (``…+02:00``) means what it says, whatever the zone.
+
+        Raises
+        ------
         InputError
-            If the start is no ISO date, the zone unknown, the step not like ``1h`` or the number
-            of epochs below 1.
+            If the start is no ISO date in whole seconds or the clocks of the zone skip it, the
+            zone is unknown, the step not like ``1h`` or the number of epochs below 1.
         """
-        if n_epochs < 1:
-            raise InputError(f"epochs is {n_epochs}: a cube has at least 1")
-        try:
-            zone = ZoneInfo(timezone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise InputError(
-                f"timezone {timezone!r} is not an IANA name such as 'Europe/London' or 'UTC'"
-            ) from None
+        zone = _zone(timezone)
         try:
             local = datetime.fromisoformat(start)
         except ValueError:
             raise InputError(
                 f"start {start!r} is not an ISO date and time such as '2008-05-19T00:00'"
             ) from None
+        if local.microsecond:
+            raise InputError(f"start {start!r} is not in whole seconds")
+        if not 1678 <= local.year < 2262:
+            raise InputError("the calendar leaves the years 1678 to 2261")
         if local.tzinfo is None:
+            shown = local.replace(tzinfo=zone).astimezone(UTC).astimezone(zone)
+            if shown.replace(tzinfo=None) != local:
+                raise InputError(f"start {start!r} does not exist: clocks in {timezone} skip it")
             local = local.replace(tzinfo=zone)
         return cls(int(local.timestamp()), parse_step(step), n_epochs, timezone)
 
@@ -90,6 +112,8 @@ class Calendar:
         seconds
             Integer or float, any shape; not-a-number is outside.
         """
+        if seconds.dtype.kind in "iu":  # small or unsigned integers would wrap
+            seconds = seconds.astype(np.int64)
         with np.errstate(invalid="ignore"):
             epoch = np.floor_divide(seconds - self.start, self.step)
             inside = (epoch >= 0) & (epoch < self.n_epochs)
@@ -105,6 +129,15 @@ class Calendar:
         first = datetime.fromtimestamp(self.start, UTC).astimezone(zone)
         last = datetime.fromtimestamp(self.start + self.step * self.n_epochs, UTC).astimezone(zone)
         return f"{first:%a %Y-%m-%d %H:%M} to {last:%a %Y-%m-%d %H:%M} {self.timezone}"
+
+
+def _zone(timezone: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(
+            f"timezone {timezone!r} is not an IANA name such as 'Europe/London' or 'UTC'"
+        ) from None
 
 
 def parse_step(step: str) -> int:

@@ -6,7 +6,10 @@ A :class:`Regions` is what a cube keeps. The three ways to make one (:class:`Gri
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Protocol
 
 import h3
@@ -25,13 +28,30 @@ EARTH_RADIUS = 6_371_008.8  # metres, mean radius (IUGG)
 NULL_ROI = "null"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Regions:
-    """Regions of interest: names and positions of their centres in degrees (WGS 84)."""
+    """Regions of interest: names and positions of their centres in degrees (WGS 84).
+
+    A position that is not known is not a number.
+
+    Raises
+    ------
+    InputError
+        If there is no region, a position a name too few or too many, or an infinite one.
+    """
 
     names: tuple[str, ...]
     lat: Floats
     lon: Floats
+
+    def __post_init__(self) -> None:
+        shapes = {np.shape(self.lat), np.shape(self.lon)}
+        if shapes != {(len(self.names),)}:
+            raise InputError(f"{len(self.names)} names of regions do not go with positions {shapes}")
+        if not self.names:
+            raise InputError("there are no regions: give at least one")
+        if np.isinf(self.lat).any() or np.isinf(self.lon).any():
+            raise InputError("a region lies at infinity")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -164,8 +184,10 @@ class Points:
     _tree: cKDTree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if len(self.regions) == 0:
-            raise InputError("there are no points: give at least one")
+        known = _on_earth(self.regions.lat, self.regions.lon)
+        if not known.all():
+            name = self.regions.names[int(np.argmin(known))]
+            raise InputError(f"point {name!r} has no position in degrees")
         if not self.cutoff > 0:
             raise InputError(f"cut-off {self.cutoff} m is not positive")
         if len(set(self.regions.names)) != len(self.regions):
@@ -174,7 +196,7 @@ class Points:
 
     def locate(self, lat: Floats, lon: Floats) -> Index:
         """Return the nearest point of each position, −1 beyond the cut-off."""
-        known = np.isfinite(lat) & np.isfinite(lon)
+        known = _on_earth(lat, lon)
         nearest = np.full(lat.shape, -1, np.int32)
         chord, index = self._tree.query(_unit(lat[known], lon[known]))
         metres = 2 * EARTH_RADIUS * np.arcsin(np.minimum(chord / 2, 1))
@@ -198,17 +220,7 @@ class Hexagons:
     def __post_init__(self) -> None:
         if not 0 <= self.resolution <= 15:
             raise InputError(f"h3 resolution {self.resolution} is not between 0 and 15")
-        box = self.box
-        corners = [
-            (box.south, box.west),
-            (box.south, box.east),
-            (box.north, box.east),
-            (box.north, box.west),
-        ]
-        cells = sorted(
-            h3.str_to_int(cell)
-            for cell in h3.h3shape_to_cells(h3.LatLngPoly(corners), self.resolution)
-        )
+        cells = sorted({h3.str_to_int(cell) for cell in _hexagons_in(self.box, self.resolution)})
         if not cells:
             raise InputError(
                 f"no H3 cell of resolution {self.resolution} has its centre in the box: "
@@ -243,7 +255,7 @@ class Hexagons:
     def locate(self, lat: Floats, lon: Floats) -> Index:
         """Return the H3 cell of each position, −1 outside those of the box."""
         found = np.full(lat.shape, -1, np.int32)
-        for i in np.flatnonzero(np.isfinite(lat) & np.isfinite(lon)):
+        for i in np.flatnonzero(_on_earth(lat, lon)):
             cell = h3.str_to_int(h3.latlng_to_cell(lat[i], lon[i], self.resolution))
             found[i] = self._index.get(cell, -1)
         return found
@@ -253,6 +265,19 @@ class Hexagons:
         box = self.box
         corners = [box.south, box.west, box.north, box.east]
         return {"kind": "h3", "box": corners, "resolution": self.resolution}
+
+
+def _on_earth(lat: Floats, lon: Floats) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        return np.asarray((np.abs(lat) <= 90) & (np.abs(lon) <= 180))
+
+
+def _hexagons_in(box: Box, resolution: int) -> Iterator[str]:
+    # H3 takes a polygon wider than half the globe for one around its other side.
+    edges = np.linspace(box.west, box.east, 1 + math.ceil((box.east - box.west) / 90))
+    for west, east in pairwise(edges.tolist()):
+        corners = [(box.south, west), (box.south, east), (box.north, east), (box.north, west)]
+        yield from h3.h3shape_to_cells(h3.LatLngPoly(corners), resolution)
 
 
 def _unit(lat: Floats, lon: Floats) -> Floats:

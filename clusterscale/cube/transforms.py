@@ -48,7 +48,16 @@ def _cut(
 
 
 def pick(traces: Traces, users: Ints) -> Traces:
-    """Return the traces of ``users`` (indices, any order, shape (user,)) in that order."""
+    """Return the traces of ``users`` (indices, any order, shape (user,)) in that order.
+
+    Raises
+    ------
+    InputError
+        If a user is not in ``traces``.
+    """
+    if len(users) and not 0 <= users.min() <= users.max() < traces.n_users:
+        wrong = users[(users < 0) | (users >= traces.n_users)][0]
+        raise InputError(f"user {wrong} is not among {traces.n_users} users")
     sizes = (traces.offsets[1:] - traces.offsets[:-1])[users]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     cells = np.empty(offsets[-1], traces.cells.dtype)
@@ -68,9 +77,10 @@ def with_null_roi(traces: Traces) -> Traces:
     """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A)."""
     active = np.zeros(traces.n_epochs, np.bool_)
     n_null = _count_idle(traces.offsets, traces.cells, traces.n_epochs, active)
-    cells = np.empty(traces.cells.size + n_null, traces.cells.dtype)
-    offsets = np.empty_like(traces.offsets)
     base = traces.n_rois * traces.n_epochs
+    fits = base + traces.n_epochs - 1 <= np.iinfo(traces.cells.dtype).max
+    cells = np.empty(traces.cells.size + n_null, traces.cells.dtype if fits else np.int64)
+    offsets = np.empty_like(traces.offsets)
     _add_idle(traces.offsets, traces.cells, traces.n_epochs, base, active, offsets, cells)
     return Traces(offsets, cells, traces.n_rois + 1, traces.n_epochs)
 

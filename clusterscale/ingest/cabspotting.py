@@ -37,7 +37,7 @@ class Cabspotting(Component):
 
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return runs of lines."""
-        files = sources.find(source, ("new_*.txt",))
+        files = sources.find(source, ("new_*.txt",), kind="file new_*.txt")
         return [piece for file in files for piece in sources.slices(file, size)]
 
     def read(self, piece: Piece) -> Iterator[Records]:

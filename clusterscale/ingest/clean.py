@@ -67,11 +67,11 @@ class Cleaner:
         rows = _usable(records, tally, file)
         time = records.time.values[rows]
         tally.time.add(time)
+        epoch = self.calendar.locate(time)
+        rows, epoch = _drop(tally, "outside_period", epoch >= 0, rows, epoch)
         if isinstance(records.place, Position):
             tally.lat.add(records.place.lat.values[rows])
             tally.lon.add(records.place.lon.values[rows])
-        epoch = self.calendar.locate(time)
-        rows, epoch = _drop(tally, "outside_period", epoch >= 0, rows, epoch)
         roi = self._roi(records, rows, tally)
         reason = "outside_region" if isinstance(records.place, Position) else "unknown_roi"
         rows, epoch, roi = _drop(tally, reason, roi >= 0, rows, epoch, roi)
@@ -143,7 +143,7 @@ def _explain(records: Records, wrong: Mask) -> str:
     if not wrong.any():
         if records.malformed.count == 0:
             return ""
-        return "{file}: the first line that is no row has " + records.malformed.fault
+        return "{file}: the first bad line " + records.malformed.fault
     row = int(np.argmax(wrong))
     for column in records.columns:
         if column.bad[row]:

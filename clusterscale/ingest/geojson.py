@@ -68,7 +68,7 @@ class GeoJson(Component):
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return runs of lines; a collection is one piece, which is read as a stream."""
         found: list[Piece] = []
-        for file in sources.find(source, _PATTERNS):
+        for file in sources.find(source, _PATTERNS, kind="GeoJSON file"):
             if _is_collection(file):
                 found.append(Piece(file, 0, file.size, file.size))
             else:
@@ -82,7 +82,7 @@ class GeoJson(Component):
         while batch := list(islice(features, _BATCH)):
             rows = [self._row(feature) for feature in batch if isinstance(feature, dict)]
             lost = len(batch) - len(rows)
-            yield self._records(rows, Malformed(lost, "no GeoJSON feature"), piece.file.name)
+            yield self._records(rows, Malformed(lost, "is no GeoJSON feature"), piece.file.name)
 
     def _row(self, feature: dict[str, Any]) -> _Row:
         properties = feature.get("properties")
@@ -157,19 +157,26 @@ def _members(file: File) -> Iterator[object]:
     """Yield the features of a collection one by one, without holding the others."""
     with fsspec.open(file.url, "rb", compression="infer") as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig")
+        n_read = 0
         try:
-            yield from _array(text)
-        except (ValueError, RecursionError) as error:
-            reason = str(error).split(":")[0]
-            raise SourceError(f"{file.name} is not a whole FeatureCollection: {reason}") from None
+            for feature in _array(text, file.name):
+                yield feature
+                n_read += 1
+        except SourceError:
+            raise
+        except (ValueError, RecursionError):
+            raise SourceError(
+                f"{file.name} is not a whole FeatureCollection: "
+                f"what follows after {n_read} features is no JSON"
+            ) from None
 
 
-def _array(text: io.TextIOWrapper) -> Iterator[object]:
+def _array(text: io.TextIOWrapper, where: str) -> Iterator[object]:
     waiting, start = "", None
     while start is None:
         more = text.read(_CHUNK)
         if not more:
-            raise ValueError("it has no features")
+            raise SourceError(f"{where} is a FeatureCollection without features")
         waiting += more
         start = _FEATURES.search(waiting)
     waiting, place, size = waiting[start.end() :], 0, _CHUNK

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import posixpath
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -44,11 +46,11 @@ class Piece:
 Pack = tuple[Piece, ...]
 
 
-def find(source: str, patterns: Sequence[str]) -> list[File]:
+def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
     """Return the file at ``source``, or those in the folder whose base names fit ``patterns``.
 
     Folders are searched to the bottom; names that begin with ``.`` or ``_`` are passed over, as
-    Parquet writers put their own notes there.
+    Parquet writers put their own notes there. ``kind`` names what is looked for in messages.
 
     Raises
     ------
@@ -69,7 +71,7 @@ def find(source: str, patterns: Sequence[str]) -> list[File]:
         if not hidden and any(fnmatch(posixpath.basename(path), want) for want in patterns):
             found.append(File(_url(filesystem, path), f"{top}/{below}", int(info["size"])))
     if not found:
-        raise SourceError(f"{source}: the folder holds no file {' or '.join(patterns)}")
+        raise SourceError(f"{source}: the folder holds no {kind}")
     return found
 
 
@@ -115,5 +117,5 @@ def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
         try:
             while block := stream.read(size):
                 yield block + stream.readline()
-        except (OSError, EOFError, ValueError) as error:
-            raise SourceError(f"{piece.file.name} cannot be unpacked: {error}") from None
+        except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+            raise SourceError(f"{piece.file.name} is damaged: it cannot be unpacked") from None

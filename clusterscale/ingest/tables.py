@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ __all__ = ["Batch", "batches", "parse_lines", "pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not hang on the size of row groups
 BLOCK = 1 << 24  # bytes unpacked at a time from a compressed file
+_VALUE = re.compile(r"[+-]?\d+(\.\d*)?")
 _PARQUET = ("*.parquet", "*.parq", "*.pq")
 _CSV = tuple(
     f"*{kind}{squeezed}"
@@ -47,7 +49,7 @@ def pieces(source: str, size: int) -> list[Piece]:
     MissingError, SourceError
         If there is nothing, or both kinds.
     """
-    files = sources.find(source, _PARQUET + _CSV)
+    files = sources.find(source, _PARQUET + _CSV, kind="Parquet or CSV file")
     n_parquet = sum(_is_parquet(file) for file in files)
     if 0 < n_parquet < len(files):
         raise SourceError(f"{source}: the folder holds both Parquet and CSV files: name one kind")
@@ -80,9 +82,10 @@ def _parquet(file: File, **options: Any) -> Iterator[Any]:
     try:
         with fsspec.open(file.url, "rb") as stream:
             yield pq.ParquetFile(stream, **options)
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise SourceError(f"{file.name} is not a whole Parquet file: {reason}") from None
+    except pa.ArrowInvalid:
+        raise SourceError(f"{file.name} is not a whole Parquet file") from None
+    except OSError as error:  # what Arrow raises for damaged pages, too
+        raise SourceError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def _row_groups(file: File, size: int) -> Iterator[Piece]:
@@ -121,6 +124,9 @@ def _check_columns(have: Sequence[str], want: Sequence[str], where: str) -> None
 
 def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[Batch]:
     line, names = _header(piece.file, delimiter)
+    if any(_VALUE.fullmatch(name) for name in names):
+        # Nothing of the line is quoted: it holds somebody's record.
+        raise SourceError(f"{piece.file.name}: the first line holds values, not names of columns")
     _check_columns(names, columns, piece.file.name)
     wanted = {name: names.index(name) for name in columns}
     at_top = piece.start == 0
@@ -153,16 +159,17 @@ def parse_lines(
     counted as malformed in the first.
     """
     lines, unclosed = _close_quotes(body)
-    faults: list[str] = ["a quote that is not closed"] if unclosed else []
+    faults: list[str] = ["has a quote that is not closed"] if unclosed else []
 
     def refuse(row: Any) -> str:
         if not faults:
-            faults.append(f"{row.actual_columns} fields, not {row.expected_columns}")
+            fields = "field" if row.actual_columns == 1 else "fields"
+            faults.append(f"has {row.actual_columns} {fields}, not {row.expected_columns}")
         return "skip"
 
     table = _split(lines, wanted, n_columns, delimiter, refuse)
     count = max(_count_lines(body) - len(table), 0)
-    malformed = Malformed(count, faults[0] if faults else "a line break within a quote")
+    malformed = Malformed(count, faults[0] if faults else "has a line break within a quote")
     for start in range(0, max(len(table), 1), BATCH):
         part = table.slice(start, BATCH).combine_chunks()
         columns = {name: _only_chunk(part.column(f"{i}")) for name, i in wanted.items()}

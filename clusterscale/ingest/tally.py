@@ -59,7 +59,10 @@ class FileTally:
 
 @dataclass(slots=True)
 class Tally:
-    """What was read: counts, by file and by reason, and the spans of what could be read."""
+    """What was read: counts by file and by reason, and the spans of what could be read.
+
+    The spans of positions are those within the period.
+    """
 
     dropped: Counter[str] = field(default_factory=Counter)
     files: dict[str, FileTally] = field(default_factory=dict)
@@ -126,8 +129,8 @@ def _none_of(n_records: int) -> str:
 def _tell_region(tally: Tally, calendar: Calendar) -> str:
     lat, lon = tally.lat, tally.lon
     return (
-        f"the data spans lat {lat.low:.6g} to {lat.high:.6g}, lon {lon.low:.6g} to {lon.high:.6g}, "
-        "which the regions do not meet"
+        f"the data of that time spans lat {lat.low:.6g} to {lat.high:.6g}, "
+        f"lon {lon.low:.6g} to {lon.high:.6g}, away from the regions"
     )
 
 

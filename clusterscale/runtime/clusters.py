@@ -56,7 +56,6 @@ class Local(Component):
     name: Literal["local"] = "local"
     workers: Count | None = None
     memory: str = "auto"
-    dashboard: bool = True
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
@@ -87,7 +86,7 @@ class Local(Component):
                 n_workers=self.workers or len(os.sched_getaffinity(0)),
                 threads_per_worker=1,
                 memory_limit=self.memory,
-                dashboard_address="127.0.0.1:0" if self.dashboard else None,
+                dashboard_address="127.0.0.1:0",
                 host="127.0.0.1",
                 silence_logs="ERROR",
             ) as cluster,

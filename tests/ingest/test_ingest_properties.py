@@ -26,7 +26,9 @@ from clusterscale.ingest import Events, IngestReport, ingest
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")
-USERS = st.one_of(st.sampled_from(["ann", "bob", "zoë", "Ω", '"', "a,b", "10", "9"]), st.text(LETTERS))
+USERS = st.one_of(
+    st.sampled_from(["ann", "bob", "zoë", "Ω", '"', "a,b", "10", "9"]), st.text(LETTERS)
+)
 SECONDS = st.integers(START - STEP, START + STEP * (N_EPOCHS + 1))
 ISO = ["2023-11-14T22:13:20Z", "2023-11-15T03:45:00+05:30", "2023-02-30T00:00:00Z"]
 TIMES = st.one_of(
@@ -101,7 +103,9 @@ def test_csv_gives_what_counting_by_hand_gives_however_it_is_cut(
     rows=ROWS,
     first=GOOD,
     lost=st.lists(
-        st.tuples(st.integers(0, 40), st.sampled_from(["a,b", "1,2,3,4,5", 'x,"1,2,3', ",,,,", '"'])),
+        st.tuples(
+            st.integers(0, 40), st.sampled_from(["a,b", "1,2,3,4,5", 'x,"1,2,3', ",,,,", '"'])
+        ),
         max_size=6,
     ),
     blank=st.integers(0, 3),

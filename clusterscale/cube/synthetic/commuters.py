@@ -42,7 +42,7 @@ HOUR, DAY = 60, 1440  # minutes
 HOME, WORK = 0, 1  # a user's own places; the others follow, favourites first
 MAX_PLACES, MAX_REPORTS = 96, 2048  # of one user
 
-# The constants below were found by a coordinate search on 10,000 users; what each one moves:
+# Tuned by hand on 10,000 users; what each one moves:
 MINUTES_PER_KM, MAX_MINUTES = 1.7, 90.0  # share of trips within one hour: total with null, its sd
 DEPART, BACK = (480.0, 50.0), (1065.0, 60.0)  # mean and sd over users, minutes after midnight
 JITTER, JITTER_BACK = 8.0, 20.0  # median user's sd over days, minutes: LAST_WEEK, LAST_DAY
@@ -54,6 +54,8 @@ CHANCES = {"midday": 0.12, "detour": 0.33, "evening": 0.27, "outing": 0.77}
 ZEAL = 0.13  # sd over users of the logarithm of those chances: sd of events and active hours
 PLACES = (32.0, 0.98)  # median and log-sd over users of places known: unique ROIs
 LOYALTY = 1.5  # above 1, favourites are preferred: unique ROIs, ROI_DAY_WEEK
+CENTRE = 4.0  # km over which the pull of the centre falls by 1/e: trips' length, as minutes do
+OUTSKIRTS, ANYWHERE = 0.8, 0.15  # homes lost at the centre, leisure far from it: visits a station
 SIZE = (2.8, 30.0)  # log-sd of station sizes and their cap in medians: visits a station
 ROAMERS, ROAMING, HASTE = 0.0005, 0.92, 0.5  # rare cards that travel all day: the maxima
 
@@ -96,11 +98,11 @@ class Commuters:
             name, "station", n_rois, lat=51.512, lon=-0.12, radius=9.0, spacing=0.35
         )
         size = heavy_tailed(name, n_rois, sigma=SIZE[0], cap=SIZE[1])
-        inner = np.exp(-from_centre(self.regions) / 4.0)
-        self._home = cumulative(size * (1.0 - 0.8 * inner))
+        inner = np.exp(-from_centre(self.regions) / CENTRE)
+        self._home = cumulative(size * (1.0 - OUTSKIRTS * inner))
         self._work = cumulative(size * inner)
         minutes = np.minimum(MINUTES_PER_KM * distances(self.regions), MAX_MINUTES)
-        self._leisure = cumulative(size * (0.15 + inner))
+        self._leisure = cumulative(size * (ANYWHERE + inner))
         self._minutes = minutes.astype(np.float32)
 
     def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
@@ -112,7 +114,7 @@ class Commuters:
         end = _simulate(
             rng, habits, self._minutes, self._leisure, diary, self.n_epochs, sizes, cells
         )
-        return sizes, cells[:end]
+        return sizes, cells[:end].copy()  # the rest of the room is free to go
 
     def _habits(self, rng: np.random.Generator) -> Habits:
         """Draw a whole block, however many of its users are wanted: the first stay the same."""

@@ -59,7 +59,8 @@ def synthesise(
     uri
         Where to write: a local path or a fsspec URL.
     users
-        How many; as many as the paper had where None. Memory does not grow with it.
+        How many; as many as the paper had where None. They are drawn and written in blocks, so
+        that memory does not grow with their number.
     seed
         Root of all random draws. The first users are the same however many are asked for.
     force

@@ -115,7 +115,7 @@ class Phones:
             sizes,
             cells,
         )
-        return sizes, cells[:end]
+        return sizes, cells[:end].copy()  # the rest of the room is free to go
 
 
 def antennas(n_rois: int) -> Regions:

@@ -10,9 +10,10 @@ those of the public cabspotting traces in the papers' box, without the null ROI.
 
 ``cdr`` has published users, ROIs and epochs, a visit a week at least, and a lognormal activity that
 an exponential law fits nearly as well (POPETS24 §5.1, Fig. 6). Inferred: 130 visits a user, since
-then 99 % of the nonzero counts of 1,000 users are at most 5 (§6.1, Fig. 15), given popularities
-with a log-sd of 1; a standard deviation like the mean, as an exponential law has it. The paper
-names neither the city nor its zone, and no number of ROIs a user.
+then 99 % of the nonzero counts of 1,000 users are at most 5 (§6.1, Fig. 15), given ROIs whose
+popularities have a log-sd of 1 and fall off from the centre; a standard deviation like the mean,
+as an exponential law has it. The paper names neither the city nor its zone, and no number of ROIs
+a user.
 
 ``milan`` has published users, ROIs and epochs. Inferred: targets, who tweet 10 times at least,
 have a sixth of the visits of the cdr's (§6.1, Fig. 14), about 21; a lognormal law with a log-sd

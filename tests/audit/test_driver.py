@@ -1,0 +1,185 @@
+"""Runs end with the same bits, however they were interrupted, and wherever they ran."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from clusterscale.audit import AuditPlan, open_results, run
+from clusterscale.audit import task as audit_task
+from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.runtime import Local, SerialExecutor
+
+
+def same(left, right):
+    """Compare two results bit by bit, but for the time that things took."""
+    xr.testing.assert_identical(left.drop_vars("seconds"), right.drop_vars("seconds"))
+
+
+@pytest.fixture
+def plan(plan_fields):
+    return AuditPlan(**plan_fields)
+
+
+@pytest.fixture(scope="session")
+def reference(cube, tmp_path_factory):
+    """One undisturbed serial run; filled at first use."""
+    known = {}
+
+    def get(plan):
+        if plan.digest not in known:
+            folder = str(tmp_path_factory.mktemp("reference") / "run")
+            known[plan.digest] = run(plan, cube, folder, SerialExecutor())
+        return known[plan.digest]
+
+    return get
+
+
+def test_results_are_complete_and_kept(plan, cube, tmp_path):
+    seen = []
+    results = run(plan, cube, tmp_path / "run", SerialExecutor(), on_progress=seen.append)
+    assert (results.status == "done").all()
+    assert results.auc.notnull().all()
+    np.testing.assert_allclose(
+        results.privacy_loss, np.maximum(0, 2 * results.auc - 1), atol=1e-12
+    )
+    xr.testing.assert_identical(results, open_results(tmp_path / "run"))
+    xr.testing.assert_identical(results, open_results(tmp_path / "run" / "results.zarr"))
+    assert [(p.n_tasks, p.n_done, p.n_failed) for p in seen] == [(8, i, 0) for i in range(9)]
+    assert results.attrs["plan_digest"] == plan.digest
+    assert results.attrs["cube_fingerprint"] == cube.fingerprint
+    assert json.loads(results.attrs["plan"])["seed"] == 3
+
+
+def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
+    first = run(plan, cube, tmp_path / "run", SerialExecutor())
+    monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)
+    xr.testing.assert_identical(first, run(plan, cube, tmp_path / "run", SerialExecutor()))
+
+
+def test_task_order_does_not_matter(plan, cube, tmp_path, reference):
+    class Backwards(SerialExecutor):
+        def map_unordered(self, function, items):
+            return super().map_unordered(function, reversed(list(items)))
+
+    same(reference(plan), run(plan, cube, tmp_path / "run", Backwards()))
+
+
+def test_failed_tasks_are_told_and_tried_again(plan, cube, tmp_path, monkeypatch, reference):
+    def fail_once(task):
+        if task.group_size == 6:
+            raise MemoryError("no room")
+        return audit_task.run_task(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clusterscale.audit.driver.run_task", fail_once)
+        broken = run(plan, cube, tmp_path / "run", SerialExecutor())
+    failed = broken.sel(group_size=6)
+    assert (failed.status == "failed").all()
+    assert (failed.error == "MemoryError: no room").all()
+    assert failed.auc.isnull().all()
+    assert (broken.sel(group_size=3).status == "done").all()
+    same(reference(plan), run(plan, cube, tmp_path / "run", SerialExecutor()))
+
+
+def test_another_plan_needs_force(plan, cube, tmp_path, plan_fields):
+    run(plan, cube, tmp_path / "run", SerialExecutor())
+    other = AuditPlan(**(plan_fields | {"group_sizes": [3], "seed": 9}))
+    with pytest.raises(ExistsError) as caught:
+        run(other, cube, tmp_path / "run", SerialExecutor())
+    assert str(caught.value) == (
+        f"{tmp_path}/run holds a run of another plan: "
+        "choose another output, or overwrite it with force"
+    )
+    assert open_results(tmp_path / "run").sizes["group_size"] == 2, "nothing may be lost"
+    forced = run(other, cube, tmp_path / "run", SerialExecutor(), force=True)
+    assert forced.sizes["group_size"] == 1
+    assert open_results(tmp_path / "run").sizes["group_size"] == 1
+
+
+def test_a_foreign_folder_is_not_touched(plan, cube, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(ExistsError, match="holds something that is not a run of clusterscale"):
+        run(plan, cube, tmp_path, SerialExecutor())
+    run(plan, cube, tmp_path, SerialExecutor(), force=True)
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_an_impossible_plan_touches_nothing(cube, tmp_path, plan_fields):
+    plan = AuditPlan(**(plan_fields | {"group_sizes": [40]}))
+    with pytest.raises(ConfigError):
+        run(plan, cube, tmp_path / "run", SerialExecutor())
+    assert not (tmp_path / "run").exists()
+
+
+def test_results_that_are_not_there(tmp_path):
+    with pytest.raises(MissingError) as caught:
+        open_results(tmp_path / "nowhere")
+    assert str(caught.value) == (
+        f"{tmp_path}/nowhere: there are no results; has its audit finished?"
+    )
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_give_the_bits_of_serial(plan, cube, tmp_path, reference, workers):
+    pytest.importorskip("distributed")
+    with Local(workers=workers).open() as executor:
+        assert executor.n_workers == workers
+        same(reference(plan), run(plan, cube, tmp_path / "run", executor))
+
+
+DRIVER = """
+import sys, json
+from clusterscale.audit import AuditPlan, run
+from clusterscale.cube import TraceCube
+from clusterscale.runtime import Local, SerialExecutor
+
+if __name__ == "__main__":
+    fields, uri, folder, kind = json.loads(sys.argv[1]), *sys.argv[2:5]
+    place = Local(workers=1)
+    if kind == "serial":
+        run(AuditPlan(**fields), TraceCube(uri), folder, SerialExecutor())
+    else:
+        with place.open() as executor:
+            run(AuditPlan(**fields), TraceCube(uri), folder, executor)
+"""
+
+
+@pytest.mark.parametrize("kind", ["serial", pytest.param("dask", marks=pytest.mark.dask)])
+def test_a_killed_driver_resumes_to_the_same_bits(
+    plan, plan_fields, cube, tmp_path, reference, kind
+):
+    if kind == "dask":
+        pytest.importorskip("distributed")
+    script, folder = tmp_path / "drive.py", tmp_path / "run"
+    script.write_text(DRIVER)
+    process = subprocess.Popen(
+        [sys.executable, script, json.dumps(plan_fields), cube.uri, folder, kind],
+        start_new_session=True,
+    )
+    journal = folder / "journal"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and len(entries(journal)) < 4:
+        assert time.monotonic() < deadline, "the driver never got half way"
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    os.killpg(process.pid, signal.SIGKILL) if kind == "dask" else None
+    n_done = len(entries(journal))
+    assert 4 <= n_done < 8, "killed too late to prove anything"
+    resumed = []
+    results = run(plan, cube, folder, SerialExecutor(), on_progress=resumed.append)
+    assert resumed[0].n_done == n_done, "what was finished must not run again"
+    same(reference(plan), results)
+
+
+def entries(journal: Path):
+    return list(journal.glob("*.parquet")) if journal.exists() else []

@@ -1,0 +1,105 @@
+"""Plans: who is attacked, what is refused, what a task carries."""
+
+import pickle
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from clusterscale.audit import AuditPlan, Targets, predict
+from clusterscale.audit.plan import TERTILES
+from clusterscale.errors import ConfigError
+from clusterscale.registry import explain
+
+
+def test_tertiles_are_thirds_by_events(cube, dense):
+    chosen = Targets(tertiles=4).choose(cube, seed=1)
+    order = np.argsort(dense.sum(axis=(1, 2)), kind="stable")
+    assert len(chosen.users) == 12
+    assert (np.diff(chosen.users) > 0).all()
+    for i, name in enumerate(TERTILES):
+        third = set(order[20 * i : 20 * (i + 1)])
+        mine = {user for user, t in zip(chosen.users, chosen.tertiles, strict=True) if t == name}
+        assert len(mine) == 4
+        assert mine <= third
+
+
+def test_choices_follow_the_seed(cube):
+    first, again, other = (Targets(random=9).choose(cube, seed=s).users for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert set(first) != set(other)
+    assert len(Targets(all=True).choose(cube, seed=0).users) == 60
+
+
+def test_listed_users_are_found_by_pseudonym(cube):
+    chosen = Targets(listed=("u041", "u003")).choose(cube, seed=0)
+    np.testing.assert_array_equal(chosen.users, [3, 41])
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (
+            {"listed": ["u001", "nobody"]},
+            "targets.listed: 1 of 2 users are not in the cube",
+        ),
+        ({"random": 61}, "targets.random: 61 asked for, but there are 60 to draw from"),
+        ({"tertiles": 21}, "targets.tertiles: 21 asked for, but there are 20 to draw from"),
+    ],
+)
+def test_targets_that_are_not_there(cube, targets, message):
+    with pytest.raises(ConfigError) as caught:
+        Targets(**targets).choose(cube, seed=0)
+    assert str(caught.value) == message
+
+
+def test_a_plan_the_cube_cannot_answer(cube, plan_fields):
+    plan_fields["periods"] = [{"name": "long", "first": 24, "epochs": 168}]
+    plan_fields["group_sizes"] = [3, 29]
+    with pytest.raises(ConfigError) as caught:
+        AuditPlan(**plan_fields).check(cube)
+    assert str(caught.value).splitlines() == [
+        "periods.0: epochs 24 to 192 reach beyond the cube, which has 48",
+        "group_sizes.1: groups of 29 are too large: the known_subset training pool holds 30 users "
+        "with the target, and 40 distinct groups are wanted; the largest that fits is 28",
+    ]
+
+
+def test_tasks_are_small_distinct_and_name_the_cube(cube, plan_fields):
+    plan = AuditPlan(**plan_fields)
+    tasks = list(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))
+    assert len(tasks) == len({task.key for task in tasks}) == 8
+    assert all(task.fingerprint == cube.fingerprint for task in tasks)
+    assert len(pickle.dumps(tasks[0])) < 2000
+
+
+def test_prediction_counts_what_runs(cube, plan_fields):
+    plan = AuditPlan(**plan_fields)
+    cost = predict(plan, cube)
+    assert (cost.n_targets, cost.n_tasks, cost.n_cases) == (4, 8, 32)
+    assert cost.store_bytes == cube.n_events * 4 + 61 * 8
+    assert cost.trace_bytes == (cube.n_events + 60 * 48) * 4 + 61 * 8
+    assert cost.task_bytes == 60 * 9 * 48 * 12 + 9 * 48 * 16
+
+
+def test_digest_is_of_the_question(plan_fields):
+    plan = AuditPlan(**plan_fields)
+    assert plan.digest == AuditPlan(**plan_fields).digest
+    assert plan.digest != plan.model_copy(update={"seed": 4}).digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group_sizes": [5, 5]}, "group_sizes: 5 stands there twice"),
+        ({"group_sizes": [1]}, "group_sizes.0: Input should be greater than or equal to 2 (got 1)"),
+        (
+            {"targets": {"random": 3, "all": True}},
+            "targets: give exactly one of tertiles, random, listed, all",
+        ),
+    ],
+)
+def test_refused_fields(plan_fields, change, message):
+    with pytest.raises(ValidationError) as caught:
+        AuditPlan(**(plan_fields | change))
+    assert explain(caught.value) == message

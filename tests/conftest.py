@@ -1,0 +1,66 @@
+"""Fixtures that several suites share."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
+
+
+def write_cube(uri, dense):
+    """Write a dense boolean (user, roi, epoch) array as a cube and open it."""
+    n_users, n_rois, n_epochs = dense.shape
+    calendar = Calendar.parse("2024-01-01T00:00", "1h", n_epochs, "UTC")
+    grid = Grid.parse(f"50,0,51,1/1x{n_rois}")
+    flat = dense.reshape(n_users, -1)
+    with new_cube(uri, grid.regions, calendar, provenance={"source": "test"}) as writer:
+        writer.append(
+            [f"u{i:03d}" for i in range(n_users)], flat.sum(axis=1), np.nonzero(flat)[1]
+        )
+    return TraceCube(uri)
+
+
+def draw_dense(rng, n_users, n_rois, n_epochs):
+    """Draw users who keep to a few ROIs and hours each, so that they can be told apart."""
+    place = rng.dirichlet(np.full(n_rois, 0.4), n_users)
+    hour = rng.dirichlet(np.full(n_epochs, 0.8), n_users)
+    return rng.random((n_users, n_rois, n_epochs)) < np.minimum(
+        30 * place[:, :, None] * hour[:, None, :], 0.9
+    )
+
+
+@pytest.fixture(scope="session")
+def dense():
+    """Traces of 60 users over 8 ROIs and 48 epochs, bool (user, roi, epoch)."""
+    return draw_dense(np.random.default_rng(7), 60, 8, 48)
+
+
+@pytest.fixture(scope="session")
+def cube(dense, tmp_path_factory):
+    """The same traces as a cube."""
+    return write_cube(str(tmp_path_factory.mktemp("cube") / "cube.zarr"), dense)
+
+
+@pytest.fixture
+def plan_fields():
+    """Fields of a small plan that fits the cube: two sizes, two mechanisms, two attacks."""
+    return {
+        "seed": 3,
+        "targets": {"random": 4},
+        "group_sizes": [3, 6],
+        "periods": [{"name": "all", "first": 0, "epochs": 48}],
+        "priors": [{"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 20}],
+        "mechanisms": [{"name": "exact"}, {"name": "laplace", "epsilon": 1.0, "unit": "event"}],
+        "attacks": [{"name": "logistic"}, {"name": "projection"}],
+    }
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """Folder of the real data sets, or a skip that says why."""
+    folder = Path(os.environ.get("CLUSTERSCALE_DATA", ""))
+    if not os.environ.get("CLUSTERSCALE_DATA") or not folder.is_dir():
+        pytest.skip("real data is absent: CLUSTERSCALE_DATA names no folder")
+    return folder

@@ -1,0 +1,309 @@
+"""A corpus of sources that cannot be used, each with the error it must give, word for word."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("dask")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from ingest.oracle import CALENDAR, GRID, START
+
+from clusterscale.cube.regions import Points, Regions
+from clusterscale.errors import ClusterscaleError, InputError, MissingError, SourceError
+from clusterscale.ingest import Cabspotting, Events, GeoJson, Reader, Trips, ingest
+
+pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
+
+HEAD = b"user,timestamp,lat,lon\n"
+GOOD = b"ann,%d,1,1\n" % START
+STATIONS = Points(Regions(("Bank", "Angel"), *(2 * [pa.array([51.5, 51.6]).to_numpy()])))
+
+
+def parquet(**columns: Any) -> bytes:
+    whole = {"user": ["ann"], "timestamp": [START], "lat": [1.0], "lon": [1.0], **columns}
+    sink = io.BytesIO()
+    pq.write_table(pa.table(whole), sink)
+    return sink.getvalue()
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files (a single one named ``source…`` is the source, else the folder), and the error."""
+
+    files: dict[str, bytes]
+    message: str
+    error: type[ClusterscaleError] = SourceError
+    reader: Reader | None = None
+    locator: Any = GRID
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = {
+    "absent": Case({}, "SOURCE: there is no such file or folder", MissingError),
+    "folder without records": Case(
+        {"notes.md": b"hello"}, "SOURCE: the folder holds no Parquet or CSV file"
+    ),
+    "folder with hidden files only": Case(
+        {".a.csv": HEAD, "_b.parquet": b"", "sub/_c.csv": b""},
+        "SOURCE: the folder holds no Parquet or CSV file",
+    ),
+    "folder of two kinds": Case(
+        {"a.csv": HEAD + GOOD, "b.parquet": parquet()},
+        "SOURCE: the folder holds both Parquet and CSV files: name one kind",
+    ),
+    "empty file": Case(
+        {"source.csv": b""}, "SOURCE is empty: the first line should name the columns"
+    ),
+    "header only": Case({"source.csv": HEAD}, "SOURCE: there is no record in it"),
+    "no header": Case(
+        {"source.csv": GOOD}, "SOURCE: the first line holds values, not names of columns"
+    ),
+    "column absent": Case(
+        {"source.csv": b"user,timestamp,latitude,lon\n" + GOOD},
+        "SOURCE has no column lat: its columns are user, timestamp, latitude, lon",
+    ),
+    "column mapped to nothing": Case(
+        {"source.csv": HEAD + GOOD},
+        "SOURCE has no column card: its columns are user, timestamp, lat, lon",
+        reader=Events(user="card"),
+    ),
+    "column twice": Case(
+        {"source.csv": b"user,timestamp,lat,lat,lon\nann,1,2,3,4\n"},
+        "SOURCE has 2 columns lat: which is meant?",
+    ),
+    "another delimiter": Case(
+        {"source.csv": HEAD.replace(b",", b";") + GOOD},
+        "SOURCE has no column user: its columns are user;timestamp;lat;lon",
+    ),
+    "rows shorter than the header": Case(
+        {"source.csv": HEAD + b"ann,1,1\nbob,2\n"},
+        "SOURCE: the first bad line has 3 fields, not 4; none of its 2 records can be used",
+    ),
+    "quotes left open": Case(
+        {"source.csv": HEAD + b'"ann,1,1,1\n"bob,2,2,2\n'},
+        "SOURCE: the first bad line has a quote that is not closed; none of its 2 records can"
+        " be used",
+    ),
+    "times that are words": Case(
+        {"source.csv": HEAD + b"ann,noon,1,1\nbob,later,1,1\n"},
+        "column timestamp of SOURCE: first bad value 'noon' is not a time; none of its 2 "
+        "records can be used",
+    ),
+    "times without a zone": Case(
+        {"source.csv": HEAD + b"ann,2023-11-14T22:13:20,1,1\n"},
+        "column timestamp of SOURCE: first bad value '2023-11-14T22:13:20' is a time without "
+        "a zone: set the reader's timezone; its only record cannot be used",
+    ),
+    "days that are none": Case(
+        {"source.csv": HEAD + b"ann,2023-02-30T00:00:00Z,1,1\n"},
+        "column timestamp of SOURCE: first bad value '2023-02-30T00:00:00Z' is not a time; "
+        "its only record cannot be used",
+    ),
+    "times in milliseconds": Case(
+        {"source.csv": HEAD + b"ann,%d000,1,1\n" % START},
+        "SOURCE: no event is left (1 outside_period); the data runs from 1.7e+12 s to 1.7e+12"
+        " s, the cube from Tue 2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC: do its times "
+        "count milliseconds? They should count seconds",
+    ),
+    "times of another year": Case(
+        {"source.csv": HEAD + b"ann,%d,1,1\n" % (START - 10**7)},
+        "SOURCE: no event is left (1 outside_period); the data runs from Sat 2023-07-22 04:26"
+        " to Sat 2023-07-22 04:26, the cube from Tue 2023-11-14 22:13 to Tue 2023-11-14 22:23"
+        " UTC",
+    ),
+    "positions that are words": Case(
+        {"source.csv": HEAD + b"ann,%d,north,1\n" % START},
+        "column lat of SOURCE: first bad value 'north' is not a number; its only record "
+        "cannot be used",
+    ),
+    "positions that are braces": Case(
+        {"source.csv": HEAD + b"ann,%d,{file},1\n" % START},
+        "column lat of SOURCE: first bad value '{file}' is not a number; its only record "
+        "cannot be used",
+    ),
+    "a long bad value": Case(
+        {"source.csv": HEAD + b"ann,%d,%s,1\n" % (START, b"x" * 99)},
+        "column lat of SOURCE: first bad value 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is "
+        "not a number; its only record cannot be used",
+    ),
+    "decimal commas": Case(
+        {"source.csv": HEAD + b'ann,%d,"1,5","1,5"\n' % START},
+        "column lat of SOURCE: first bad value '1,5' is not a number; its only record cannot "
+        "be used",
+    ),
+    "positions swapped": Case(
+        {"source.csv": HEAD + b"ann,%d,-122.4,37.7\n" % START},
+        "column lat of SOURCE: first bad value -122.4 is beyond ±90 degrees; its only record "
+        "cannot be used",
+    ),
+    "positions elsewhere": Case(
+        {"source.csv": HEAD + b"ann,%d,51.5,-0.1\nbob,%d,52,0\n" % (START, START)},
+        "SOURCE: no event is left (2 outside_region); the data of that time spans lat 51.5 to"
+        " 52, lon -0.1 to 0, away from the regions",
+    ),
+    "users missing": Case(
+        {"source.csv": HEAD + b",%d,1,1\n" % START},
+        "column user of SOURCE: first bad value is missing; its only record cannot be used",
+    ),
+    "some of each": Case(
+        {"source.csv": HEAD + b"ann,noon,1,1\nbob,1,1,1\ncy,%d,9,9\n" % START},
+        "SOURCE: no event is left (1 unparsable, 1 outside_period, 1 outside_region); the "
+        "data runs from Thu 1970-01-01 00:00 to Tue 2023-11-14 22:13, the cube from Tue "
+        "2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC; the data of that time spans lat 9 to "
+        "9, lon 9 to 9, away from the regions",
+    ),
+    "one bad file of two": Case(
+        {"a.csv": HEAD + GOOD, "b.csv": HEAD + b"ann,x,1,1\nann,y,1,1\n"},
+        "column timestamp of SOURCE/b.csv: first bad value 'x' is not a time; none of its 2 "
+        "records can be used",
+    ),
+    "text in UTF-16": Case(
+        {"source.csv": (HEAD + GOOD).decode().encode("utf-16")},
+        "SOURCE: the first line is not text in UTF-8",
+    ),
+    "packed file cut short": Case(
+        {"source.csv.gz": gzip.compress(HEAD + 9999 * GOOD, mtime=0)[:-20]},
+        "SOURCE is damaged: it cannot be unpacked",
+    ),
+    "no Parquet": Case({"source.parquet": HEAD + GOOD}, "SOURCE is not a whole Parquet file"),
+    "Parquet cut short": Case(
+        {"source.parquet": parquet()[:-9]}, "SOURCE is not a whole Parquet file"
+    ),
+    "Parquet column absent": Case(
+        {"source.parquet": parquet()},
+        "SOURCE has no column y: its columns are user, timestamp, lat, lon",
+        reader=Events(lat="y"),
+    ),
+    "Parquet users that are numbers": Case(
+        {"source.parquet": parquet(user=[1.5])},
+        "column user of SOURCE is double: names are text or integers",
+    ),
+    "Parquet times that are truths": Case(
+        {"source.parquet": parquet(timestamp=[True])},
+        "column timestamp of SOURCE is bool, not times",
+    ),
+    "Parquet times without a zone": Case(
+        {"source.parquet": parquet(timestamp=pa.array([START], pa.timestamp("s")))},
+        "column timestamp of SOURCE holds times without a zone: set the reader's timezone",
+    ),
+    "Parquet positions that are truths": Case(
+        {"source.parquet": parquet(lat=[True])}, "column lat of SOURCE is bool, not numbers"
+    ),
+    "Parquet positions missing": Case(
+        {"source.parquet": parquet(lat=pa.array([None], pa.float64()))},
+        "column lat of SOURCE: first bad value is missing; its only record cannot be used",
+    ),
+    "unknown ROIs": Case(
+        {"source.csv": b"user,timestamp,place\nann,%d,Bnak\n" % START},
+        "SOURCE: no event is left (1 unknown_roi); the first unknown ROI is 'Bnak'",
+        reader=Events(roi="place"),
+        locator=STATIONS,
+    ),
+    "no ROI named": Case(
+        {"source.csv": b"user,timestamp,place\nann,%d,\n" % START},
+        "SOURCE: no record names a ROI",
+        reader=Events(roi="place"),
+        locator=None,
+    ),
+    "trips without an end": Case(
+        {"source.csv": b"user,start_station,start_time\nann,Bank,1\n"},
+        "SOURCE has no column end_station: its columns are user, start_station, start_time",
+        reader=Trips(),
+        locator=STATIONS,
+    ),
+    "no cab": Case(
+        {"a.txt": b"1 1 0 1\n"}, "SOURCE: the folder holds no file new_*.txt", reader=Cabspotting()
+    ),
+    "cab with commas": Case(
+        {"new_a.txt": b"1,1,0,1\n1,1,0,2\n"},
+        "SOURCE/new_a.txt: the first bad line has 1 field, not 4; none of its 2 records can "
+        "be used",
+        reader=Cabspotting(),
+    ),
+    "GeoJSON that is no JSON": Case(
+        {"source.geojson": b"ann 1 1\nbob 2 2\n"},
+        "SOURCE: the first bad line is no GeoJSON feature; none of its 2 records can be used",
+        reader=GeoJson(),
+    ),
+    "collection cut short": Case(
+        {"source.geojson": b'{"type": "FeatureCollection", "features": [{"type": "Feature", "geo'},
+        "SOURCE is not a whole FeatureCollection: what follows after 0 features is no JSON",
+        reader=GeoJson(),
+    ),
+    "collection without features": Case(
+        {"source.geojson": b'{"type": "FeatureCollection"}'},
+        "SOURCE is a FeatureCollection without features",
+        reader=GeoJson(),
+    ),
+    "lines instead of points": Case(
+        {
+            "source.geojson": b'{"type": "Feature", "geometry": {"type": "LineString"},'
+            b' "properties": {"user": 1, "timestamp": 1}}'
+        },
+        "column geometry of SOURCE: first bad value 'LineString' is not a coordinate of a "
+        "point; its only record cannot be used",
+        reader=GeoJson(),
+    ),
+    "positions and no regions": Case(
+        {"source.csv": HEAD + GOOD},
+        "reader events gives positions: say which regions, by a grid, points or h3",
+        InputError,
+        locator=None,
+    ),
+    "nobody left": Case(
+        {"source.csv": HEAD + GOOD + GOOD},
+        "no user has 2 events or more: the most is 1",
+        InputError,
+        options={"min_events": 2},
+    ),
+    "a short key": Case(
+        {"source.csv": HEAD + GOOD},
+        "pseudonymise: a key has 16 to 64 bytes, this one has 5",
+        InputError,
+        options={"pseudonymise": b"short"},
+    ),
+    "top 0 users": Case(
+        {"source.csv": HEAD + GOOD},
+        "top users is 0: keep at least 1",
+        InputError,
+        options={"top_users": 0},
+    ),
+    "users with 0 events": Case(
+        {"source.csv": HEAD + GOOD},
+        "minimum of events is 0: a user of a cube has at least 1",
+        InputError,
+        options={"min_events": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error_says_what_is_wrong(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    folder = tmp_path / "records"
+    for file, body in case.files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(body)
+    single = [file for file in case.files if file.startswith("source")]
+    source = str(folder / single[0] if single else folder)
+    cube = tmp_path / "cube.zarr"
+    with pytest.raises(ClusterscaleError) as caught:
+        ingest(
+            source,
+            str(cube),
+            reader=case.reader or Events(),
+            locator=case.locator,
+            calendar=CALENDAR,
+            **case.options,
+        )
+    assert str(caught.value).replace(source, "SOURCE") == case.message
+    assert type(caught.value) is case.error
+    assert [path.name for path in tmp_path.iterdir()] == ["records"] * bool(case.files)

@@ -1,0 +1,274 @@
+"""Each format of records, from a file to the cells of a cube."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dask")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from ingest.oracle import CALENDAR, GRID, N_EPOCHS, SIDE, START, content
+
+from clusterscale.cube.regions import Points, Regions
+from clusterscale.cube.store import TraceCube
+from clusterscale.errors import ConfigError
+from clusterscale.ingest import READERS, IngestReport, Reader, ingest
+
+pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
+
+STATIONS = Points(Regions(("Bank", "Angel"), np.array([51.51, 51.53]), np.array([-0.09, -0.11])))
+
+
+def run(source: Path | str, reader: Reader, locator: Any = GRID, **options: Any) -> IngestReport:
+    return ingest(
+        str(source),
+        str(source).rstrip("/") + ".zarr",
+        reader=reader,
+        locator=locator,
+        calendar=CALENDAR,
+        force=True,
+        **options,
+    )
+
+
+def cell(lat: float, lon: float, epoch: int) -> int:
+    return (int(lat / 2) * SIDE + int(lon / 2)) * N_EPOCHS + epoch
+
+
+def dropped(report: IngestReport) -> dict[str, int]:
+    return {reason: n for reason, n in report.dropped.items() if n}
+
+
+def test_events_with_other_names_of_columns(tmp_path: Path) -> None:
+    source = tmp_path / "calls.csv"
+    source.write_text(f"x; when ;card;y\n1;{START};7;3\n1;{START + 100};7;5\n")
+    reader = READERS.create("events", user="card", time="when", lat="y", lon="x", delimiter=";")
+    run(source, reader)
+    assert content(f"{source}.zarr") == {"7": {cell(3, 1, 0), cell(5, 1, 1)}}
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.csv"])
+def test_events_packed_or_not_with_a_byte_order_mark(name: str, tmp_path: Path) -> None:
+    body = b"\xef\xbb\xbfuser,timestamp,lat,lon\r\n" + b"ann,%d,1,1\r\n" % START * 500
+    source = tmp_path / name
+    source.write_bytes(gzip.compress(body) if name.endswith("gz") else body)
+    report = run(source, READERS.create("events"), block_bytes=100)
+    assert (report.n_rows, report.n_events, report.dropped["duplicate"]) == (500, 1, 499)
+
+
+def test_events_in_a_folder_whose_files_order_columns_each_in_its_way(tmp_path: Path) -> None:
+    source = tmp_path / "calls"
+    (source / "day=1").mkdir(parents=True)
+    (source / "day=1" / "b.csv").write_text(f"lon,lat,user,timestamp\n1,3,ann,{START}\n")
+    (source / "a.tsv").write_text(f"user,timestamp,lat,lon\nbob,{START},5,1\n")
+    (source / "_SUCCESS").write_text("")
+    (source / "empty.csv").write_text("user,timestamp,lat,lon\n")
+    run(source, READERS.create("events"))
+    assert content(f"{source}.zarr") == {"ann": {cell(3, 1, 0)}, "bob": {cell(5, 1, 0)}}
+
+
+def test_events_at_an_fsspec_address(tmp_path: Path) -> None:
+    import fsspec
+
+    with fsspec.open("memory://ingest/calls.csv", "wb") as stream:
+        stream.write(b"user,timestamp,lat,lon\nann,%d,1,1\n" % START)
+    cube = "memory://ingest/cube.zarr"
+    ingest(
+        "memory://ingest/calls.csv",
+        cube,
+        reader=READERS.create("events"),
+        locator=GRID,
+        calendar=CALENDAR,
+    )
+    assert content(cube) == {"ann": {cell(1, 1, 0)}}
+    left = fsspec.filesystem("memory").ls("/ingest", detail=False)
+    assert sorted(left) == ["/ingest/calls.csv", "/ingest/cube.zarr"]
+
+
+def test_events_with_timestamps_and_a_categorical_of_integers(tmp_path: Path) -> None:
+    source = tmp_path / "calls.parquet"
+    moment = datetime.fromtimestamp(START + 250, UTC)
+    table = pa.table(
+        {
+            "user": pa.array([12, 12]).dictionary_encode(),
+            "timestamp": pa.array([moment, None], pa.timestamp("ns", "Asia/Tokyo")),
+            "lat": pa.array([1, 1]),
+            "lon": pa.array(["1.5", "1.5"]),
+        }
+    )
+    pq.write_table(table, source)
+    report = run(source, READERS.create("events"))
+    assert content(f"{source}.zarr") == {"12": {cell(1, 1, 2)}}
+    assert dropped(report) == {"unparsable": 1}
+
+
+def test_events_that_name_their_roi(tmp_path: Path) -> None:
+    source = tmp_path / "taps.csv"
+    source.write_text(
+        f"user,timestamp,station\nann,{START},Bank\nann,{START},Angel\nann,{START},Bnak\nbob,{START},\n"
+    )
+    report = run(source, READERS.create("events", roi="station"), STATIONS)
+    assert content(f"{source}.zarr") == {"ann": {0, N_EPOCHS}}
+    assert dropped(report) == {"unparsable": 1, "unknown_roi": 1}
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 20, 30])
+def test_without_points_the_rois_are_the_names_found(block_bytes: int, tmp_path: Path) -> None:
+    source = tmp_path / "taps.csv"
+    source.write_text(
+        f"user,timestamp,station\nann,{START},b\nbob,{START},ä\nbob,{START},B\nann,1,c\nann,{START},\n"
+    )
+    run(source, READERS.create("events", roi="station"), None, block_bytes=block_bytes)
+    cube = TraceCube(f"{source}.zarr")
+    assert cube.regions.names == ("B", "b", "c", "ä")
+    assert np.isnan(cube.regions.lat).all()
+    assert np.isnan(cube.regions.lon).all()
+    assert content(f"{source}.zarr") == {"ann": {N_EPOCHS}, "bob": {0, 3 * N_EPOCHS}}
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 20, 25])
+def test_cabspotting(block_bytes: int, tmp_path: Path) -> None:
+    source = tmp_path / "cabs"
+    source.mkdir()
+    (source / "new_abc.txt").write_text(
+        f"3.5 1.5 0 {START + 150}\n1.5 1.5 1 {START}\n\n1.5 1.5\n1.5 1.5 0 {START + 10}\n91 1 0 1\n"
+    )
+    (source / "new_xyz.txt").write_text(f"1 1 0 {START}")
+    (source / "new_idle.txt").write_text("")
+    (source / "_cabs.txt").write_text("<cab id='abc'/>")
+    report = run(source, READERS.create("cabspotting"), block_bytes=block_bytes)
+    assert content(f"{source}.zarr") == {
+        "abc": {cell(1, 1, 0), cell(3, 1, 1)},
+        "xyz": {cell(1, 1, 0)},
+    }
+    assert report.n_rows == 6
+    assert dropped(report) == {"unparsable": 1, "out_of_range": 1, "duplicate": 1}
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 20, 40])
+def test_trips_are_two_events_and_an_unfinished_one_is_one(
+    block_bytes: int, tmp_path: Path
+) -> None:
+    source = tmp_path / "trips.csv"
+    source.write_text(
+        "user,start_station,start_time,end_station,end_time\n"
+        f"ann,Bank,{START},Angel,{START + 100}\n"
+        f"ann,Angel,{START + 200},Unfinished,{START + 300}\n"
+        f"bob,Bank,{START},,\n"
+        "bob,Bank\n"
+    )
+    reader = READERS.create("trips")
+    report = run(source, reader, STATIONS, block_bytes=block_bytes)
+    assert content(f"{source}.zarr") == {"ann": {0, N_EPOCHS + 1, N_EPOCHS + 2}, "bob": {0}}
+    assert report.n_rows == 4
+    assert dropped(report) == {"unparsable": 3, "unknown_roi": 1}
+    assert report.n_rows * report.events_per_row == report.n_events + sum(report.dropped.values())
+
+
+def _feature(user: Any, time: Any, place: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": place},
+        "properties": {"user": user, "timestamp": time, "text": '"features": [', **more},
+    }
+
+
+FEATURES: list[Any] = [
+    _feature("ann", START, [1.5, 3.5]),
+    _feature("ann", str(START + 1), [1.5, 3.5, 12.0]),
+    _feature(17, "2023-11-14T22:15:00Z", [1, 3]),
+    _feature("bob", None, [1, 3]),
+    _feature("bob", True, [1, 3]),
+    _feature(["bob"], START, [1, 3]),
+    _feature("bob", START, ["x", 3]),
+    _feature("bob", START, []),
+    {"type": "Feature", "geometry": None, "properties": None},
+    _feature("zoë", START + 500.5, [1, 3], emoji="\U0001f6b2"),
+    17,
+]
+
+
+@pytest.mark.parametrize("block_bytes", [1 << 20, 200])
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_geojson_as_a_collection_and_one_feature_a_line(
+    block_bytes: int, indent: int | None, ascii_only: bool, tmp_path: Path
+) -> None:
+    whole = {"type": "FeatureCollection", "features": FEATURES, "more": [1, {"features": 2}]}
+    collection, lines = tmp_path / "a.geojson", tmp_path / "b.geojsonl"
+    collection.write_text(json.dumps(whole, indent=indent, ensure_ascii=ascii_only), "utf-8")
+    rows = [json.dumps(feature, ensure_ascii=ascii_only) for feature in FEATURES]
+    lines.write_text("\n\n\x1e".join(rows), "utf-8")
+    for source in (collection, lines):
+        report = run(source, READERS.create("geojson"), block_bytes=block_bytes)
+        assert content(f"{source}.zarr") == {
+            "17": {cell(3, 1, 1)},
+            "ann": {cell(3, 1, 0)},
+            "zoë": {cell(3, 1, 5)},
+        }
+        assert report.n_rows == len(FEATURES)
+        assert dropped(report) == {"unparsable": 7, "duplicate": 1}
+
+
+def test_geojson_collection_larger_than_what_is_read_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterscale.ingest.geojson._CHUNK", 17)
+    monkeypatch.setattr("clusterscale.ingest.geojson._BATCH", 3)
+    source = tmp_path / "a.json"
+    source.write_text(json.dumps({"type": "FeatureCollection", "features": FEATURES}))
+    assert run(source, READERS.create("geojson")).n_rows == len(FEATURES)
+
+
+def test_geojson_as_social_pulse_names_things(tmp_path: Path) -> None:
+    source = tmp_path / "pulse.json"
+    feature = {
+        "user": "a1b2",
+        "created": "2023-11-14T23:13:20+01:00",
+        "geomPoint.geom": {"type": "Point", "coordinates": [1.5, 3.5]},
+    }
+    source.write_text(json.dumps({"features": [feature]}))
+    reader = READERS.create("geojson", time="created", geometry="geomPoint.geom")
+    run(source, reader)
+    assert content(f"{source}.zarr") == {"a1b2": {cell(3, 1, 0)}}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("events", {"latitude": "y"}, "reader.events.latitude: is not a key that is known here"),
+        (
+            "trips",
+            {"timezone": "Mars/Base"},
+            "reader.trips.timezone: Value error, 'Mars/Base' is not an IANA name such as "
+            "'Europe/London' or 'UTC' (got 'Mars/Base')",
+        ),
+        (
+            "events",
+            {"delimiter": ", "},
+            "reader.events.delimiter: String should match pattern '^[^\"\\r\\n]$' (got ', ')",
+        ),
+    ],
+)
+def test_wrong_fields_are_config_errors(name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        READERS.create(name, **fields)
+    assert str(caught.value) == message
+
+
+def test_every_reader_is_hashable_and_says_its_name() -> None:
+    import pickle
+
+    for name in READERS:
+        reader = READERS.create(name)
+        assert reader.name == name
+        assert pickle.loads(pickle.dumps(reader)) == reader
+        assert hash(reader) == hash(READERS.create(name))

@@ -1,0 +1,101 @@
+"""Groups are distinct, half with the target, and counted like a dense sum."""
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterscale.contracts import Traces
+from clusterscale.errors import PoolError
+from clusterscale.groups import count_visits, draw_groups, largest_group, mean_trace
+
+
+def traces_of(dense):
+    flat = dense.reshape(len(dense), -1)
+    offsets = np.concatenate([[0], np.cumsum(flat.sum(axis=1))]).astype(np.int64)
+    return Traces(offsets, np.nonzero(flat)[1].astype(np.int32), *dense.shape[1:])
+
+
+@given(st.integers(4, 30), st.integers(1, 29), st.integers(0, 10**6))
+def test_groups_are_distinct_sorted_and_half_hold_the_target(n_pool, size, seed):
+    n_groups, target = 8, 2
+    rng = np.random.default_rng(seed)
+    if min(comb(n_pool - 1, size - 1), comb(n_pool - 1, size)) < n_groups // 2:
+        with pytest.raises(PoolError, match=rf"groups of {size} are too (large|small)"):
+            draw_groups(
+                np.arange(n_pool), target, size=size, n_groups=n_groups, name="test", rng=rng
+            )
+        return
+    members, labels = draw_groups(
+        np.arange(n_pool), target, size=size, n_groups=n_groups, name="test", rng=rng
+    )
+    assert members.shape == (n_groups, size)
+    assert (np.diff(members, axis=1) > 0).all()
+    assert len({row.tobytes() for row in members}) == n_groups
+    np.testing.assert_array_equal(labels, (members == target).any(axis=1))
+    assert labels.sum() == n_groups // 2
+
+
+@pytest.mark.parametrize("n_pool", range(2, 11))
+@pytest.mark.parametrize("n_groups", [4, 10, 30])
+def test_largest_group_is_what_enumeration_finds(n_pool, n_groups):
+    def enough(size):
+        others = range(n_pool - 1)
+        sides = (combinations(others, size - 1), combinations(others, size))
+        return all(len(list(side)) >= n_groups // 2 for side in sides)
+
+    fitting = [size for size in range(1, n_pool) if enough(size)]
+    assert largest_group(n_pool, n_groups) == max(fitting, default=0)
+
+
+def test_every_group_of_a_small_pool_can_be_drawn():
+    """With 5 others there are 10 pairs and 10 triples: asking for all of them must succeed."""
+    members, labels = draw_groups(
+        np.arange(6), 0, size=3, n_groups=20, name="test", rng=np.random.default_rng(0)
+    )
+    assert {tuple(row) for row in members[labels]} == {
+        (0, *pair) for pair in combinations(range(1, 6), 2)
+    }
+
+
+def test_members_are_drawn_uniformly():
+    rng = np.random.default_rng(11)
+    members, labels = draw_groups(
+        np.arange(40), 5, size=10, n_groups=4000, name="test", rng=rng
+    )
+    seen = np.bincount(members[~labels].ravel(), minlength=40)
+    assert seen[5] == 0
+    others = np.delete(seen, 5)
+    chance = 10 / 39
+    # Binomial counts: at five standard deviations 39 users fail together once in 40,000 seeds.
+    assert abs(others - 2000 * chance).max() < 5 * np.sqrt(2000 * chance * (1 - chance))
+
+
+def test_too_small_a_pool_names_itself_and_what_fits():
+    with pytest.raises(PoolError) as caught:
+        draw_groups(
+            np.arange(12), 0, size=12, n_groups=20, name="training", rng=np.random.default_rng(0)
+        )
+    assert str(caught.value) == (
+        "groups of 12 are too large: the training pool holds 12 users with the target, "
+        "and 20 distinct groups are wanted; the largest that fits is 10"
+    )
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 6), st.integers(0, 10**6))
+def test_counts_are_dense_sums(n_users, n_rois, n_epochs, seed):
+    rng = np.random.default_rng(seed)
+    dense = rng.random((n_users, n_rois, n_epochs)) < 0.4
+    members = np.array([rng.permutation(n_users)[: 1 + n_users // 2] for _ in range(3)])
+    counts = count_visits(traces_of(dense), members)
+    assert counts.dtype == np.int32
+    np.testing.assert_array_equal(counts, dense[members].sum(axis=1))
+
+
+def test_mean_trace_is_the_share_seen(dense):
+    users = np.array([3, 9, 40])
+    np.testing.assert_allclose(mean_trace(traces_of(dense), users), dense[users].mean(axis=0))
