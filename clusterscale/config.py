@@ -17,8 +17,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import PRESETS, synthesise
 from clusterscale.errors import ConfigError, ExistsError, MissingError
-from clusterscale.registry import explain
 from clusterscale.runtime import CLUSTERS, Cluster, Local
+from clusterscale.wording import choices, explain
 
 __all__ = ["Config", "CubeSource", "built_in", "load", "parse", "schema"]
 
@@ -39,10 +39,12 @@ class CubeSource(Component):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.preset is None and self.model_fields_set & {"users", "seed"}:
+        if self.preset is None and (self.users is not None or self.seed):
             raise ValueError("users and seed go with a preset")
         if self.preset is not None and self.preset not in PRESETS:
-            raise ValueError(f"preset {self.preset!r} is not known: choose from {_known()}")
+            raise ValueError(
+                f"preset {self.preset!r} is not known: {choices(self.preset, sorted(PRESETS))}"
+            )
         return self
 
     def open(self) -> TraceCube:
@@ -68,10 +70,6 @@ class CubeSource(Component):
                 f"{self.users or 'all'} users and seed {self.seed}: choose another path"
             )
         return cube
-
-
-def _known() -> str:
-    return ", ".join(sorted(PRESETS))
 
 
 def _from_text(value: Any) -> Any:
@@ -135,7 +133,7 @@ def parse(text: str, *, where: str = "config") -> Config:
     try:
         return Config.model_validate(content)
     except ValidationError as error:
-        lines = explain(error).splitlines()
+        lines = explain(error, Config).splitlines()
         raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
@@ -154,7 +152,7 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"key {key!r} stands there twice", key_node.start_mark

@@ -1,7 +1,6 @@
 """Look a name up, or name the known ones."""
 
-from collections.abc import Callable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Generic, TypeVar, get_args
@@ -9,8 +8,9 @@ from typing import Annotated, Any, Generic, TypeVar, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from clusterscale.errors import ConfigError, UnknownNameError
+from clusterscale.wording import choices, explain
 
-__all__ = ["Registry", "explain"]
+__all__ = ["Registry"]
 
 T = TypeVar("T")
 
@@ -56,7 +56,8 @@ class Registry(Generic[T]):
         try:
             return cls(**params)
         except ValidationError as error:
-            raise ConfigError(explain(error, prefix=(self.kind, name))) from None
+            assert issubclass(cls, BaseModel)
+            raise ConfigError(explain(error, cls, prefix=(self.kind, name))) from None
 
     def field(self) -> Any:
         """Return the type of a config value that names an entry: ``{name: …, <fields>}``."""
@@ -68,10 +69,7 @@ class Registry(Generic[T]):
         return TypeAdapter(self.field()).json_schema()
 
     def _unknown(self, name: object) -> str:
-        known = list(self)
-        near = get_close_matches(str(name), known, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"unknown {self.kind} {name!r}: choose from {', '.join(known)}{hint}"
+        return f"unknown {self.kind} {name!r}: {choices(str(name), list(self))}"
 
 
 def _name_of(cls: type[Any]) -> str:
@@ -79,26 +77,3 @@ def _name_of(cls: type[Any]) -> str:
         raise TypeError(f"{cls.__name__} is not a pydantic model")
     (name,) = get_args(cls.model_fields["name"].annotation)
     return str(name)
-
-
-_WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "missing": lambda e: "is missing",
-    "union_tag_not_found": lambda e: "needs a 'name'",
-    "union_tag_invalid": lambda e: (
-        f"is {e['ctx']['tag']!r}, which is not known: choose from {e['ctx']['expected_tags']}"
-    ),
-    "literal_error": lambda e: f"is {e['input']!r}: choose from {e['ctx']['expected']}",
-    "extra_forbidden": lambda e: "is not a key that is known here",
-    "value_error": lambda e: str(e["ctx"]["error"]),
-}
-
-
-def explain(error: ValidationError, *, prefix: tuple[str, ...] = ()) -> str:
-    """Say in one line per fault which key is wrong, how, and what would be right."""
-    lines = []
-    for fault in error.errors(include_url=False):
-        path = ".".join(str(part) for part in (*prefix, *fault["loc"])) or "the top level"
-        words = _WORDS.get(fault["type"])
-        text = words(dict(fault)) if words else f"{fault['msg']} (got {fault['input']!r})"
-        lines.append(f"{path}: {text}")
-    return "\n".join(lines)

@@ -16,9 +16,7 @@ def write_cube(uri, dense):
     grid = Grid.parse(f"50,0,51,1/1x{n_rois}")
     flat = dense.reshape(n_users, -1)
     with new_cube(uri, grid.regions, calendar, provenance={"source": "test"}) as writer:
-        writer.append(
-            [f"u{i:03d}" for i in range(n_users)], flat.sum(axis=1), np.nonzero(flat)[1]
-        )
+        writer.append([f"u{i:03d}" for i in range(n_users)], flat.sum(axis=1), np.nonzero(flat)[1])
     return TraceCube(uri)
 
 

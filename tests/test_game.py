@@ -80,9 +80,7 @@ def test_outcomes_do_not_depend_on_company(game):
 
 
 def test_without_control_there_is_none(game):
-    (outcome,) = play(
-        game, [EXACT], [attacks.create("projection")], seed=4, path=(), control=False
-    )
+    (outcome,) = play(game, [EXACT], [attacks.create("projection")], seed=4, path=(), control=False)
     assert np.isnan(outcome.control_auc)
     assert outcome.auc > 0.9
     assert 0.5 < outcome.accuracy <= 1

@@ -63,9 +63,7 @@ def test_every_group_of_a_small_pool_can_be_drawn():
 
 def test_members_are_drawn_uniformly():
     rng = np.random.default_rng(11)
-    members, labels = draw_groups(
-        np.arange(40), 5, size=10, n_groups=4000, name="test", rng=rng
-    )
+    members, labels = draw_groups(np.arange(40), 5, size=10, n_groups=4000, name="test", rng=rng)
     seen = np.bincount(members[~labels].ravel(), minlength=40)
     assert seen[5] == 0
     others = np.delete(seen, 5)

@@ -73,8 +73,10 @@ def _summarise(values: Values, found: NDArray[np.float64]) -> None:
             if whole and high - low < len(tally):
                 row[3] = _median_by_counting(series, low, high, tally)
             else:
-                series.sort()
-                row[3] = (series[(n_epochs - 1) // 2] + series[n_epochs // 2]) / 2
+                parted = np.partition(series, n_epochs // 2)
+                row[3] = parted[n_epochs // 2]
+                if n_epochs % 2 == 0:
+                    row[3] = (row[3] + parted[: n_epochs // 2].max()) / 2
             row[4] = mean
             row[5] = np.sqrt(row[0])
             row[6] = total

@@ -80,7 +80,7 @@ class Targets(Component):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if len(self.model_fields_set) != 1:
+        if sum(value is not None for value in self.__dict__.values()) != 1:
             raise ValueError("give exactly one of tertiles, random, listed, all")
         return self
 

@@ -88,6 +88,19 @@ def synth(
 
 
 @app.command()
+def pack(
+    source: Annotated[str, typer.Argument(help="A dense Zarr cube: path or URL.")],
+    cube: Annotated[str, typer.Argument(help="Where to write the cube.")],
+    timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
+    force: Force = False,
+) -> None:
+    """Turn a dense Zarr cube, trace(user, roi, epoch), into a cube of events."""
+    from clusterscale.cube.dense import pack
+
+    show_cube(pack(source, cube, timezone=timezone, force=force))
+
+
+@app.command()
 def inspect(cube: Annotated[str, typer.Argument(help="A cube: path or URL.")]) -> None:
     """Show what a cube holds; reads all of it, so damage is found."""
     from clusterscale.cube import TraceCube
@@ -102,7 +115,7 @@ def check(config: ConfigFile = None) -> None:
 
     chosen = _load(config)
     if chosen.cube.preset is not None and not exists(chosen.cube.path):
-        out.print(f"the config is well formed; {chosen.cube.path} will be written by the audit")
+        out.print("the config is well formed; its cube will be written by the audit")
         return
     chosen.audit.check(chosen.cube.open())
     out.print("the config is well formed, and the cube can answer it")

@@ -96,11 +96,14 @@ class _TraceArray(BackendArray):
         self.dtype = np.dtype(np.bool_)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        if not isinstance(key, indexing.VectorizedIndexer):  # no need to cut the key to pieces
+            return self._decode(key.tuple)
         return indexing.explicit_indexing_adapter(
-            key, self.shape, indexing.IndexingSupport.OUTER_1VECTOR, self._decode
+            key, self.shape, indexing.IndexingSupport.OUTER, self._decode
         )
 
     def _decode(self, key: tuple[Any, ...]) -> NDArray[np.bool_]:
+        """Index each dimension by itself: integers, slices of any step, arrays."""
         users = np.atleast_1d(np.arange(self.shape[0])[key[0]])
         chosen = np.broadcast_to(np.False_, self.shape[1:])[:, key[2]][key[1]]
         found = np.empty((len(users), *chosen.shape), np.bool_)

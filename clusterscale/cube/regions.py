@@ -45,9 +45,12 @@ class Regions:
     lon: Floats
 
     def __post_init__(self) -> None:
-        shapes = {np.shape(self.lat), np.shape(self.lon)}
-        if shapes != {(len(self.names),)}:
-            raise InputError(f"{len(self.names)} names of regions do not go with positions {shapes}")
+        n_names, n_lat, n_lon = len(self.names), np.size(self.lat), np.size(self.lon)
+        if not n_names == n_lat == n_lon:
+            raise InputError(
+                f"{n_names} names of regions, {n_lat} latitudes, {n_lon} longitudes: "
+                "these must agree"
+            )
         if not self.names:
             raise InputError("there are no regions: give at least one")
         if np.isinf(self.lat).any() or np.isinf(self.lon).any():

@@ -26,12 +26,15 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import storage, transforms
 from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.writer import CHUNK, digest
+from clusterscale.cube.writer import CHUNK
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
 __all__ = ["TraceCube"]
+
+_RUN = 16  # chunks of events read at once for scattered users
 
 
 class TraceCube:
@@ -51,15 +54,19 @@ class TraceCube:
 
     def __init__(self, uri: str | Path) -> None:
         self.uri = str(uri).rstrip("/")
-        self._group = storage.open_group(self.uri)
-        self.attributes = _check(dict(self._group.attrs), self.uri)
-        for name in ("user", "user_offset", "event_cell", "roi", "roi_lat", "roi_lon"):
-            if name not in self._group:
-                raise DamagedError(f"{self.uri}: array {name} is missing")
-        if self._array("event_cell").shape != (self.n_events,) or self._array(
-            "user_offset"
-        ).shape != (self.n_users + 1,):
-            raise DamagedError(f"{self.uri}: arrays are not of the size that was written")
+        group = storage.open_group(self.uri)
+        self.attributes = _check(group, self.uri)
+        self._arrays = {
+            name: _open(group, name, kinds, size, self.uri)
+            for name, kinds, size in (
+                ("user", "TO", self.n_users),
+                ("user_offset", "i", self.n_users + 1),
+                ("event_cell", "i", self.n_events),
+                ("roi", "TO", self.n_rois),
+                ("roi_lat", "f", self.n_rois),
+                ("roi_lon", "f", self.n_rois),
+            )
+        }
 
     def __reduce__(self) -> tuple[type[TraceCube], tuple[str]]:
         return type(self), (self.uri,)
@@ -93,7 +100,7 @@ class TraceCube:
     @property
     def cell_bytes(self) -> int:
         """Bytes of one event in memory."""
-        return int(self._array("event_cell").dtype.itemsize)
+        return int(self._arrays["event_cell"].dtype.itemsize)
 
     @property
     def fingerprint(self) -> str:
@@ -122,7 +129,7 @@ class TraceCube:
     def user_ids(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return the pseudonyms of the users ``start`` up to ``stop``."""
         stop = self.n_users if stop is None else stop
-        return storage.read(self._array("user"), start, stop, where=self.uri)
+        return storage.read(self._arrays["user"], start, stop, where=self.uri)
 
     def traces(self, users: Ints | None = None, epochs: tuple[int, int] | None = None) -> Traces:
         """Load the traces of some users over some epochs.
@@ -130,7 +137,7 @@ class TraceCube:
         Parameters
         ----------
         users
-            Indices, shape (user,), in any order; all users where None.
+            Indices, shape (user,), in any order, also repeated; all users where None.
         epochs
             First epoch and the one after the last; all where None.
 
@@ -149,31 +156,44 @@ class TraceCube:
         first, stop = epochs or (0, self.n_epochs)
         if users is None:
             return transforms.cut(self._block(0, self.n_users), first, stop)
+        users = np.asarray(users)
         if len(users) == 0:
-            empty = np.zeros(1, np.int64)
-            return Traces(empty, np.empty(0, np.int32), self.n_rois, stop - first)
+            return transforms.cut(self._block(0, 0), first, stop)
+        if users.dtype.kind not in "iu":
+            raise InputError(f"users are {users.dtype}, not indices")
         if users.min() < 0 or users.max() >= self.n_users:
             wrong = users[(users < 0) | (users >= self.n_users)][0]
             raise InputError(f"user {wrong} is not in a cube of {self.n_users} users")
-        return transforms.cut(self._scattered(np.asarray(users, np.int64)), first, stop)
+        return transforms.cut(self._scattered(users.astype(np.int64)), first, stop)
 
     def blocks(self, n_users: int) -> Iterator[tuple[int, Traces]]:
-        """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time."""
+        """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time.
+
+        Raises
+        ------
+        InputError
+            If ``n_users`` is not positive.
+        DamagedError
+            Naming the chunk that cannot be read.
+        """
+        if n_users < 1:
+            raise InputError(f"a block of {n_users} users is empty")
         for start in range(0, self.n_users, n_users):
             yield start, self._block(start, min(start + n_users, self.n_users))
 
     def _block(self, start: int, stop: int) -> Traces:
         offsets = self.offsets[start : stop + 1]
-        cells = storage.read(
-            self._array("event_cell"), int(offsets[0]), int(offsets[-1]), where=self.uri
-        )
+        low, high = int(offsets[0]), int(offsets[-1])
+        cells = storage.read(self._arrays["event_cell"], low, high, where=self.uri)
         return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
 
     def _scattered(self, users: NDArray[np.int64]) -> Traces:
-        """Read runs of users whose events lie within a chunk of each other, then pick."""
+        """Read runs of users whose events lie close together, a few chunks at most, then pick."""
         wanted = np.unique(users)
         starts, stops = self.offsets[wanted], self.offsets[wanted + 1]
-        breaks = np.flatnonzero(starts[1:] - stops[:-1] > CHUNK) + 1
+        far = starts[1:] - stops[:-1] > CHUNK
+        long = np.diff(starts // (_RUN * CHUNK)) > 0
+        breaks = np.flatnonzero(far | long) + 1
         pieces, sizes = [], []
         for run in np.split(wanted, breaks):
             block = self._block(int(run[0]), int(run[-1]) + 1)
@@ -184,19 +204,15 @@ class TraceCube:
         found = Traces(offsets, np.concatenate(pieces), self.n_rois, self.n_epochs)
         return transforms.pick(found, np.searchsorted(wanted, users))
 
-    def _array(self, name: str) -> zarr.Array[Any]:
-        array = self._group[name]
-        assert isinstance(array, zarr.Array)
-        return array
-
     def _all(self, name: str) -> NDArray[Any]:
-        array = self._array(name)
+        array = self._arrays[name]
         return storage.read(array, 0, array.shape[0], where=self.uri)
 
 
-def _check(attributes: dict[str, Any], uri: str) -> dict[str, Any]:
+def _check(group: zarr.Group, uri: str) -> dict[str, Any]:
+    attributes = dict(group.attrs)
     if attributes.get("format") != CUBE_FORMAT:
-        raise FormatError(f"{uri} is not a complete clusterscale cube")
+        raise FormatError(f"{uri} is not a complete clusterscale cube{_tell_dense(group)}")
     if attributes.get("version") != CUBE_VERSION:
         raise FormatError(
             f"{uri} is a cube of version {attributes.get('version')}; "
@@ -206,3 +222,25 @@ def _check(attributes: dict[str, Any], uri: str) -> dict[str, Any]:
     if seal != digest(attributes):
         raise DamagedError(f"{uri}: the attributes in zarr.json are not what was written")
     return attributes
+
+
+def _tell_dense(group: zarr.Group) -> str:
+    try:
+        dense = sorted(name for name, array in group.arrays() if array.ndim == 3)
+    except Exception:  # a hint is not worth an error of its own
+        return ""
+    if not dense:
+        return ""
+    return (
+        f"; its array {dense[0]} has three dimensions: "
+        "`clusterscale pack` turns a dense cube into an event cube"
+    )
+
+
+def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr.Array[Any]:
+    array = storage.open_array(group, name, where=uri)
+    if array.shape != (size,):
+        raise DamagedError(f"{uri}: array {name} has shape {array.shape}, not ({size},)")
+    if array.dtype.kind not in kinds:
+        raise DamagedError(f"{uri}: array {name} is {array.dtype}, which was not written")
+    return array

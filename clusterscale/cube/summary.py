@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import storage
+from clusterscale.cube.fingerprint import Fingerprint
 from clusterscale.cube.store import TraceCube
+from clusterscale.errors import DamagedError
 from clusterscale.kernel import kernel
 
 __all__ = ["CubeSummary", "activity", "summarise"]
@@ -50,11 +52,20 @@ def summarise(cube: TraceCube) -> CubeSummary:
     Raises
     ------
     DamagedError
-        Naming the chunk that cannot be read.
+        Naming the chunk that cannot be read, or saying that chunks are in each other's place.
     """
     sizes = np.diff(cube.offsets)
-    found = [activity(traces) for _, traces in cube.blocks(_BLOCK)]
-    rois, epochs = (np.concatenate(column) for column in zip(*found, strict=True))
+    rois, epochs = np.empty_like(sizes), np.empty_like(sizes)
+    content = Fingerprint()
+    for start, traces in cube.blocks(_BLOCK):
+        block = slice(start, start + traces.n_users)
+        rois[block], epochs[block] = activity(traces)
+        users = [str(user) for user in cube.user_ids(block.start, block.stop)]
+        content.update(users, sizes[block], traces.cells)
+    if content.result(cube.regions, cube.calendar) != cube.fingerprint:
+        raise DamagedError(
+            f"{cube.uri}: the content does not have the fingerprint that was written"
+        )
     return CubeSummary(
         n_users=cube.n_users,
         n_rois=cube.n_rois,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,12 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Ints
 from clusterscale.cube import storage
 from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.fingerprint import Fingerprint, digest
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
-__all__ = ["CHUNK", "CubeWriter", "digest", "new_cube"]
+__all__ = ["CHUNK", "CubeWriter", "new_cube"]
 
 CHUNK = 1 << 20  # 1 Mi elements: a chunk decodes in a few milliseconds
 
@@ -39,7 +38,7 @@ class CubeWriter:
         self._users = _Column(self._group, "user", str, "user")
         self._offsets.append(np.zeros(1, np.int64))
         self._n_users = self._n_events = 0
-        self._hash = {name: blake2b(digest_size=16) for name in ("user", "size", "cell")}
+        self._fingerprint = Fingerprint()
 
     def append(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
         """Add users after those already there.
@@ -47,7 +46,8 @@ class CubeWriter:
         Parameters
         ----------
         users
-            Pseudonyms, shape (user,).
+            Pseudonyms, shape (user,). That no other user has the same is for the caller to see
+            to: a check would hold all of them in memory.
         sizes
             Events of each, shape (user,).
         cells
@@ -56,14 +56,13 @@ class CubeWriter:
         Raises
         ------
         InputError
-            If the sizes do not add up, a cell is outside the cube or a user's are not increasing.
+            If the sizes do not add up, a cell is outside the cube, a user's are not increasing, or
+            a pseudonym is no text.
         """
-        cells = np.ascontiguousarray(cells, self._dtype)
         _check_block(users, sizes, cells, self._n_cells)
+        cells = np.array(cells, self._dtype)  # a copy: what waits must not change with the caller's
         ids = np.asarray(users, dtype=np.dtypes.StringDType())
-        self._hash["user"].update("".join(f"{len(u.encode())}:{u}" for u in users).encode())
-        self._hash["size"].update(sizes.astype("<i8").tobytes())
-        self._hash["cell"].update(cells.astype("<i8", copy=False).tobytes())
+        self._fingerprint.update(users, sizes, cells)
         self._users.append(ids)
         self._offsets.append(self._n_events + np.cumsum(sizes, dtype=np.int64))
         self._events.append(cells)
@@ -90,20 +89,10 @@ class CubeWriter:
             "n_rois": len(regions),
             "n_events": self._n_events,
             "calendar": self._calendar.attributes(),
-            "fingerprint": self._fingerprint(),
+            "fingerprint": self._fingerprint.result(regions, self._calendar),
             "provenance": provenance,
         }
         self._group.attrs.put({**attributes, "digest": digest(attributes)})
-
-    def _fingerprint(self) -> str:
-        total = blake2b(digest_size=16)
-        for name in sorted(self._hash):
-            total.update(self._hash[name].digest())
-        total.update(_canonical(self._calendar.attributes()))
-        total.update(_canonical(list(self._regions.names)))
-        total.update(self._regions.lat.astype("<f8").tobytes())
-        total.update(self._regions.lon.astype("<f8").tobytes())
-        return total.hexdigest()
 
 
 @contextmanager
@@ -131,10 +120,14 @@ def new_cube(
 
 
 class _Column:
-    """One growing array, written in whole chunks."""
+    """One growing array, written in whole chunks; one chunk of its own size where that is enough.
+
+    A last chunk is stored at full length, so small cubes would otherwise be mostly padding.
+    """
 
     def __init__(self, group: zarr.Group, name: str, dtype: Any, dim: str) -> None:
-        self._array = storage.new_array(group, name, dtype=dtype, chunk=CHUNK, dim=dim)
+        self._group, self._name, self._dtype, self._dim = group, name, dtype, dim
+        self._array: zarr.Array[Any] | None = None
         self._waiting: list[NDArray[Any]] = []
         self._n_waiting = 0
 
@@ -148,6 +141,14 @@ class _Column:
         self._write(self._n_waiting)
 
     def _write(self, size: int) -> None:
+        if self._array is None:
+            self._array = storage.new_array(
+                self._group,
+                self._name,
+                dtype=self._dtype,
+                chunk=max(1, min(size, CHUNK)),
+                dim=self._dim,
+            )
         if size == 0:
             return
         values = np.concatenate(self._waiting)
@@ -158,6 +159,8 @@ class _Column:
 
 
 def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -> None:
+    if sizes.dtype.kind not in "iu" or cells.dtype.kind not in "iu":
+        raise InputError(f"sizes are {sizes.dtype} and cells {cells.dtype}: both must be integers")
     if len(sizes) != len(users) or sizes.sum() != len(cells) or (sizes < 0).any():
         raise InputError(
             f"{len(users)} users, {len(sizes)} sizes that add up to {sizes.sum()}, "
@@ -165,17 +168,19 @@ def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -
         )
     if len(cells) and (cells.min() < 0 or cells.max() >= n_cells):
         raise InputError(f"a cell is outside 0 to {n_cells - 1}")
-    rises = np.diff(cells) > 0
+    rises = cells[1:] > cells[:-1]
     starts = np.cumsum(sizes)[:-1]
     rises[starts[(starts > 0) & (starts < len(cells))] - 1] = True
     if not rises.all():
         raise InputError("cells must increase within a user, each at most once")
+    for user in users:
+        if not isinstance(user, str) or user == storage.LOST_TEXT or not _is_unicode(user):
+            raise InputError(f"{user!r} is not a pseudonym: it must be text that UTF-8 can write")
 
 
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-
-
-def digest(attributes: dict[str, Any]) -> str:
-    """Return the seal of a cube's attributes: a hash of their canonical JSON."""
-    return blake2b(_canonical(attributes), digest_size=16).hexdigest()
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True

@@ -18,7 +18,7 @@ from clusterscale.ingest.pseudonyms import pseudonyms
 from clusterscale.ingest.records import Position, Reader, Records
 from clusterscale.ingest.sources import Pack
 from clusterscale.ingest.tally import Tally
-from clusterscale.ingest.visits import Visits, combine
+from clusterscale.ingest.visits import Visits, combine, distinct
 
 __all__ = ["Cleaner", "roi_names"]
 
@@ -93,10 +93,11 @@ class Cleaner:
 
     def _collapse(self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: Tally) -> Visits:
         keys = user.codes[rows].astype(np.int64) * self.n_cells + cells
-        seen = np.unique(keys)
+        seen = distinct(keys)
         tally.dropped["duplicate"] += len(keys) - len(seen)
         codes, cells = np.divmod(seen, self.n_cells)
-        used, sizes = np.unique(codes, return_counts=True)
+        used = distinct(codes.copy())
+        sizes = np.diff(np.searchsorted(codes, used), append=len(codes))
         names = user.names.take(pa.array(used))
         if self.key is not None:
             names = pa.array(pseudonyms(names.to_pylist(), self.key), pa.string())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 __all__ = ["Delimiter", "Zone"]
 
@@ -18,5 +18,11 @@ def _known(zone: str) -> str:
     return zone
 
 
+def _single(delimiter: str) -> str:
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"{delimiter!r} is not one character such as ',' or ';'")
+    return delimiter
+
+
 Zone = Annotated[str, AfterValidator(_known)]
-Delimiter = Annotated[str, Field(pattern=r'^[^"\r\n]$')]
+Delimiter = Annotated[str, AfterValidator(_single)]

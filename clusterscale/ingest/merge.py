@@ -37,7 +37,7 @@ class Block:
 
 def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> Block:
     """Merge the visits of each user in one partition of the shuffle and put them in a file."""
-    visits, n_twice = combine([from_frame(frame)], n_cells)
+    visits, n_twice = combine([from_frame(frame)], n_cells, in_order=True)
     with fsspec.open(url, "wb") as stream:
         stream.write(visits.cells.astype("<i8", copy=False).tobytes())
     return Block(url, visits.users, visits.sizes, n_twice)

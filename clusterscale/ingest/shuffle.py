@@ -28,7 +28,7 @@ __all__ = ["Progress", "beside", "find_names", "shuffle"]
 Progress = Callable[[str, int, int], None]
 
 _MOST_BLOCKS = 4096
-_CELLS_PER_BYTE = 0.5  # of a block after the shuffle, in bytes of text a task decodes
+_CELLS_PER_BYTE = 0.25  # of a block after the shuffle, in bytes of text a task decodes
 
 
 def find_names(reader: Reader, packs: Sequence[Pack]) -> list[str]:

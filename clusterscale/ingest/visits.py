@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Visits", "combine", "from_frame"]
+__all__ = ["Visits", "combine", "distinct", "from_frame"]
 
 Ints = NDArray[np.int64]
 _USER, _CELLS = pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_binary())
@@ -67,8 +67,8 @@ def _whole(column: pd.Series, kind: Any) -> Any:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def combine(parts: Sequence[Visits], n_cells: int) -> tuple[Visits, int]:
-    """Return the union of visits, sorted by user and cell, and how many were there twice.
+def combine(parts: Sequence[Visits], n_cells: int, *, in_order: bool = False) -> tuple[Visits, int]:
+    """Return the union of visits and how many were there twice.
 
     Parameters
     ----------
@@ -76,27 +76,33 @@ def combine(parts: Sequence[Visits], n_cells: int) -> tuple[Visits, int]:
         In any order; a user and a cell may be in several.
     n_cells
         Size of the grid of cells.
+    in_order
+        Sort users by their ids; their cells are sorted anyway.
     """
     if not parts:
         return Visits(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64)), 0
     coded = pa.concat_arrays([part.users for part in parts]).dictionary_encode()
-    order = pc.sort_indices(coded.dictionary)
-    rank = np.empty(len(order), np.int64)
-    rank[order.to_numpy()] = np.arange(len(order))
-    sizes = np.concatenate([part.sizes for part in parts])
+    users, codes = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
+    if in_order:
+        order = pc.sort_indices(users)
+        rank = np.empty(len(order), np.int64)
+        rank[order.to_numpy()] = np.arange(len(order))
+        users, codes = users.take(order), rank[codes]
     # One key for user and cell: users of a task times cells stay far below 2⁶³.
-    keys = np.repeat(rank[coded.indices.to_numpy()] * n_cells, sizes)
-    for start, part in _starts(parts):
-        keys[start : start + len(part.cells)] += part.cells
+    keys = np.repeat(codes * n_cells, np.concatenate([part.sizes for part in parts]))
+    keys += np.concatenate([part.cells for part in parts])
+    seen = distinct(keys)
+    user, cells = np.divmod(seen, n_cells)
+    counts = np.bincount(user, minlength=len(users)).astype(np.int64)
+    return Visits(users, counts, cells), len(keys) - len(seen)
+
+
+def distinct(keys: Ints) -> Ints:
+    """Return the distinct values of ``keys``, sorted; ``keys`` is sorted in place.
+
+    Many values repeat, where this is faster than the hash table of :func:`numpy.unique`.
+    """
     keys.sort()
     new = np.ones(len(keys), np.bool_)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    keys = keys[new]
-    user, cells = np.divmod(keys, n_cells)
-    counts = np.bincount(user, minlength=len(order)).astype(np.int64)
-    return Visits(coded.dictionary.take(order), counts, cells), int(len(new) - len(keys))
-
-
-def _starts(parts: Sequence[Visits]) -> list[tuple[int, Visits]]:
-    ends = np.cumsum([0, *(len(part.cells) for part in parts)])
-    return [(int(start), part) for start, part in zip(ends, parts, strict=False)]
+    return keys[new]

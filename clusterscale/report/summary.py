@@ -143,7 +143,7 @@ def cases(results: xr.Dataset) -> Cases:
         values = results[name].transpose(*_ORDER).values
         return np.reshape(values, (len(settings), *values.shape[3:]))
 
-    status, error = flat("status").astype(str), flat("error").astype(str)
+    status, error = flat("status").astype(object), flat("error").astype(object)
     done = (status == "done") & np.isfinite(flat("auc"))
     auc, loss, accuracy, control = (
         np.where(done, flat(name).astype(np.float64), np.nan)

@@ -47,9 +47,7 @@ def test_results_are_complete_and_kept(plan, cube, tmp_path):
     results = run(plan, cube, tmp_path / "run", SerialExecutor(), on_progress=seen.append)
     assert (results.status == "done").all()
     assert results.auc.notnull().all()
-    np.testing.assert_allclose(
-        results.privacy_loss, np.maximum(0, 2 * results.auc - 1), atol=1e-12
-    )
+    np.testing.assert_allclose(results.privacy_loss, np.maximum(0, 2 * results.auc - 1), atol=1e-12)
     xr.testing.assert_identical(results, open_results(tmp_path / "run"))
     xr.testing.assert_identical(results, open_results(tmp_path / "run" / "results.zarr"))
     assert [(p.n_tasks, p.n_done, p.n_failed) for p in seen] == [(8, i, 0) for i in range(9)]

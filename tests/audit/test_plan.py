@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from clusterscale.audit import AuditPlan, Targets, predict
 from clusterscale.audit.plan import TERTILES
 from clusterscale.errors import ConfigError
-from clusterscale.registry import explain
+from clusterscale.wording import explain
 
 
 def test_tertiles_are_thirds_by_events(cube, dense):
@@ -92,7 +92,7 @@ def test_digest_is_of_the_question(plan_fields):
     ("change", "message"),
     [
         ({"group_sizes": [5, 5]}, "group_sizes: 5 stands there twice"),
-        ({"group_sizes": [1]}, "group_sizes.0: Input should be greater than or equal to 2 (got 1)"),
+        ({"group_sizes": [1]}, "group_sizes.0: is 1, but should be greater than or equal to 2"),
         (
             {"targets": {"random": 3, "all": True}},
             "targets: give exactly one of tertiles, random, listed, all",
@@ -102,4 +102,4 @@ def test_digest_is_of_the_question(plan_fields):
 def test_refused_fields(plan_fields, change, message):
     with pytest.raises(ValidationError) as caught:
         AuditPlan(**(plan_fields | change))
-    assert explain(caught.value) == message
+    assert explain(caught.value, AuditPlan) == message

@@ -242,26 +242,22 @@ def test_geojson_as_social_pulse_names_things(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "fields", "message"),
+    ("field", "value", "message"),
     [
-        ("events", {"latitude": "y"}, "reader.events.latitude: is not a key that is known here"),
+        ("latitude", "y", "reader.events.latitude: "),
         (
-            "trips",
-            {"timezone": "Mars/Base"},
-            "reader.trips.timezone: Value error, 'Mars/Base' is not an IANA name such as "
-            "'Europe/London' or 'UTC' (got 'Mars/Base')",
+            "timezone",
+            "Mars/Base",
+            "'Mars/Base' is not an IANA name such as 'Europe/London' or 'UTC'",
         ),
-        (
-            "events",
-            {"delimiter": ", "},
-            "reader.events.delimiter: String should match pattern '^[^\"\\r\\n]$' (got ', ')",
-        ),
+        ("delimiter", ", ", "', ' is not one character such as ',' or ';'"),
+        ("delimiter", '"', "'\"' is not one character such as ',' or ';'"),
     ],
 )
-def test_wrong_fields_are_config_errors(name: str, fields: dict[str, Any], message: str) -> None:
+def test_wrong_fields_are_config_errors(field: str, value: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        READERS.create(name, **fields)
-    assert str(caught.value) == message
+        READERS.create("events", **{field: value})
+    assert message in str(caught.value)
 
 
 def test_every_reader_is_hashable_and_says_its_name() -> None:

@@ -54,12 +54,28 @@ def test_guarantee_names_unit_and_epsilon():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"epsilon": 0.0, "unit": "event"}, "mechanism.laplace.epsilon: Input should be greater than 0 (got 0.0)"),
-        ({"epsilon": np.inf, "unit": "event"}, "mechanism.laplace.epsilon: Input should be a finite number (got inf)"),
-        ({"epsilon": "1", "unit": "event"}, "mechanism.laplace.epsilon: Input should be a valid number (got '1')"),
+        (
+            {"epsilon": 0.0, "unit": "event"},
+            "mechanism.laplace.epsilon: is 0.0, but should be greater than 0",
+        ),
+        (
+            {"epsilon": np.inf, "unit": "event"},
+            "mechanism.laplace.epsilon: is inf, but should be a finite number",
+        ),
+        (
+            {"epsilon": "1", "unit": "event"},
+            "mechanism.laplace.epsilon: is '1', but should be a number: write 1.0, without quotes",
+        ),
         ({"unit": "event"}, "mechanism.laplace.epsilon: is missing"),
-        ({"epsilon": 1.0, "unit": "week"}, "mechanism.laplace.unit: is 'week': choose from 'event', 'user_day' or 'user'"),
-        ({"epsilon": 1.0, "unit": "event", "sigma": 1}, "mechanism.laplace.sigma: is not a key that is known here"),
+        (
+            {"epsilon": 1.0, "unit": "week"},
+            "mechanism.laplace.unit: is 'week', but should be 'event', 'user_day' or 'user'",
+        ),
+        (
+            {"epsilon": 1.0, "unit": "event", "sigma": 1},
+            "mechanism.laplace.sigma: is not known here: choose from clip, integers, name, epsilon, "
+            "sensitivity, unit",
+        ),
     ],
 )
 def test_nonsense_is_refused(params, message):

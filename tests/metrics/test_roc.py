@@ -50,7 +50,11 @@ def test_accuracy_counts_the_threshold_as_inside():
     [
         ([1, 0], [1.0, 2.0], "labels are int64, not bool (True = target inside)"),
         ([True, False], [1.0], "labels (2,) and scores (1,) must be one row each"),
-        ([True, True], [1.0, 2.0], "both classes are needed: some groups with the target, some without"),
+        (
+            [True, True],
+            [1.0, 2.0],
+            "both classes are needed: some groups with the target, some without",
+        ),
         ([True, False], [np.nan, 2.0], "1 scores are not a number"),
     ],
 )

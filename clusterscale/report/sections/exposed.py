@@ -39,7 +39,7 @@ def build(results: xr.Dataset) -> Section | None:
         "People who move more may be easier or harder to recognise. The lists name the targets "
         f"with the highest AUC over all attacks and group sizes, at most {_N_SHOWN}; as the best "
         "of several measurements is picked, these AUCs lean slightly high.",
-        _tertiles(table, results["tertile"].values.astype(str))
+        _tertiles(table, results["tertile"].values.astype(object))
         + fill("folds.html.j2", folds=folds),
     )
 

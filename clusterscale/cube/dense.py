@@ -1,0 +1,238 @@
+"""Dense cubes made by others into event cubes.
+
+What is understood as a dense cube: one Zarr group that xarray can open, with a variable of the
+dimensions ``user``, ``roi`` and ``epoch`` in any order. Its values are booleans, or numbers that
+count visits: 0 is unseen, any whole number above is seen; all else is refused. These coordinates
+are used where they are there, and made up where they are not:
+
+=============== ======================================= ========================================
+coordinate      meaning                                 where it is absent
+=============== ======================================= ========================================
+user            pseudonyms, all different               ``0``, ``1``, …
+roi             names of regions                        ``0``, ``1``, …
+roi_lat roi_lon degrees, on dimension roi, both or none not a number
+epoch           datetime64 in UTC, evenly spaced        hours from 1970-01-01T00:00 UTC
+=============== ======================================= ========================================
+"""
+
+from __future__ import annotations
+
+import posixpath
+import warnings
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints
+from clusterscale.cube import storage
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.regions import Regions
+from clusterscale.cube.store import TraceCube
+from clusterscale.cube.writer import new_cube
+from clusterscale.errors import DamagedError, FormatError, InputError, MissingError
+
+__all__ = ["pack"]
+
+_DIMS = ("user", "roi", "epoch")
+_TILE = 1 << 22  # cells that are decoded at once, unless one chunk holds more
+_HOUR = 3600
+
+
+def pack(
+    source: str | Path | xr.DataArray | xr.Dataset,
+    uri: str | Path,
+    *,
+    timezone: str = "UTC",
+    force: bool = False,
+) -> TraceCube:
+    """Write the dense cube ``source`` as an event cube at ``uri``.
+
+    The source is read in tiles of whole chunks, about four million cells each; beside a tile, the
+    events of the users of one row of chunks are held in memory.
+
+    Parameters
+    ----------
+    source
+        Path or URL of a Zarr store, or what xarray opened; see the module's table.
+    uri
+        Where to write.
+    timezone
+        IANA name of the zone in which hours are told. The times of ``source`` are UTC all the
+        same, as datetime64 is.
+    force
+        Replace the store that is at ``uri``.
+
+    Returns
+    -------
+    TraceCube
+        The cube that was written.
+
+    Raises
+    ------
+    MissingError
+        If nothing is stored at ``source``.
+    FormatError
+        If it is no dense cube: no such variable or several, epochs not evenly spaced, a value that
+        is neither seen nor unseen.
+    DamagedError
+        If a chunk of it cannot be read.
+    InputError
+        If the time zone is not known, or source and target are the same place.
+    ExistsError
+        If something is stored at ``uri`` and ``force`` is not set.
+    """
+    name = "xarray"
+    if isinstance(source, (str, Path)):
+        if _place(str(source)) == _place(str(uri)):
+            raise InputError(f"{uri}: a dense cube cannot be packed onto itself")
+        name = posixpath.basename(str(source).rstrip("/"))
+        source = _open(str(source))
+    trace, beside = _find(source)
+    provenance = {"source": "dense", "store": name, "variable": str(trace.name)}
+    users = _names(beside, "user", trace.sizes["user"])
+    calendar = _calendar(beside, trace.sizes["epoch"], timezone)
+    with new_cube(uri, _regions(beside, trace), calendar, provenance=provenance, force=force) as to:
+        for first, sizes, cells in _blocks(trace):
+            to.append(users[first : first + len(sizes)], sizes, cells)
+    return TraceCube(uri)
+
+
+def _place(uri: str) -> str:
+    return uri.rstrip("/") if storage.is_remote(uri) else str(Path(uri).resolve())
+
+
+def _open(uri: str) -> xr.Dataset:
+    if not storage.exists(uri):
+        raise MissingError(f"{uri}: nothing is stored there")
+    try:
+        with warnings.catch_warnings():
+            # Consolidated metadata or not: it is the same to us.
+            warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated")
+            return xr.open_dataset(
+                uri, engine="zarr", chunks=None, cache=False, mask_and_scale=False
+            )
+    except Exception as error:
+        raise FormatError(f"{uri} is not a Zarr store that xarray can open: {error}") from error
+
+
+def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
+    """Return the dense variable, and the dataset in which its coordinates are."""
+    if isinstance(source, xr.DataArray):
+        source = source.to_dataset(name=source.name or "trace", promote_attrs=True)
+    dense = [str(name) for name, array in source.data_vars.items() if {*array.dims} == {*_DIMS}]
+    if len(dense) > 1 and "trace" in dense:
+        dense = ["trace"]
+    if len(dense) != 1:
+        has = ", ".join(f"{name} {array.dims}" for name, array in source.data_vars.items())
+        raise FormatError(
+            "a dense cube has one variable with the dimensions user, roi and epoch, or one called "
+            f"trace among several; this has {has or 'no variable'}"
+        )
+    trace = source[dense[0]]
+    if trace.dtype.kind not in "biuf":
+        raise FormatError(f"{dense[0]} is {trace.dtype}: it must be booleans or counts")
+    if {"scale_factor", "add_offset"} & {*trace.attrs}:
+        raise FormatError(f"{dense[0]} is stored scaled: it must be booleans or counts")
+    return trace, source
+
+
+def _names(source: xr.Dataset, dim: str, size: int) -> list[str]:
+    if dim not in source.coords:
+        return [str(i) for i in range(size)]
+    values = source[dim].values
+    names = [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+    if len(set(names)) < len(names):
+        raise FormatError(f"two entries of the coordinate {dim} are the same")
+    return names
+
+
+def _regions(source: xr.Dataset, trace: xr.DataArray) -> Regions:
+    size = trace.sizes["roi"]
+    positions = []
+    for name in ("roi_lat", "roi_lon"):
+        if name not in source.variables:
+            continue
+        if source[name].dims != ("roi",) or source[name].dtype.kind not in "iuf":
+            raise FormatError(f"{name} is not one number a roi")
+        positions.append(source[name].values.astype(np.float64))
+    if len(positions) == 1:
+        raise FormatError("roi_lat and roi_lon go together: one of them is absent")
+    lat, lon = positions or (np.full(size, np.nan), np.full(size, np.nan))
+    return Regions(tuple(_names(source, "roi", size)), lat, lon)
+
+
+def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
+    if "epoch" not in source.coords or _is_index(source["epoch"].values):
+        return Calendar(0, _HOUR, n_epochs, timezone)
+    times = source["epoch"].values
+    if times.dtype.kind != "M":
+        raise FormatError(
+            f"the coordinate epoch is {times.dtype}, not datetime64: it tells no time"
+        )
+    if np.isnat(times).any():
+        raise FormatError("the coordinate epoch holds a time that is not one (NaT)")
+    begins = times.astype("datetime64[ns]").astype(np.int64)
+    steps = np.diff(begins)
+    step = int(steps[0]) if len(steps) else int(source.attrs.get("epoch_seconds", _HOUR)) * 10**9
+    if (steps != step).any() or step <= 0:
+        raise FormatError("the coordinate epoch is not evenly spaced, or it does not increase")
+    if step % 10**9 or begins[0] % 10**9:
+        raise FormatError("the coordinate epoch is not in whole seconds")
+    return Calendar(int(begins[0]) // 10**9, step // 10**9, n_epochs, timezone)
+
+
+def _is_index(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "iu" and bool((values == np.arange(len(values))).all())
+
+
+def _blocks(trace: xr.DataArray) -> Iterator[tuple[int, Ints, Ints]]:
+    """Yield (first user, sizes, cells) for block after block of users."""
+    n_users, n_rois, n_epochs = (trace.sizes[dim] for dim in _DIMS)
+    user_step, roi_step, epoch_step = _tile(trace)
+    for first in range(0, n_users, user_step):
+        block = trace.isel(user=slice(first, first + user_step))
+        n_block = block.sizes["user"]
+        keys = [np.empty(0, np.int64)]
+        for roi in range(0, n_rois, roi_step):
+            for epoch in range(0, n_epochs, epoch_step):
+                tile = block.isel(
+                    roi=slice(roi, roi + roi_step), epoch=slice(epoch, epoch + epoch_step)
+                )
+                user, *cell = np.nonzero(_seen(tile))
+                flat = (roi + cell[0]) * n_epochs + epoch + cell[1]
+                keys.append(user * (n_rois * n_epochs) + flat)
+        users, cells = np.divmod(np.sort(np.concatenate(keys)), n_rois * n_epochs)
+        yield first, np.bincount(users, minlength=n_block), cells
+
+
+def _tile(trace: xr.DataArray) -> tuple[int, ...]:
+    """Return how many users, regions and epochs to read at once: whole chunks, late axes first."""
+    stored = trace.encoding.get("preferred_chunks", {})
+    tile = [max(1, int(np.max(trace.chunksizes.get(dim, stored.get(dim, 1))))) for dim in _DIMS]
+    for axis in (2, 1, 0):
+        n_chunks = max(1, _TILE // prod(tile))
+        tile[axis] = min(trace.sizes[_DIMS[axis]], tile[axis] * n_chunks)
+    return tuple(max(1, size) for size in tile)
+
+
+def _seen(tile: xr.DataArray) -> NDArray[np.bool_]:
+    try:
+        values = np.transpose(tile.values, [tile.dims.index(dim) for dim in _DIMS])
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise DamagedError(f"{tile.name} cannot be read: {error}") from error
+    if values.dtype.kind == "f":
+        wrong = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0)
+    else:
+        wrong = values < 0 if values.dtype.kind == "i" else np.zeros(1, np.bool_)
+    if wrong.any():
+        raise FormatError(
+            f"{tile.name} holds {values[wrong][0]}: it must be booleans or counts, 0 = unseen"
+        )
+    return np.asarray(values > 0)

@@ -1,0 +1,107 @@
+"""Say what is wrong with a value, where, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+__all__ = ["choices", "explain"]
+
+Fault = dict[str, Any]
+
+
+def choices(given: str, known: Iterable[str]) -> str:
+    """Return ``choose from a, b``, with the known name that is nearest to ``given``, if any is."""
+    names = list(known)
+    near = get_close_matches(given, names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"choose from {', '.join(names)}{hint}"
+
+
+def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:
+    """Return one line a fault: the path of the key, what is wrong with it, what would be right.
+
+    Parameters
+    ----------
+    error
+        What pydantic found.
+    model
+        The model that was to be built; tells which keys are known where.
+    prefix
+        What to put before each path.
+    """
+    lines = []
+    for fault in error.errors(include_url=False):
+        path = ".".join(str(part) for part in (*prefix, *fault["loc"]))
+        lines.append(f"{path or 'the top level'}: {_say(dict(fault), model)}")
+    return "\n".join(lines)
+
+
+def _say(fault: Fault, model: type[BaseModel]) -> str:
+    kind = fault["type"]
+    if kind == "extra_forbidden":
+        *place, key = fault["loc"]
+        return f"is not known here: {choices(str(key), _keys(model, place))}"
+    if kind in _WORDS:
+        return _WORDS[kind](fault)
+    wish = _WISHES.get(kind) or fault["msg"].removeprefix("Input should ")
+    return f"is {fault['input']!r}, but should {wish}{_hint(fault)}"
+
+
+_WORDS: dict[str, Callable[[Fault], str]] = {
+    "missing": lambda fault: "is missing",
+    "value_error": lambda fault: str(fault["ctx"]["error"]),
+    "literal_error": lambda fault: (
+        f"is {fault['input']!r}, but should be {fault['ctx']['expected']}"
+    ),
+    "union_tag_not_found": lambda fault: "needs a name",
+    "union_tag_invalid": lambda fault: (
+        f"{fault['ctx']['tag']!r} is not known: "
+        + choices(fault["ctx"]["tag"], fault["ctx"]["expected_tags"].replace("'", "").split(", "))
+    ),
+}
+_WISHES = {
+    "model_type": "be a mapping of keys to values",
+    "model_attributes_type": "be a mapping with a name",
+    "tuple_type": "be a list",
+    "bool_type": "be true or false",
+    "int_type": "be a whole number",
+    "int_from_float": "be a whole number",
+    "float_type": "be a number",
+    "string_type": "be text",
+}
+
+
+def _hint(fault: Fault) -> str:
+    """Numbers such as 1e-3 are text in YAML 1.1."""
+    if fault["type"] != "float_type" or not isinstance(fault["input"], str):
+        return ""
+    try:
+        number = float(fault["input"])
+    except ValueError:
+        return ""
+    return f": write {number}, without quotes" if isfinite(number) else ""
+
+
+def _keys(model: type[BaseModel], place: list[str | int]) -> list[str]:
+    """Return the keys that are known at a place of ``model``."""
+    schema = model.model_json_schema()
+    kinds = schema.get("$defs", {})
+
+    def resolve(node: Any) -> Any:
+        return kinds[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
+
+    node = schema
+    for part in place:
+        node = resolve(node)
+        if isinstance(part, int):
+            node = node["items"]
+        elif part in node.get("properties", {}):
+            node = node["properties"][part]
+        else:  # the tag of a union
+            node = {"$ref": node["discriminator"]["mapping"][part]}
+    return list(resolve(node)["properties"])

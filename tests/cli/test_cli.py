@@ -1,0 +1,126 @@
+"""The command line as a person uses it: what it prints, and how it ends."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from clusterscale.audit import open_results
+from clusterscale.cli import app
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+def shell(*words, cwd):
+    """Run the installed command as a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "clusterscale", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.fixture
+def config(tmp_path, cube, plan_fields):
+    """A config on disk for the shared cube, without Dask."""
+    path = tmp_path / "run.yaml"
+    content = {
+        "cube": cube.uri,
+        "output": str(tmp_path / "run"),
+        "audit": plan_fields,
+        "cluster": {"name": "serial"},
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_audit_writes_results_and_report(config, tmp_path):
+    result = call("audit", config)
+    assert result.exit_code == 0, result.output
+    assert (open_results(tmp_path / "run").status == "done").all()
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+    assert "projection" in result.output
+    again = call("report", tmp_path / "run", "--output", tmp_path / "again.html")
+    assert again.exit_code == 0
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "run/report.html").read_bytes()
+
+
+def test_explain_runs_nothing(config, tmp_path):
+    result = call("audit", config, "--explain")
+    assert result.exit_code == 0
+    assert "tasks" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
+    monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)
+    result = call("audit", config)
+    assert result.exit_code == 1
+    assert "cases failed" in result.output
+    assert "ZeroDivisionError" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["audit", "no.yaml"], "error: no.yaml: there is no such config file"),
+        (["inspect", "nowhere"], "error: nowhere: nothing is stored there"),
+        (
+            ["synth", "paris", "cube"],
+            "error: unknown preset 'paris': choose from cdr, milan, sfc, tfl",
+        ),
+        (
+            ["audit", "--cluster", "mars"],
+            "error: unknown cluster 'mars': choose from local, serial",
+        ),
+        (
+            ["audit", "--cluster", "serial", "--workers", "2"],
+            "error: --workers does not go with cluster 'serial'",
+        ),
+        (["report", "nowhere"], "error: nowhere: there are no results; has its audit finished?"),
+    ],
+)
+def test_bad_input_ends_in_2_with_one_clear_line(words, message, tmp_path):
+    result = shell(*words, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.strip() == message
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == [], "bad input must leave nothing behind"
+
+
+def test_synth_and_inspect_agree(tmp_path):
+    made = call("synth", "milan", tmp_path / "cube", "--users", 40, "--seed", 3)
+    seen = call("inspect", tmp_path / "cube")
+    assert made.exit_code == seen.exit_code == 0
+    assert made.output == seen.output
+    assert "40" in seen.output
+
+
+def test_config_verbs(config):
+    assert "the cube can answer it" in call("config", "check", config).output
+    shown = yaml.safe_load(call("config", "show", config).output)
+    assert shown["audit"]["control"] is True
+    assert '"known_subset"' in call("config", "schema").output
+    assert "will be written by the audit" in call("config", "check").output
+
+
+def test_help_is_quick_and_names_the_verbs(tmp_path):
+    result = shell("--help", cwd=tmp_path)
+    assert result.returncode == 0
+    for verb in ("audit", "ingest", "synth", "inspect", "report", "config"):
+        assert verb in result.stdout
+
+
+@pytest.mark.dask
+def test_readme_command_is_installed():
+    script = shutil.which("clusterscale", path=str(Path(sys.executable).parent))
+    assert script is not None

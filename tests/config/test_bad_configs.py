@@ -1,0 +1,193 @@
+"""Configs that must be refused, each with the exact words."""
+
+import copy
+
+import pytest
+import yaml
+
+from clusterscale.config import built_in, parse
+from clusterscale.errors import ConfigError
+
+GOOD = yaml.safe_load(built_in())
+
+# Texts that are no config at all.
+TEXTS = {
+    "empty": ("", "a config is a mapping with keys cube, output, audit, cluster"),
+    "a list": ("- cube", "a config is a mapping with keys cube, output, audit, cluster"),
+    "a tab": (
+        "cube: x\n\toutput: y\n",
+        "line 2, column 1: found character '\\t' that cannot start any token",
+    ),
+    "an open bracket": (
+        "cube: [1, 2\n",
+        "line 2, column 1: expected ',' or ']', but got '<stream end>'",
+    ),
+    "a key twice": ("cube: a\ncube: b\n", "line 2, column 1: key 'cube' stands there twice"),
+    "a Python object": (
+        "cube: !!python/object/apply:os.getcwd []\n",
+        "line 1, column 7: could not determine a constructor for the tag "
+        "'tag:yaml.org,2002:python/object/apply:os.getcwd'",
+    ),
+}
+
+# A place in a good config, what to put there (None: take it away), and the words.
+CHANGES = [
+    (
+        "clutser",
+        {},
+        "clutser: is not known here: choose from cube, output, audit, cluster; "
+        "did you mean 'cluster'?",
+    ),
+    ("audit", None, "audit: is missing"),
+    ("output", None, "output: is missing"),
+    ("output", 5, "output: is 5, but should be text"),
+    ("cube", 7, "cube: is 7, but should be a mapping of keys to values"),
+    ("cube.path", None, "cube.path: is missing"),
+    (
+        "cube.preset",
+        "tlf",
+        "cube: preset 'tlf' is not known: choose from cdr, milan, sfc, tfl; did you mean 'tfl'?",
+    ),
+    ("cube.preset", None, "cube: users and seed go with a preset"),
+    ("cube.users", 0, "cube.users: is 0, but should be greater than or equal to 1"),
+    ("cube.users", "many", "cube.users: is 'many', but should be a whole number"),
+    ("audit.seed", 1.5, "audit.seed: is 1.5, but should be a whole number"),
+    (
+        "audit.sed",
+        1,
+        "audit.sed: is not known here: choose from seed, null_roi, targets, "
+        "group_sizes, periods, priors, mechanisms, attacks, control; did you mean 'seed'?",
+    ),
+    ("audit.null_roi", "yes", "audit.null_roi: is 'yes', but should be true or false"),
+    ("audit.targets", None, "audit.targets: is missing"),
+    (
+        "audit.targets",
+        "everyone",
+        "audit.targets: is 'everyone', but should be a mapping of keys to values",
+    ),
+    ("audit.targets.random", 3, "audit.targets: give exactly one of tertiles, random, listed, all"),
+    ("audit.targets", {"listed": []}, "audit.targets.listed: give at least one"),
+    ("audit.group_sizes", 10, "audit.group_sizes: is 10, but should be a list"),
+    ("audit.group_sizes", [], "audit.group_sizes: give at least one"),
+    ("audit.group_sizes", [10, 10], "audit.group_sizes: 10 stands there twice"),
+    (
+        "audit.group_sizes.0",
+        1,
+        "audit.group_sizes.0: is 1, but should be greater than or equal to 2",
+    ),
+    ("audit.group_sizes.0", "10", "audit.group_sizes.0: is '10', but should be a whole number"),
+    ("audit.priors.0.alpha", 0, "audit.priors.0.alpha: is 0, but should be greater than 0"),
+    (
+        "audit.priors.0.alpha",
+        2,
+        "audit.priors.0.alpha: is 2, but should be less than or equal to 1",
+    ),
+    (
+        "audit.priors.0.alpha",
+        ".nan",
+        "audit.priors.0.alpha: is '.nan', but should be a number",
+    ),
+    (
+        "audit.priors.0.name",
+        "omniscient",
+        "audit.priors.0.name: is 'omniscient', but should be 'known_subset'",
+    ),
+    (
+        "audit.priors.0.training",
+        401,
+        "audit.priors.0.training: is 401, but should be a multiple of 2",
+    ),
+    (
+        "audit.mechanisms.1.name",
+        "lapace",
+        "audit.mechanisms.1: 'lapace' is not known: "
+        "choose from exact, laplace; did you mean 'laplace'?",
+    ),
+    ("audit.mechanisms.1.name", None, "audit.mechanisms.1: needs a name"),
+    (
+        "audit.mechanisms.1",
+        "exact",
+        "audit.mechanisms.1: is 'exact', but should be a mapping with a name",
+    ),
+    ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact stands there twice"),
+    (
+        "audit.mechanisms.1.epsilon",
+        -1,
+        "audit.mechanisms.1.laplace.epsilon: is -1, but should be greater than 0",
+    ),
+    (
+        "audit.mechanisms.1.epsilon",
+        "1e-3",
+        "audit.mechanisms.1.laplace.epsilon: is '1e-3', "
+        "but should be a number: write 0.001, without quotes",
+    ),
+    (
+        "audit.mechanisms.1.unit",
+        None,
+        "audit.mechanisms.1.laplace: give a sensitivity, or unit: event (whose sensitivity is 1)",
+    ),
+    (
+        "audit.mechanisms.1.epsilom",
+        1,
+        "audit.mechanisms.1.laplace.epsilom: is not known here: "
+        "choose from clip, integers, name, epsilon, sensitivity, unit; did you mean 'epsilon'?",
+    ),
+    (
+        "audit.attacks.0.elimination_step",
+        0,
+        "audit.attacks.0.logistic.elimination_step: is 0, but should be greater than 0",
+    ),
+    (
+        "audit.periods.0.first",
+        -1,
+        "audit.periods.0.first: is -1, but should be greater than or equal to 0",
+    ),
+    (
+        "audit.periods.0.epochs",
+        0,
+        "audit.periods.0.epochs: is 0, but should be greater than or equal to 1",
+    ),
+    ("audit.periods.0.name", None, "audit.periods.0.name: is missing"),
+    ("cluster.name", "slrum", "cluster: 'slrum' is not known: choose from serial, local"),
+    ("cluster.workers", 0, "cluster.local.workers: is 0, but should be greater than or equal to 1"),
+]
+
+
+def changed(place, value):
+    """Return a good config with one value changed."""
+    config = copy.deepcopy(GOOD)
+    *parents, last = [int(part) if part.isdigit() else part for part in place.split(".")]
+    node = config
+    for part in parents:
+        node = node[part]
+    if value is None:
+        del node[last]
+    else:
+        node[last] = value
+    return config
+
+
+def refuse(text):
+    with pytest.raises(ConfigError) as caught:
+        parse(text, where="run.yaml")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_that_is_no_config(name):
+    text, message = TEXTS[name]
+    assert refuse(text) == f"run.yaml: {message}"
+
+
+@pytest.mark.parametrize(("place", "value", "message"), CHANGES)
+def test_one_wrong_value(place, value, message):
+    assert refuse(yaml.safe_dump(changed(place, value))) == f"run.yaml: {message}"
+
+
+def test_every_fault_is_named_at_once():
+    config = changed("output", None)
+    config["audit"]["seed"] = "x"
+    assert refuse(yaml.safe_dump(config)).splitlines() == [
+        "run.yaml: output: is missing",
+        "run.yaml: audit.seed: is 'x', but should be a whole number",
+    ]

@@ -1,0 +1,73 @@
+"""Good configs: every one that comes with the project, and what the rest of the file promises."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clusterscale.config import Config, CubeSource, built_in, load, parse, schema
+from clusterscale.errors import ConfigError, ExistsError, MissingError
+
+FOLDER = Path(__file__).parents[2] / "configs"
+FILES = sorted(FOLDER.rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_shipped_config_loads_and_says_what_it_is_for(path):
+    assert isinstance(load(path), Config)
+    head = path.read_text()
+    for word in ("Answers:", "Costs:", "Change:"):
+        assert word in head, f"{path.name} must say what it answers, costs and where to change it"
+
+
+def test_there_are_configs():
+    assert {"quickstart", "cabs"} <= {path.stem for path in FILES}
+
+
+def test_the_package_carries_the_quickstart():
+    assert built_in() == (FOLDER / "quickstart.yaml").read_text()
+
+
+def test_shown_defaults_are_read_back_the_same():
+    config = parse(built_in())
+    again = parse(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False))
+    assert again.audit.digest == config.audit.digest
+    assert again == config
+
+
+def test_a_path_alone_is_a_cube():
+    text = yaml.safe_dump(yaml.safe_load(built_in()) | {"cube": "cubes/mine.zarr"})
+    assert parse(text).cube == CubeSource(path="cubes/mine.zarr")
+
+
+def test_schema_names_every_entry():
+    described = json.loads(schema())
+    text = json.dumps(described)
+    for name in ("known_subset", "laplace", "projection", "group_sizes", "serial"):
+        assert f'"{name}"' in text
+    assert described["additionalProperties"] is False
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(MissingError) as caught:
+        load(tmp_path / "no.yaml")
+    assert str(caught.value) == f"{tmp_path}/no.yaml: there is no such config file"
+
+
+def test_a_file_that_is_not_text(tmp_path):
+    path = tmp_path / "image.yaml"
+    path.write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path}: this is not text in UTF-8"
+
+
+def test_a_preset_is_written_once_and_never_over_another(tmp_path):
+    source = CubeSource(path=str(tmp_path / "cube"), preset="milan", users=30, seed=1)
+    first = source.open()
+    stamp = (tmp_path / "cube" / "zarr.json").stat().st_mtime_ns
+    assert source.open().fingerprint == first.fingerprint
+    assert (tmp_path / "cube" / "zarr.json").stat().st_mtime_ns == stamp
+    with pytest.raises(ExistsError, match="holds another cube than milan with 30 users and seed 2"):
+        source.model_copy(update={"seed": 2}).open()

@@ -1,0 +1,153 @@
+"""Time: zones, summer time, steps, and what is no time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.cube import Calendar
+from clusterscale.cube.calendar import parse_step
+from clusterscale.errors import InputError
+
+CABS = Calendar.parse("2008-05-19T00:00", "1h", 504, "America/Los_Angeles")
+
+
+def seconds(*when: int) -> int:
+    return int(datetime(*when, tzinfo=UTC).timestamp())
+
+
+@pytest.mark.parametrize(
+    ("start", "timezone", "utc"),
+    [
+        ("2008-05-19T00:00", "America/Los_Angeles", (2008, 5, 19, 7)),
+        ("2008-12-19T00:00", "America/Los_Angeles", (2008, 12, 19, 8)),
+        ("2008-05-19", "UTC", (2008, 5, 19)),
+        ("2008-05-19T00:00", "Asia/Kathmandu", (2008, 5, 18, 18, 15)),
+        ("2008-05-19T00:00+02:00", "America/Los_Angeles", (2008, 5, 18, 22)),
+        ("2008-05-19T00:00:01Z", "Europe/Paris", (2008, 5, 19, 0, 0, 1)),
+        # Shown twice: the first of the two, which is summer time.
+        ("2008-11-02T01:30", "America/Los_Angeles", (2008, 11, 2, 8, 30)),
+        ("1950-01-01T00:00", "UTC", (1950, 1, 1)),
+    ],
+)
+def test_a_start_is_named_in_its_zone(start, timezone, utc):
+    assert Calendar.parse(start, "1h", 1, timezone).start == seconds(*utc)
+
+
+def test_epochs_are_elapsed_time_when_clocks_change():
+    """On the day that summer time begins, 24 epochs end at one o'clock of the next day."""
+    calendar = Calendar.parse("2008-03-09T00:00", "1h", 24, "America/Los_Angeles")
+    assert np.diff(calendar.seconds()).tolist() == [3600] * 23
+    assert calendar.describe() == (
+        "Sun 2008-03-09 00:00 to Mon 2008-03-10 01:00 America/Los_Angeles"
+    )
+    skipped = np.array([seconds(2008, 3, 9, 9, 59, 59), seconds(2008, 3, 9, 10)])  # 01:59:59, 03:00
+    assert calendar.locate(skipped).tolist() == [1, 2]
+
+
+def test_describe_and_attributes():
+    assert CABS.describe() == "Mon 2008-05-19 00:00 to Mon 2008-06-09 00:00 America/Los_Angeles"
+    assert Calendar.from_attributes(CABS.attributes()) == CABS
+
+
+@given(
+    start=st.integers(-(2**32), 2**32),
+    step=st.integers(1, 86_400),
+    n_epochs=st.integers(1, 1000),
+    offset=st.integers(-(10**8), 10**8),
+)
+def test_locate_against_division(start, step, n_epochs, offset):
+    calendar = Calendar(start, step, n_epochs, "UTC")
+    epoch = offset // step
+    expected = epoch if 0 <= epoch < n_epochs else -1
+    moments = np.array([start + offset])
+    assert calendar.locate(moments).tolist() == [expected]
+    assert calendar.locate(moments.astype(float)).tolist() == [expected]
+    assert calendar.locate(calendar.seconds()).tolist() == list(range(n_epochs))
+    assert calendar.locate(calendar.seconds() + step - 1).tolist() == list(range(n_epochs))
+    ends = np.array([start - 1, start + step * n_epochs])
+    assert calendar.locate(ends).tolist() == [-1, -1]
+
+
+def test_locate_any_number():
+    begin = float(CABS.start)
+    odd = np.array([[np.nan, np.inf, -np.inf], [begin, begin + 3599.9, begin - 1e-3]])
+    assert CABS.locate(odd).tolist() == [[-1, -1, -1], [0, 0, -1]]
+    assert CABS.locate(np.array([], np.int64)).tolist() == []
+    long = Calendar(CABS.start, 1, 2_000_000_000, "UTC")
+    assert long.locate(np.array([0, 5], np.uint32)).tolist() == [-1, -1]  # before, not wrapped
+    assert long.locate(np.array([CABS.start + 9], np.uint64)).tolist() == [9]
+    assert CABS.locate(np.array([100], np.int8)).tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("90s", 90), ("15min", 900), ("1h", 3600), ("24 h", 86_400), (" 1d ", 86_400)],
+)
+def test_steps(text, expected):
+    assert parse_step(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "h", "1", "0h", "-1h", "1.5h", "1 hour", "1w", "1H", "h1"])
+def test_wrong_steps(text):
+    with pytest.raises(InputError) as caught:
+        parse_step(text)
+    assert str(caught.value) == f"epoch {text!r} is not a step such as 90s, 15min, 1h or 1d"
+
+
+ZONE = "is not an IANA name such as 'Europe/London' or 'UTC'"
+ISO = "is not an ISO date and time such as '2008-05-19T00:00'"
+LEAVES = "the calendar leaves the years 1678 to 2261"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": "19/05/2008"}, f"start '19/05/2008' {ISO}"),
+        ({"start": ""}, f"start '' {ISO}"),
+        ({"start": "2008-02-30"}, f"start '2008-02-30' {ISO}"),
+        (
+            {"start": "2008-05-19T00:00:00.5"},
+            "start '2008-05-19T00:00:00.5' is not in whole seconds",
+        ),
+        (
+            {"start": "2008-03-09T02:30"},
+            "start '2008-03-09T02:30' does not exist: clocks in America/Los_Angeles skip it",
+        ),
+        ({"start": "0001-01-01"}, LEAVES),
+        ({"start": "9999-12-31"}, LEAVES),
+        ({"n_epochs": 100_000_000}, LEAVES),
+        ({"step": "99999999999999999999d"}, LEAVES),
+        ({"n_epochs": 0}, "epochs is 0: a cube has at least 1"),
+        ({"n_epochs": 2**31}, "epochs is 2147483648: a cube has at most 2147483647"),
+        ({"timezone": "Mars/Olympus"}, f"timezone 'Mars/Olympus' {ZONE}"),
+        ({"timezone": ""}, f"timezone '' {ZONE}"),
+        ({"timezone": "America"}, f"timezone 'America' {ZONE}"),
+        ({"timezone": "../UTC"}, f"timezone '../UTC' {ZONE}"),
+    ],
+)
+def test_what_is_no_calendar(change, message):
+    fields = {"start": "2008-05-19", "step": "1h", "n_epochs": 24}
+    with pytest.raises(InputError) as caught:
+        Calendar.parse(**{**fields, "timezone": "America/Los_Angeles", **change})
+    assert str(caught.value) == message
+
+
+def test_a_step_must_be_positive():
+    with pytest.raises(InputError, match="an epoch of 0 s is not positive"):
+        Calendar(0, 0, 1, "UTC")
+
+
+def test_times_fit_what_xarray_shows():
+    for calendar in (
+        Calendar.parse("1678-01-01", "1h", 1, "UTC"),
+        Calendar.parse("2261-12-31", "1d", 1, "UTC"),
+    ):
+        shown = calendar.seconds().astype("datetime64[s]").astype("datetime64[ns]")
+        assert shown.astype("datetime64[s]").astype(np.int64).tolist() == [calendar.start]
+    assert Calendar.parse("2261-12-31", "1d", 1, "UTC").describe().startswith("Tue 2261-12-31")
+    assert timedelta(seconds=CABS.step) == timedelta(hours=1)

@@ -1,0 +1,40 @@
+"""Every example in a docstring runs and shows what it says."""
+
+import doctest
+from importlib import import_module
+from pkgutil import walk_packages
+
+import pytest
+
+import clusterscale
+
+
+def examples():
+    """Return the docstrings with examples, by module."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    names = [
+        "clusterscale",
+        *(m.name for m in walk_packages(clusterscale.__path__, "clusterscale.")),
+    ]
+    for name in names:
+        if name.endswith("__main__"):
+            continue
+        try:
+            module = import_module(name)
+        except ImportError as error:
+            if not str(error.name).startswith(("dask", "distributed")):
+                raise
+            continue
+        yield from (test for test in finder.find(module) if test.examples)
+
+
+@pytest.mark.parametrize("example", list(examples()), ids=lambda example: example.name)
+def test_example(example, request):
+    example.globs["getfixture"] = request.getfixturevalue
+    result = doctest.DocTestRunner(verbose=False).run(example)
+    assert result.failed == 0
+    assert result.attempted > 0
+
+
+def test_the_package_has_a_worked_example():
+    assert any(example.name == "clusterscale" for example in examples())
