@@ -124,6 +124,18 @@ class Knowledge:
     trace: Ints
     mean_trace: Values
 
+    def shuffled(self, rng: np.random.Generator) -> Knowledge:
+        """Return the same releases with labels that say nothing of the target.
+
+        Half of each class is labelled inside, at random: a plain permutation would by chance agree
+        or disagree with the truth, and a trained attack would show it.
+        """
+        labels = self.labels.copy()
+        for side in (True, False):
+            rows = rng.permutation(np.flatnonzero(self.labels == side))
+            labels[rows] = np.arange(len(rows)) % 2 == 0
+        return replace(self, labels=labels)
+
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
@@ -154,8 +166,6 @@ class Game:
         Groups that it must tell apart, and the answers, which it never sees.
     trace, mean_trace
         What the adversary knows of the target and of the others; see :class:`Knowledge`.
-    decoy
-        Trace of another user, who is in no challenge.
     """
 
     group_size: int
@@ -165,7 +175,6 @@ class Game:
     challenge_labels: Labels
     trace: Ints
     mean_trace: Values
-    decoy: Ints
 
     def publish(self, counts: Counts, mechanism: Mechanism, *, rng: np.random.Generator) -> Release:
         """Return what ``mechanism`` makes of ``counts``."""
@@ -176,19 +185,6 @@ class Game:
         """Return what the adversary trains on: its own groups, published by the same mechanism."""
         training = self.publish(self.training_counts, mechanism, rng=rng)
         return Knowledge(training, self.training_labels, self.trace, self.mean_trace)
-
-    def control(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Knowledge:
-        """Return knowledge that is worth nothing: an attack that uses it should be at chance.
-
-        Half of each class of training groups is labelled inside, at random, so that labels say
-        exactly nothing of the target; and its trace is that of the decoy, for attacks that do not
-        learn from labels.
-        """
-        labels = knowledge.labels.copy()
-        for side in (True, False):
-            rows = rng.permutation(np.flatnonzero(knowledge.labels == side))
-            labels[rows] = np.arange(len(rows)) % 2 == 0
-        return replace(knowledge, labels=labels, trace=self.decoy)
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from time import perf_counter
 
 import numpy as np
 
-from clusterscale.contracts import Attack, Game, Knowledge, Mechanism, Release
+from clusterscale.contracts import Attack, Game, Knowledge, Labels, Mechanism, Release
 from clusterscale.metrics import accuracy, auc
 from clusterscale.seeds import stream
 
@@ -19,9 +19,9 @@ __all__ = ["Outcome", "play"]
 class Outcome:
     """How one attack did against one mechanism.
 
-    ``auc``, ``accuracy`` and ``control_auc`` (of the same attack with worthless knowledge; not a
-    number where no control was asked for) are over the challenges; ``seconds`` is the time to
-    train and score, without the control.
+    ``auc``, ``accuracy`` and ``control_auc`` (with shuffled labels; not a number where no control
+    was asked for) are over the challenges; ``seconds`` is the time to train and score, without
+    the control.
     """
 
     mechanism: str
@@ -55,40 +55,37 @@ def play(
         ``(…, "noise", path, mechanism, "training" | "challenge")``, an attack's own randomness
         from ``(…, "attack", path, mechanism, attack)``.
     control
-        Also give each attack worthless knowledge (:meth:`Game.control`): its AUC should be ½.
+        Also train each attack on shuffled labels; its AUC should be about ½. An attack that
+        ignores training labels scores as before, so there the answers are shuffled instead.
     """
     for mechanism in mechanisms:
         place = (*path, mechanism.label)
-        noise = stream(seed, "noise", *place, "training")
-        knowledge = game.knowledge(mechanism, rng=noise)
-        worthless = None
-        if control:
-            worthless = game.control(knowledge, rng=stream(seed, "control", *place))
+        knowledge = game.knowledge(mechanism, rng=stream(seed, "noise", *place, "training"))
         noise = stream(seed, "noise", *place, "challenge")
         challenge = game.publish(game.challenge_counts, mechanism, rng=noise)
         for attack in attacks:
-            yield _try(game, knowledge, worthless, challenge, attack, seed, place)
+            yield _try(game.challenge_labels, knowledge, challenge, attack, seed, place, control)
 
 
 def _try(
-    game: Game,
+    labels: Labels,
     knowledge: Knowledge,
-    worthless: Knowledge | None,
     challenge: Release,
     attack: Attack,
     seed: int,
     place: tuple[str | int, ...],
+    control: bool,
 ) -> Outcome:
-    labels = game.challenge_labels
     started = perf_counter()
-    rng = stream(seed, "attack", *place, attack.label)
-    distinguisher = attack.fit(knowledge, rng=rng)
+    distinguisher = attack.fit(knowledge, rng=stream(seed, "attack", *place, attack.label))
     scores = distinguisher.score(challenge)
     seconds = perf_counter() - started
     control_auc = np.nan
-    if worthless is not None:
-        rng = stream(seed, "control attack", *place, attack.label)
-        control_auc = auc(labels, attack.fit(worthless, rng=rng).score(challenge))
+    if control:
+        rng = stream(seed, "control", *place, attack.label)
+        worthless = attack.fit(knowledge.shuffled(rng), rng=rng).score(challenge)
+        ignores_labels = np.array_equal(worthless, scores)
+        control_auc = auc(rng.permutation(labels) if ignores_labels else labels, worthless)
     return Outcome(
         mechanism=challenge.mechanism,
         attack=attack.label,

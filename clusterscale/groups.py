@@ -141,6 +141,6 @@ def _count(offsets: Ints, cells: Ints, members: Ints, counts: NDArray[np.int32])
 
 def mean_trace(traces: Traces, users: Ints) -> Values:
     """Return the share of ``users`` seen in each cell, float64, shape (roi, epoch)."""
-    counts = count_visits(traces, np.asarray(users)[None, :])[0].astype(np.float64)
-    counts /= len(users)
-    return counts
+    share: Values = count_visits(traces, np.asarray(users)[None, :])[0].astype(np.float64)
+    share /= len(users)
+    return share

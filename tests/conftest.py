@@ -5,8 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
+
+# A busy machine is no fault of the code; failing examples are printed as code to paste.
+settings.register_profile("clusterscale", deadline=None, print_blob=True)
+settings.load_profile("clusterscale")
 
 
 def write_cube(uri, dense):

@@ -16,6 +16,7 @@ from clusterscale.attacks import ATTACKS
 from clusterscale.audit.task import AuditTask
 from clusterscale.contracts import Attack, Component, Count, Ints, Mechanism, Prior
 from clusterscale.cube import TraceCube
+from clusterscale.cube.storage import absolute
 from clusterscale.errors import ConfigError, PoolError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
@@ -190,7 +191,7 @@ class AuditPlan(Component):
             chosen.users, self.periods, self.priors, self.group_sizes
         ):
             yield AuditTask(
-                uri=cube.uri,
+                uri=absolute(cube.uri),  # a worker may run in another folder
                 fingerprint=cube.fingerprint,
                 null_roi=self.null_roi,
                 target=int(target),

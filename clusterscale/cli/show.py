@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import math
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
 
 __all__ = ["err", "out", "progress", "show_cost", "show_cube", "show_results"]
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 out = Console()
 err = Console(stderr=True)
@@ -59,10 +62,9 @@ def show_cube(cube: TraceCube) -> None:
         "size on disk": f"{_bytes(found.stored_bytes)}  ({found.compression:.1f} times smaller)",
         "fingerprint": cube.fingerprint,
     }
-    provenance = cube.attributes["provenance"]
-    for key, value in provenance.items():
-        if value not in (None, {}, []):
-            rows[key] = value if isinstance(value, str) else json.dumps(value)
+    for key, value in cube.attributes["provenance"].items():
+        if text := _plain(value):
+            rows[key.replace("_", " ")] = text
     _two_columns(cube.uri, rows)
 
 
@@ -102,7 +104,7 @@ def _tells(results: xr.Dataset, dim: str) -> bool:
     return results.sizes[dim] > 1 or dim in ("group_size", "attack")
 
 
-def _mean(values: np.ndarray) -> str:  # type: ignore[type-arg]
+def _mean(values: NDArray[np.float64]) -> str:
     return "-" if np.isnan(values).all() else f"{np.nanmean(values):.3f}"
 
 
@@ -119,9 +121,25 @@ def _mean_sd(pair: tuple[float, float]) -> str:
     return f"{pair[0]:,.1f} ± {pair[1]:,.1f}"
 
 
+def _plain(value: Any) -> str:
+    """Return a value of the provenance as a person would write it; nothing for nothing."""
+    if isinstance(value, dict):
+        known = {key: text for key, each in value.items() if (text := _plain(each))}
+        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in known.items())
+    if isinstance(value, list):
+        return " ".join(_plain(each) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}" if value else ""
+    return "" if value is None else str(value)
+
+
 def _bytes(n_bytes: float) -> str:
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if n_bytes < 1000:
-            break
-        n_bytes /= 1000
-    return f"{n_bytes:.0f} {unit}" if n_bytes >= 10 or unit == "B" else f"{n_bytes:.1f} {unit}"
+    power = min(int(math.log10(max(n_bytes, 1))) // 3, len(_UNITS) - 1)
+    scaled = n_bytes / 1000**power
+    return (
+        f"{scaled:.1f} {_UNITS[power]}"
+        if power and scaled < 10
+        else f"{scaled:.0f} {_UNITS[power]}"
+    )

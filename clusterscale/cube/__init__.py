@@ -1,6 +1,7 @@
 """Traces at rest: who was where, when, as each user's sorted events."""
 
 from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.dense import pack
 from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, pick, with_null_roi
@@ -18,6 +19,7 @@ __all__ = [
     "TraceCube",
     "cut",
     "new_cube",
+    "pack",
     "pick",
     "with_null_roi",
 ]

@@ -49,6 +49,11 @@ def is_remote(uri: str) -> bool:
     return len(urlsplit(uri).scheme) > 1 and not uri.startswith("file://")
 
 
+def absolute(uri: str) -> str:
+    """Return ``uri`` so that it means the same in any folder of this file system."""
+    return uri if urlsplit(uri).scheme else str(Path(uri).absolute())
+
+
 def _filesystem(uri: str) -> tuple[Any, str]:
     try:
         return fsspec.core.url_to_fs(uri)  # type: ignore[no-any-return]
@@ -161,7 +166,7 @@ def _publish_by_copy(staging: str, uri: str) -> None:
             filesystem.rm(old)
         inner = sorted(names)
         filesystem.copy([f"{source}/{n}" for n in inner], [f"{target}/{n}" for n in inner])
-        filesystem.cp_file(f"{source}/{_ROOT}", root)
+        filesystem.copy([f"{source}/{_ROOT}"], [root])
     except BaseException as error:
         error.add_note(f"{uri} could not be written in full; the new store is whole in {staging}")
         raise
@@ -182,12 +187,15 @@ def open_group(uri: str) -> zarr.Group:
     """
     if not exists(uri):
         raise MissingError(f"{uri}: nothing is stored there{_tell_set_aside(uri)}")
-    try:
-        return zarr.open_group(uri, mode="r")
-    except MemoryError:
-        raise
-    except Exception as error:  # whatever the JSON holds, and Zarr makes of it
-        raise FormatError(f"{uri} is not a readable Zarr group") from error
+    reason = None
+    for version in (3, 2):  # one after the other: far away, a look at both costs twice
+        try:
+            return zarr.open_group(uri, mode="r", zarr_format=version)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever the JSON holds, and Zarr makes of it
+            reason = reason or error
+    raise FormatError(f"{uri} is not a readable Zarr group") from reason
 
 
 def _tell_set_aside(uri: str) -> str:

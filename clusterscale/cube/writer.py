@@ -141,21 +141,20 @@ class _Column:
         self._write(self._n_waiting)
 
     def _write(self, size: int) -> None:
+        values = np.concatenate(self._waiting) if self._waiting else np.empty(0)
         if self._array is None:
-            self._array = storage.new_array(
-                self._group,
-                self._name,
-                dtype=self._dtype,
-                chunk=max(1, min(size, CHUNK)),
-                dim=self._dim,
-            )
-        if size == 0:
-            return
-        values = np.concatenate(self._waiting)
-        start = self._array.shape[0]
-        self._array.resize((start + size,))
-        self._array[start:] = values[:size]
+            self._array = self._create(size)
+        elif size:
+            self._array.resize((self._array.shape[0] + size,))
+        if size:
+            self._array[self._array.shape[0] - size :] = values[:size]
         self._waiting, self._n_waiting = [values[size:]], len(values) - size
+
+    def _create(self, size: int) -> zarr.Array[Any]:
+        chunk = max(1, min(size, CHUNK))
+        return storage.new_array(
+            self._group, self._name, dtype=self._dtype, chunk=chunk, dim=self._dim, size=size
+        )
 
 
 def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -> None:

@@ -82,5 +82,4 @@ class KnownSubset(Component):
             challenge_labels=challenge_labels,
             trace=traces.trace(target),
             mean_trace=mean_trace(traces, np.append(known, target)),
-            decoy=traces.trace(int(rng.choice(known))),
         )

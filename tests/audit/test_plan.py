@@ -1,6 +1,7 @@
 """Plans: who is attacked, what is refused, what a task carries."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 
 from clusterscale.audit import AuditPlan, Targets, predict
 from clusterscale.audit.plan import TERTILES
+from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.wording import explain
 
@@ -71,6 +73,14 @@ def test_tasks_are_small_distinct_and_name_the_cube(cube, plan_fields):
     assert len(tasks) == len({task.key for task in tasks}) == 8
     assert all(task.fingerprint == cube.fingerprint for task in tasks)
     assert len(pickle.dumps(tasks[0])) < 2000
+
+
+def test_a_worker_elsewhere_finds_a_cube_named_from_here(cube, plan_fields, monkeypatch):
+    path = Path(cube.uri)
+    monkeypatch.chdir(path.parent)
+    near, plan = TraceCube(path.name), AuditPlan(**plan_fields)
+    task = next(plan.tasks(near, plan.targets.choose(near, plan.seed)))
+    assert task.uri == str(path)
 
 
 def test_prediction_counts_what_runs(cube, plan_fields):

@@ -82,7 +82,7 @@ def games(cube):
 def test_prior_is_reproducible_and_fair(name, cube):
     prior, traces = build(PRIORS, name), cube.traces()
     game, same = (prior.set_up(traces, 4, group_size=6, rng=stream(2, "groups")) for _ in range(2))
-    for field in ("training_counts", "challenge_counts", "trace", "mean_trace", "decoy"):
+    for field in ("training_counts", "challenge_counts", "trace", "mean_trace"):
         np.testing.assert_array_equal(getattr(game, field), getattr(same, field))
     for labels in (game.training_labels, game.challenge_labels):
         assert labels.mean() == 0.5

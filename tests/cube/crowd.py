@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,13 +68,16 @@ def write(
     when: Calendar | None = None,
     cuts: Sequence[int] = (),
     force: bool = False,
+    then: Callable[[], object] = lambda: None,
 ) -> TraceCube:
-    """Write a dense cube, in blocks of users that end at ``cuts``."""
+    """Write a dense cube, in blocks of users that end at ``cuts``; ``then`` is called before it
+    is published."""
     users = names(len(dense)) if users is None else users
     where, when = where or regions(dense.shape[1]), when or calendar(dense.shape[2])
     with new_cube(uri, where, when, provenance={"source": "test"}, force=force) as writer:
         for start, stop in itertools.pairwise([0, *sorted(cuts), len(dense)]):
             writer.append(users[start:stop], *events(dense[start:stop]))
+        then()
     return TraceCube(uri)
 
 

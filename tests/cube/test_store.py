@@ -11,7 +11,7 @@ from cube import crowd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clusterscale.cube import Regions, TraceCube, new_cube
+from clusterscale.cube import Regions, TraceCube, new_cube, storage
 from clusterscale.errors import ExistsError, InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).filter(lambda t: t != "\uffff")
@@ -25,7 +25,7 @@ def ask(data, dense):
     return np.array(users, np.int64), (first, data.draw(st.integers(first + 1, n_epochs)))
 
 
-@crowd.few(40)
+@crowd.few(20)
 @given(dense=crowd.cubes(), data=st.data())
 @example(dense=np.zeros((0, 1, 1), np.bool_), data=None)
 def test_round_trip(fresh, dense, data):
@@ -42,7 +42,7 @@ def test_round_trip(fresh, dense, data):
         assert found.cells.dtype == np.int32
 
 
-@crowd.few(25)
+@crowd.few(20)
 @given(dense=crowd.cubes(max_users=8), data=st.data())
 def test_no_matter_how_chunks_and_runs_fall(fresh, dense, data):
     size = data.draw(st.integers(1, 7), label="chunk")
@@ -57,7 +57,7 @@ def test_no_matter_how_chunks_and_runs_fall(fresh, dense, data):
     np.testing.assert_array_equal(found, dense[users, :, slice(*epochs)])
 
 
-@crowd.few(25)
+@crowd.few(15)
 @given(dense=crowd.cubes(), data=st.data())
 def test_blocks_leave_no_mark(fresh, dense, data):
     cuts = data.draw(st.lists(st.integers(0, len(dense)), max_size=4))
@@ -141,6 +141,27 @@ def test_more_cells_than_32_bits_count(fresh):
     late = cube.traces(epochs=(n_epochs - 10, n_epochs))
     assert late.cells.tolist() == [2 * 10 + 9]
     assert cube.traces(np.empty(0, int)).cells.dtype == np.int64
+
+
+def test_scattered_users_are_read_in_pieces(fresh, small_chunks, monkeypatch):
+    """Not the whole cube at once, though no gap between the users is wider than a chunk."""
+    dense = crowd.draw(60, 4, 5)
+    cube = crowd.write(fresh(), dense)
+    monkeypatch.setattr("clusterscale.cube.store._RUN", 2)
+    sizes, read = [], storage.read
+
+    def look(array, start, stop, *, where):
+        sizes.append(stop - start)
+        return read(array, start, stop, where=where)
+
+    assert cube.offsets[-1] > 20 * small_chunks
+    monkeypatch.setattr(storage, "read", look)
+    users = np.arange(1, 60, 2)
+    np.testing.assert_array_equal(crowd.densify(cube.traces(users)), dense[users])
+    assert max(sizes) <= 2 * small_chunks + np.diff(cube.offsets).max()
+    sizes.clear()
+    cube.traces(np.array([3, 50]))  # far from each other: nothing between is read
+    assert sum(sizes) == np.diff(cube.offsets)[[3, 50]].sum()
 
 
 @pytest.mark.parametrize("n_users", [1, 2, 3, 7, 100])

@@ -73,8 +73,8 @@ def test_guarantee_names_unit_and_epsilon():
         ),
         (
             {"epsilon": 1.0, "unit": "event", "sigma": 1},
-            "mechanism.laplace.sigma: is not known here: choose from clip, integers, name, epsilon, "
-            "sensitivity, unit",
+            "mechanism.laplace.sigma: is not known here: choose from clip, integers, name, "
+            "epsilon, sensitivity, unit",
         ),
     ],
 )
