@@ -107,7 +107,8 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
     filesystem, root = fsspec.core.url_to_fs(output)
     path = f"{root}/plan.json"
     identity = {
-        "plan": plan.model_dump(mode="json"),
+        "plan": plan.describe(),
+        "plan_digest": plan.digest,
         "cube_fingerprint": cube.fingerprint,
         "version": version("clusterscale"),
     }
@@ -133,7 +134,11 @@ def _differences(filesystem: Any, path: str, identity: dict[str, Any]) -> str:
         old = json.loads(filesystem.cat_file(path))
     except ValueError:
         return "a run whose plan.json is damaged"
-    words = {"plan": "plan", "cube_fingerprint": "cube", "version": "version of clusterscale"}
+    words = {
+        "plan_digest": "plan",
+        "cube_fingerprint": "cube",
+        "version": "version of clusterscale",
+    }
     other = [word for key, word in words.items() if old.get(key) != identity[key]]
     return f"a run of another {' and '.join(other) or 'layout'}"
 

@@ -168,6 +168,14 @@ class AuditPlan(Component):
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
+    def describe(self) -> dict[str, Any]:
+        """Return plain values that may be shown to anyone: listed users are counted, not named."""
+        values = self.model_dump(mode="json")
+        values["targets"] = self.targets.model_dump(mode="json", exclude_none=True)
+        if self.targets.listed is not None:
+            values["targets"] = {"listed": f"{len(self.targets.listed)} users"}
+        return values
+
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the key, if ``cube`` cannot answer the plan."""
         faults = []

@@ -91,10 +91,9 @@ def open_results(uri: str | Path) -> xr.Dataset:
 def _coordinates(
     plan: AuditPlan, cube: TraceCube, chosen: Chosen
 ) -> dict[str, tuple[str, NDArray[Any]]]:
-    ids = cube.user_ids()[chosen.users]
     return {
         "target": ("target", np.asarray(chosen.users, np.int64)),
-        "pseudonym": ("target", ids.astype(object)),
+        "pseudonym": ("target", cube.pseudonyms(chosen.users)),
         "tertile": ("target", np.array(chosen.tertiles, dtype=object)),
         "n_events": ("target", np.diff(cube.offsets)[chosen.users]),
         "period": ("period", _labels(plan.periods)),
@@ -115,17 +114,22 @@ def _describe(name: str) -> dict[str, str]:
     return {"long_name": variable.long_name, **units}
 
 
+def _source(provenance: dict[str, Any]) -> str:
+    preset = provenance.get("preset")
+    return f"synthetic {preset}" if preset else str(provenance.get("source", "unknown"))
+
+
 def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
     size = {name: getattr(cube, name) for name in ("n_users", "n_rois", "n_epochs", "n_events")}
     about = {
         **size,
         "null_roi": plan.null_roi,
         "when": cube.calendar.describe(),
-        "source": str(cube.attributes["provenance"].get("source", "unknown")),
+        "source": _source(cube.attributes["provenance"]),
     }
     return {
         "format": RESULTS_FORMAT,
-        "plan": json.dumps(plan.model_dump(mode="json")),
+        "plan": json.dumps(plan.describe()),
         "plan_digest": plan.digest,
         "cube_fingerprint": cube.fingerprint,
         "cube": json.dumps(about, sort_keys=True),

@@ -33,7 +33,16 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from clusterscale import errors
 from clusterscale.errors import DamagedError, ExistsError, FormatError, MissingError
 
-__all__ = ["LOST_TEXT", "exists", "is_remote", "new_array", "open_array", "open_group", "read"]
+__all__ = [
+    "LOST_TEXT",
+    "absolute",
+    "exists",
+    "is_remote",
+    "new_array",
+    "open_array",
+    "open_group",
+    "read",
+]
 __all__ += ["remove", "size", "staged"]
 
 _ROOT = "zarr.json"

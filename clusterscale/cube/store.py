@@ -131,6 +131,17 @@ class TraceCube:
         stop = self.n_users if stop is None else stop
         return storage.read(self._arrays["user"], start, stop, where=self.uri)
 
+    def pseudonyms(self, users: Ints) -> NDArray[Any]:
+        """Return names by which users may be called outside the cube, object, shape (user,).
+
+        These are the stored ids where they are pseudonyms already (keyed hashes of an ingest, or
+        made-up users), else the place in the cube, which only its holder can resolve.
+        """
+        about = self.attributes["provenance"]
+        if about.get("pseudonymised") or about.get("source") == "synthetic":
+            return self.user_ids()[users].astype(object)
+        return np.array([f"row {user}" for user in users], dtype=object)
+
     def traces(self, users: Ints | None = None, epochs: tuple[int, int] | None = None) -> Traces:
         """Load the traces of some users over some epochs.
 

@@ -15,6 +15,7 @@ import xarray as xr
 from clusterscale.audit import AuditPlan, open_results, run
 from clusterscale.audit import task as audit_task
 from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.report import write_report
 from clusterscale.runtime import Local, SerialExecutor
 
 
@@ -54,6 +55,18 @@ def test_results_are_complete_and_kept(plan, cube, tmp_path):
     assert results.attrs["plan_digest"] == plan.digest
     assert results.attrs["cube_fingerprint"] == cube.fingerprint
     assert json.loads(results.attrs["plan"])["seed"] == 3
+
+
+def test_no_user_id_leaves_the_cube(cube, tmp_path, plan_fields):
+    """The cube's ids were never pseudonymised, and the plan names two of them."""
+    plan = AuditPlan(**(plan_fields | {"targets": {"listed": ["u041", "u003"]}}))
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
+    assert list(results.pseudonym.values) == ["row 3", "row 41"]
+    write_report(results, tmp_path / "run" / "report.html")
+    for path in (path for path in (tmp_path / "run").rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        assert b"u041" not in content, path
+        assert b"u003" not in content, path
 
 
 def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
@@ -138,6 +151,7 @@ DRIVER = """
 import sys, json
 from clusterscale.audit import AuditPlan, run
 from clusterscale.cube import TraceCube
+from clusterscale.report import write_report
 from clusterscale.runtime import Local, SerialExecutor
 
 if __name__ == "__main__":
