@@ -1,11 +1,17 @@
-"""Run on a Dask cluster: a bounded window of tasks in flight, results taken as they come."""
+"""Run on a Dask cluster: a bounded window of tasks in flight, results taken as they come.
+
+Functions and items travel as bytes and are unpacked inside the task. Were they unpacked by the
+worker itself, one that cannot be (its module is missing there) would end the worker, and the next
+one, and the driver would wait for ever; so it is an error of that item instead.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from cloudpickle import dumps, loads
 from distributed import Client, Future, as_completed
 
 from clusterscale.contracts import Finished
@@ -56,7 +62,7 @@ class DaskExecutor:
 
         def launch(count: int) -> None:
             for item in islice(waiting, count):
-                future = self._client.submit(function, item, pure=False)
+                future = self._client.submit(_apply, dumps((function, item)), pure=False)
                 flying[future] = item
                 finished.add(future)
 
@@ -78,12 +84,24 @@ class DaskExecutor:
         Exception
             The first error of an item.
         """
-        futures = [self._client.submit(function, item, pure=False) for item in items]
+        futures = [
+            self._client.submit(_apply, dumps((function, item)), pure=False) for item in items
+        ]
+        packed = dumps(combine)
 
         def join(left: Future, right: Future) -> Future:
-            return self._client.submit(combine, left, right, pure=False)
+            return self._client.submit(_combine, packed, left, right, pure=False)
 
         return combine_pairwise(futures, join).result()  # type: ignore[no-any-return]
+
+
+def _apply(packed: bytes) -> Any:
+    function, item = loads(packed)
+    return function(item)
+
+
+def _combine(packed: bytes, left: Any, right: Any) -> Any:
+    return loads(packed)(left, right)
 
 
 def _collect(future: Future, item: T) -> Finished[T, R]:
