@@ -24,7 +24,7 @@ import zarr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Traces
-from clusterscale.cube import storage, transforms
+from clusterscale.cube import arrays, storage, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
@@ -129,7 +129,7 @@ class TraceCube:
     def user_ids(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """Return the pseudonyms of the users ``start`` up to ``stop``."""
         stop = self.n_users if stop is None else stop
-        return storage.read(self._arrays["user"], start, stop, where=self.uri)
+        return arrays.read(self._arrays["user"], start, stop, where=self.uri)
 
     def pseudonyms(self, users: Ints) -> NDArray[Any]:
         """Return names by which users may be called outside the cube, object, shape (user,).
@@ -195,7 +195,7 @@ class TraceCube:
     def _block(self, start: int, stop: int) -> Traces:
         offsets = self.offsets[start : stop + 1]
         low, high = int(offsets[0]), int(offsets[-1])
-        cells = storage.read(self._arrays["event_cell"], low, high, where=self.uri)
+        cells = arrays.read(self._arrays["event_cell"], low, high, where=self.uri)
         return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
 
     def _scattered(self, users: NDArray[np.int64]) -> Traces:
@@ -217,7 +217,7 @@ class TraceCube:
 
     def _all(self, name: str) -> NDArray[Any]:
         array = self._arrays[name]
-        return storage.read(array, 0, array.shape[0], where=self.uri)
+        return arrays.read(array, 0, array.shape[0], where=self.uri)
 
 
 def _check(group: zarr.Group, uri: str) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def _tell_dense(group: zarr.Group) -> str:
 
 
 def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr.Array[Any]:
-    array = storage.open_array(group, name, where=uri)
+    array = arrays.open_array(group, name, where=uri)
     if array.shape != (size,):
         raise DamagedError(f"{uri}: array {name} has shape {array.shape}, not ({size},)")
     if array.dtype.kind not in kinds:

@@ -12,7 +12,7 @@ import zarr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
-from clusterscale.cube import storage
+from clusterscale.cube import arrays, storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.fingerprint import Fingerprint, digest
 from clusterscale.cube.regions import Regions
@@ -152,7 +152,7 @@ class _Column:
 
     def _create(self, size: int) -> zarr.Array[Any]:
         chunk = max(1, min(size, CHUNK))
-        return storage.new_array(
+        return arrays.new_array(
             self._group, self._name, dtype=self._dtype, chunk=chunk, dim=self._dim, size=size
         )
 
@@ -173,7 +173,7 @@ def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -
     if not rises.all():
         raise InputError("cells must increase within a user, each at most once")
     for user in users:
-        if not isinstance(user, str) or user == storage.LOST_TEXT or not _is_unicode(user):
+        if not isinstance(user, str) or user == arrays.LOST_TEXT or not _is_unicode(user):
             raise InputError(f"{user!r} is not a pseudonym: it must be text that UTF-8 can write")
 
 

@@ -11,7 +11,7 @@ from cube import crowd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clusterscale.cube import Regions, TraceCube, new_cube, storage
+from clusterscale.cube import Regions, TraceCube, arrays, new_cube
 from clusterscale.errors import ExistsError, InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).filter(lambda t: t != "\uffff")
@@ -148,14 +148,14 @@ def test_scattered_users_are_read_in_pieces(fresh, small_chunks, monkeypatch):
     dense = crowd.draw(60, 4, 5)
     cube = crowd.write(fresh(), dense)
     monkeypatch.setattr("clusterscale.cube.store._RUN", 2)
-    sizes, read = [], storage.read
+    sizes, read = [], arrays.read
 
     def look(array, start, stop, *, where):
         sizes.append(stop - start)
         return read(array, start, stop, where=where)
 
     assert cube.offsets[-1] > 20 * small_chunks
-    monkeypatch.setattr(storage, "read", look)
+    monkeypatch.setattr(arrays, "read", look)
     users = np.arange(1, 60, 2)
     np.testing.assert_array_equal(crowd.densify(cube.traces(users)), dense[users])
     assert max(sizes) <= 2 * small_chunks + np.diff(cube.offsets).max()

@@ -1,0 +1,105 @@
+"""Zarr arrays whose every chunk is checked: lost and damaged ones are told, and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from clusterscale.errors import DamagedError
+
+__all__ = ["LOST_TEXT", "new_array", "open_array", "read"]
+
+# What stands for a chunk that was never written or is lost: values that no array of a cube holds.
+LOST_TEXT = "\uffff"  # which Unicode promises never to make a character
+_LOST: dict[str, Any] = {"i": -1, "f": np.inf, "T": LOST_TEXT, "O": LOST_TEXT}
+
+
+def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
+    """Return the array called ``name``.
+
+    Raises
+    ------
+    DamagedError
+        If there is none, or its metadata cannot be read.
+    """
+    try:
+        array = group[name]
+    except KeyError:
+        raise DamagedError(f"{where}: array {name} is missing") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise DamagedError(f"{where}: the metadata of array {name} is damaged") from error
+    if not isinstance(array, zarr.Array):
+        raise DamagedError(f"{where}: {name} is a group, not an array")
+    return array
+
+
+def new_array(
+    group: zarr.Group, name: str, *, dtype: Any, chunk: int, dim: str, size: int = 0
+) -> zarr.Array[Any]:
+    """Create a one-dimensional, compressed array whose every chunk carries a checksum.
+
+    It is filled with a value that no array of a cube ever holds (−1, infinity, U+FFFF), so that
+    a lost chunk is told from a stored one.
+    """
+    kind = np.dtype(dtype) if dtype is not str else None
+    squeeze = BloscCodec(
+        cname="zstd",
+        clevel=3,
+        shuffle="bitshuffle" if kind is not None else "noshuffle",
+        typesize=kind.itemsize if kind is not None else 1,
+    )
+    return group.create_array(
+        name,
+        shape=(size,),
+        dtype=dtype,
+        chunks=(chunk,),
+        compressors=[squeeze, Crc32cCodec()],
+        fill_value=_LOST["T" if kind is None else kind.kind],
+        dimension_names=[dim],
+        config={"write_empty_chunks": True},
+    )
+
+
+def read(array: zarr.Array[Any], start: int, stop: int, *, where: str) -> NDArray[Any]:
+    """Return ``array[start:stop]``.
+
+    Raises
+    ------
+    DamagedError
+        If a chunk is lost or its bytes are not those that were written; names the chunk.
+    """
+    try:
+        values = np.asarray(array[start:stop])
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise DamagedError(_locate_damage(array, start, stop, where)) from error
+    if _has_lost(values):
+        raise DamagedError(_locate_damage(array, start, stop, where))
+    return values
+
+
+def _has_lost(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in _LOST and bool((values == _LOST[values.dtype.kind]).any())
+
+
+def _locate_damage(array: zarr.Array[Any], start: int, stop: int, where: str) -> str:
+    size = array.chunks[0]
+    for chunk in range(start // size, max(start, stop - 1) // size + 1):
+        low, high = max(start, chunk * size), min(stop, (chunk + 1) * size)
+        subject = f"{where}: chunk {chunk} of {array.basename}"
+        try:
+            values = np.asarray(array[low:high])
+        except OSError as error:
+            return f"{subject} cannot be read: {error}"
+        except Exception:
+            return f"{subject} is damaged: its bytes are not what was written"
+        if _has_lost(values):
+            return f"{subject} is missing"
+    return f"{where}: {array.basename} could not be read"
