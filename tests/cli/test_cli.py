@@ -105,7 +105,8 @@ def test_synth_and_inspect_agree(tmp_path):
     assert "40" in seen.output
 
 
-def test_config_verbs(config):
+def test_config_verbs(config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where no quickstart has run
     assert "the cube can answer it" in call("config", "check", config).output
     shown = yaml.safe_load(call("config", "show", config).output)
     assert shown["audit"]["control"] is True
