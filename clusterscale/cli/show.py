@@ -90,7 +90,7 @@ def show_results(results: xr.Dataset) -> None:
     table = Table(title="mean over targets", title_justify="left")
     dims = [dim for dim in results.auc.dims if dim != "target" and _tells(results, str(dim))]
     for dim in dims:
-        table.add_column(str(dim).replace("_", " "))
+        table.add_column(str(dim).replace("_", " "), overflow="fold")
     for name in ("AUC", "privacy loss", "control AUC"):
         table.add_column(name, justify="right")
     for case in product(*(results[dim].values for dim in dims)):
