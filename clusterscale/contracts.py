@@ -22,9 +22,7 @@ Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
 
 
 class Component(BaseModel):

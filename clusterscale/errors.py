@@ -13,8 +13,7 @@ caller would expect, so ``except ValueError`` keeps working::
     ├── ExistsError (FileExistsError)      something is stored there already
     ├── FormatError (ValueError)           something is there, but not what is needed
     ├── DamagedError (OSError)             bytes are not what was written; names the chunk
-    ├── PackageError (ImportError)         an optional package is absent; names the extra
-    └── TaskError (RuntimeError)           a task of an audit failed; names its target
+    └── PackageError (ImportError)         an optional package is absent; names the extra
 """
 
 
@@ -60,7 +59,3 @@ class DamagedError(ClusterscaleError, OSError):
 
 class PackageError(ClusterscaleError, ImportError):
     """An optional package is absent; the message names the extra that installs it."""
-
-
-class TaskError(ClusterscaleError, RuntimeError):
-    """A task of an audit failed."""

@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.dense import traces_of
 
-from clusterscale.contracts import Traces
 from clusterscale.errors import PoolError
 from clusterscale.groups import count_visits, draw_groups, largest_group, mean_trace
-
-
-def traces_of(dense):
-    flat = dense.reshape(len(dense), -1)
-    offsets = np.concatenate([[0], np.cumsum(flat.sum(axis=1))]).astype(np.int64)
-    return Traces(offsets, np.nonzero(flat)[1].astype(np.int32), *dense.shape[1:])
 
 
 @given(st.integers(4, 30), st.integers(1, 29), st.integers(0, 10**6))

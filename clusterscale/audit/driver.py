@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import xarray as xr
 
 from clusterscale.audit.journal import Entry, Journal
@@ -18,7 +17,7 @@ from clusterscale.audit.results import assemble, save_results
 from clusterscale.audit.task import Key, run_task
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import exists, remove
+from clusterscale.cube.storage import connect, exists, remove
 from clusterscale.errors import ExistsError
 
 __all__ = ["Cost", "Progress", "predict", "run"]
@@ -104,7 +103,7 @@ def _say(error: BaseException) -> str:
 
 def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
     """Make ``output`` the folder of this run, or make sure that it already is."""
-    filesystem, root = fsspec.core.url_to_fs(output)
+    filesystem, root = connect(output)
     path = f"{root}/plan.json"
     identity = {
         "plan": plan.describe(),

@@ -1,4 +1,4 @@
-"""Finished tasks at rest: one small file a task, durable at once, read back to resume."""
+"""Finished tasks at rest: one small file a task, kept at once, read back to resume."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clusterscale.audit.task import Key
+from clusterscale.cube.storage import connect
 from clusterscale.errors import DamagedError
 from clusterscale.game import Outcome
 
@@ -47,16 +47,16 @@ class Entry:
 class Journal:
     """The entries of one run, kept below ``uri`` (a local path or any fsspec URL).
 
-    An entry is written under a temporary name and renamed, or put as one object: after a crash it
+    An entry is written under a temporary name and then moved to its own: when the driver dies, it
     is there whole or not at all.
     """
 
     def __init__(self, uri: str) -> None:
-        self._filesystem, self._root = fsspec.core.url_to_fs(uri.rstrip("/"))
+        self._filesystem, self._root = connect(uri.rstrip("/"))
         self._filesystem.makedirs(self._root, exist_ok=True)
 
     def add(self, entry: Entry) -> None:
-        """Keep ``entry``; it is durable when this returns."""
+        """Keep ``entry``; from then on it outlives this process."""
         sink = io.BytesIO()
         pq.write_table(pa.Table.from_pylist(list(_rows(entry)), _SCHEMA), sink)
         name = f"{self._root}/{uuid.uuid4().hex}"

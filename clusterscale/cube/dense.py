@@ -103,7 +103,7 @@ def pack(
 
 
 def _place(uri: str) -> str:
-    return uri.rstrip("/") if storage.is_remote(uri) else str(Path(uri).resolve())
+    return uri.rstrip("/") if storage.is_remote(uri) else str(storage.local_path(uri).resolve())
 
 
 def _open(uri: str) -> xr.Dataset:

@@ -30,7 +30,8 @@ import zarr
 from clusterscale import errors
 from clusterscale.errors import ExistsError, FormatError, MissingError
 
-__all__ = ["absolute", "exists", "is_remote", "open_group", "remove", "size", "staged"]
+__all__ = ["absolute", "connect", "exists", "is_remote", "local_path", "open_group", "remove"]
+__all__ += ["size", "staged"]
 
 _ROOT = "zarr.json"
 _BARE_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
@@ -41,12 +42,26 @@ def is_remote(uri: str) -> bool:
     return len(urlsplit(uri).scheme) > 1 and not uri.startswith("file://")
 
 
+def local_path(uri: str) -> Path:
+    """Return the path that a local ``uri`` names, with or without ``file://``."""
+    return Path(uri.removeprefix("file://"))
+
+
 def absolute(uri: str) -> str:
     """Return ``uri`` so that it means the same in any folder of this file system."""
     return uri if urlsplit(uri).scheme else str(Path(uri).absolute())
 
 
-def _filesystem(uri: str) -> tuple[Any, str]:
+def connect(uri: str) -> tuple[Any, str]:
+    """Return the fsspec file system of ``uri`` and the path in it.
+
+    Raises
+    ------
+    InputError
+        If the scheme of ``uri`` is not known.
+    PackageError
+        If its file system is not installed.
+    """
     try:
         return fsspec.core.url_to_fs(uri)  # type: ignore[no-any-return]
     except ImportError as error:
@@ -69,20 +84,20 @@ def exists(uri: str) -> bool:
     PackageError
         If its file system is not installed.
     """
-    filesystem, path = _filesystem(uri)
+    filesystem, path = connect(uri)
     filesystem.invalidate_cache()  # another process may have written since
     return bool(filesystem.exists(path))
 
 
 def size(uri: str) -> int:
     """Return the bytes stored at ``uri`` and below."""
-    filesystem, path = _filesystem(uri)
+    filesystem, path = connect(uri)
     return int(filesystem.du(path))
 
 
 def remove(uri: str) -> None:
     """Remove a store and all below it; nothing happens where there is none."""
-    filesystem, path = _filesystem(uri)
+    filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     if filesystem.exists(path):
         filesystem.rm(path, recursive=True)
@@ -100,7 +115,7 @@ def staged(uri: str, *, force: bool) -> Iterator[str]:
     """
     uri = uri.rstrip("/")
     if not is_remote(uri):  # a link stays a link, its target is replaced
-        uri = str(Path(uri.removeprefix("file://")).resolve())
+        uri = str(local_path(uri).resolve())
         Path(uri).parent.mkdir(parents=True, exist_ok=True)
     _check_free(uri, force=force)
     staging = f"{uri}.partial-{uuid.uuid4().hex[:8]}"
@@ -121,7 +136,7 @@ def _check_free(uri: str, *, force: bool) -> None:
         return
     if not force:
         raise ExistsError(f"{uri} exists already: choose another place or overwrite it with force")
-    filesystem, path = _filesystem(uri)
+    filesystem, path = connect(uri)
     is_empty_folder = filesystem.isdir(path) and not filesystem.ls(path)
     if not is_empty_folder and not filesystem.exists(f"{path}/{_ROOT}"):
         raise ExistsError(
@@ -145,8 +160,8 @@ def _publish_by_rename(staging: Path, target: Path) -> None:
 
 
 def _publish_by_copy(staging: str, uri: str) -> None:
-    filesystem, source = _filesystem(staging)
-    _, target = _filesystem(uri)
+    filesystem, source = connect(staging)
+    _, target = connect(uri)
     root = f"{target}/{_ROOT}"
     filesystem.invalidate_cache()
     names = {path[len(source) :].lstrip("/") for path in filesystem.find(source)} - {_ROOT}
@@ -192,7 +207,7 @@ def open_group(uri: str) -> zarr.Group:
 
 def _tell_set_aside(uri: str) -> str:
     """Say where the old store is, if a process was killed between the two renames."""
-    path = Path(uri.removeprefix("file://"))
+    path = local_path(uri)
     if is_remote(uri) or not path.parent.is_dir():
         return ""
     prefix = f"{path.name}.partial-"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Traces
-from clusterscale.cube import transforms
+from clusterscale.cube import storage, transforms
 from clusterscale.cube.writer import CubeWriter
 from clusterscale.errors import InputError
 from clusterscale.ingest.visits import combine, from_frame
@@ -124,5 +124,5 @@ def _gather(
 
 
 def _cells(url: str, start: int, stop: int) -> Ints:
-    filesystem, path = fsspec.core.url_to_fs(url)
+    filesystem, path = storage.connect(url)
     return np.frombuffer(filesystem.cat_file(path, start=8 * start, end=8 * stop), "<i8")

@@ -6,7 +6,6 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -117,6 +116,6 @@ def beside(uri: str) -> Iterator[str]:
         finally:
             storage.remove(scratch)
         return
-    target = Path(uri.removeprefix("file://"))
+    target = storage.local_path(uri)
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.ingest-", dir=target.parent) as folder:
         yield folder

@@ -61,7 +61,7 @@ def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
     """
     if not storage.exists(source):
         raise MissingError(f"{source}: there is no such file or folder")
-    filesystem, root = fsspec.core.url_to_fs(source)
+    filesystem, root = storage.connect(source)
     if not filesystem.isdir(root):
         return [File(_url(filesystem, root), source, int(filesystem.size(root)))]
     top, found = source.rstrip("/"), []

@@ -19,6 +19,7 @@ __all__ = [
     "Control",
     "Row",
     "Setting",
+    "by_attack",
     "cases",
     "check_control",
     "mean",
@@ -92,6 +93,12 @@ class Cases:
         """Return the attack with the highest mean AUC at a setting and group size."""
         means = [mean(values) for values in self.auc[setting, size]]
         return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+
+
+def by_attack(values: Floats) -> dict[int, Floats]:
+    """Return the known values of each attack that has any, from shape (attack, target)."""
+    known = ((attack, each[np.isfinite(each)]) for attack, each in enumerate(values))
+    return {attack: each for attack, each in known if len(each)}
 
 
 @dataclass(frozen=True, slots=True)

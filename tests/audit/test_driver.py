@@ -14,7 +14,7 @@ import xarray as xr
 
 from clusterscale.audit import AuditPlan, open_results, run
 from clusterscale.audit import task as audit_task
-from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
 from clusterscale.report import write_report
 from clusterscale.runtime import Local, SerialExecutor
 
@@ -121,6 +121,12 @@ def test_a_foreign_folder_is_not_touched(plan, cube, tmp_path):
         run(plan, cube, tmp_path, SerialExecutor())
     run(plan, cube, tmp_path, SerialExecutor(), force=True)
     assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_an_output_that_no_file_system_serves(plan, cube):
+    with pytest.raises(InputError) as caught:
+        run(plan, cube, "foo://run", SerialExecutor())
+    assert str(caught.value) == "foo://run: Protocol not known: foo"
 
 
 def test_an_impossible_plan_touches_nothing(cube, tmp_path, plan_fields):

@@ -4,21 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.dense import traces_of
 
 from clusterscale import attacks, mechanisms, priors
-from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.game import play
 from clusterscale.seeds import stream
 
 PRIOR = priors.create("known_subset", alpha=0.5, training=40, challenges=20)
 EXACT = mechanisms.create("exact")
-
-
-def traces_of(dense):
-    flat = dense.reshape(len(dense), -1)
-    offsets = np.concatenate([[0], np.cumsum(flat.sum(axis=1))]).astype(np.int64)
-    return Traces(offsets, np.nonzero(flat)[1].astype(np.int32), *dense.shape[1:])
 
 
 def aucs(traces, target, names=("projection",)):

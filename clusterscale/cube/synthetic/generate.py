@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from clusterscale.cube.synthetic.phones import Activity, Phones, antennas, squar
 from clusterscale.cube.synthetic.presets import PRESETS, Preset
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError, UnknownNameError
+from clusterscale.wording import choices
 
 __all__ = ["synthesise"]
 
@@ -81,7 +81,7 @@ def synthesise(
         If something is stored at ``uri`` and ``force`` is not set.
     """
     if preset not in PRESETS:
-        raise UnknownNameError(_unknown(preset))
+        raise UnknownNameError(f"unknown preset {preset!r}: {choices(preset, sorted(PRESETS))}")
     what = PRESETS[preset]
     n_users = what.users if users is None else users
     if n_users < 1:
@@ -95,9 +95,3 @@ def synthesise(
             sizes, cells = population.draw(seeds.stream(seed, "synthetic", preset, index), size)
             writer.append([f"u{i:07d}" for i in range(first, first + size)], sizes, cells)
     return TraceCube(uri)
-
-
-def _unknown(name: object) -> str:
-    near = get_close_matches(str(name), sorted(PRESETS), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown preset {name!r}: choose from {', '.join(sorted(PRESETS))}{hint}"

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from clusterscale.report import figures
 from clusterscale.report.section import Section, fill, join, number
-from clusterscale.report.summary import Cases, cases
+from clusterscale.report.summary import Cases, by_attack, cases
 
 
 def build(results: xr.Dataset) -> Section | None:
@@ -35,11 +35,7 @@ def _panels(table: Cases, setting: int) -> Markup:
     start = min(0.4, floor(lowest * 10) / 10)
     panels = []
     for size, group_size in enumerate(table.group_sizes):
-        series = {
-            attack: values[np.isfinite(values)]
-            for attack, values in enumerate(table.auc[setting, size])
-            if np.isfinite(values).any()
-        }
+        series = by_attack(table.auc[setting, size])
         if series:
             panels.append(
                 figures.plot(

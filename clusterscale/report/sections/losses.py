@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from clusterscale.report import figures
 from clusterscale.report.section import Section, fill, number
-from clusterscale.report.summary import Cases, cases
+from clusterscale.report.summary import Cases, by_attack, cases
 
 
 def build(results: xr.Dataset) -> Section | None:
@@ -31,11 +31,7 @@ def build(results: xr.Dataset) -> Section | None:
 def _boxes(table: Cases, setting: int) -> Markup:
     groups = []
     for size, group_size in enumerate(table.group_sizes):
-        series = {
-            attack: values[np.isfinite(values)]
-            for attack, values in enumerate(table.loss[setting, size])
-            if np.isfinite(values).any()
-        }
+        series = by_attack(table.loss[setting, size])
         if series:
             groups.append((group_size, series))
     medians = [
