@@ -21,7 +21,7 @@ class Outcome:
 
     ``auc``, ``accuracy`` and ``control_auc`` (with shuffled labels; not a number where no control
     was asked for) are over the challenges; ``seconds`` is the time to train and score, without
-    the control.
+    the control. What several attacks share is in the time of the first.
     """
 
     mechanism: str
@@ -62,30 +62,32 @@ def play(
         place = (*path, mechanism.label)
         knowledge = game.knowledge(mechanism, rng=stream(seed, "noise", *place, "training"))
         noise = stream(seed, "noise", *place, "challenge")
-        challenge = game.publish(game.challenge_counts, mechanism, rng=noise)
+        challenge = game.publish(game.challenge.counts, mechanism, rng=noise)
+        worthless = knowledge.shuffled(stream(seed, "control", *place)) if control else None
         for attack in attacks:
-            yield _try(game.challenge_labels, knowledge, challenge, attack, seed, place, control)
+            rngs = (stream(seed, use, *place, attack.label) for use in ("attack", "control"))
+            yield _try(attack, knowledge, worthless, challenge, game.challenge.labels, *rngs)
 
 
 def _try(
-    labels: Labels,
-    knowledge: Knowledge,
-    challenge: Release,
     attack: Attack,
-    seed: int,
-    place: tuple[str | int, ...],
-    control: bool,
+    knowledge: Knowledge,
+    worthless: Knowledge | None,
+    challenge: Release,
+    labels: Labels,
+    rng: np.random.Generator,
+    control_rng: np.random.Generator,
 ) -> Outcome:
     started = perf_counter()
-    distinguisher = attack.fit(knowledge, rng=stream(seed, "attack", *place, attack.label))
+    distinguisher = attack.fit(knowledge, rng=rng)
     scores = distinguisher.score(challenge)
     seconds = perf_counter() - started
     control_auc = np.nan
-    if control:
-        rng = stream(seed, "control", *place, attack.label)
-        worthless = attack.fit(knowledge.shuffled(rng), rng=rng).score(challenge)
-        ignores_labels = np.array_equal(worthless, scores)
-        control_auc = auc(rng.permutation(labels) if ignores_labels else labels, worthless)
+    if worthless is not None:
+        misled = attack.fit(worthless, rng=control_rng).score(challenge)
+        ignores_labels = np.array_equal(misled, scores)
+        answers = control_rng.permutation(labels) if ignores_labels else labels
+        control_auc = auc(answers, misled)
     return Outcome(
         mechanism=challenge.mechanism,
         attack=attack.label,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from math import comb
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil, comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Ints, Labels, Members, Traces, Values
 from clusterscale.errors import PoolError
 from clusterscale.kernel import kernel
 
-__all__ = ["count_visits", "draw_groups", "largest_group", "mean_trace"]
+__all__ = ["check_pool", "count_visits", "draw_groups", "forget", "largest_group", "mean_trace"]
+
+_MOST_TRIES = 10_000
+_NO_IDLE = np.zeros((0, 0), np.bool_)
 
 
 def largest_group(n_pool: int, n_groups: int) -> int:
@@ -35,6 +39,7 @@ def draw_groups(
     n_groups: int,
     name: str,
     rng: np.random.Generator,
+    paired: bool = False,
 ) -> tuple[Members, Labels]:
     """Draw distinct groups, every second one with the target (NDSS18 §V-B, "Aggregation").
 
@@ -52,6 +57,8 @@ def draw_groups(
         What to call the pool in an error.
     rng
         Source of the draws.
+    paired
+        A group with the target and the next one, without, share all other members (POPETS24 §4.4).
 
     Returns
     -------
@@ -68,18 +75,49 @@ def draw_groups(
     """
     others = pool[pool != target]
     check_pool(len(others) + 1, size=size, n_groups=n_groups, name=name)
+    draw = _draw_pair if paired else _draw_two
     members = np.empty((n_groups, size), np.int64)
     seen: set[bytes] = set()
-    for group in range(n_groups):
-        inside = group % 2 == 0
-        while True:
-            drawn = others[rng.choice(len(others), size - inside, replace=False, shuffle=False)]
-            row = np.sort(np.append(drawn, target) if inside else drawn)
-            if row.tobytes() not in seen:
-                break
-        seen.add(row.tobytes())
-        members[group] = row
+    for i in range(0, n_groups, 2):
+        members[i], members[i + 1] = draw(others, target, size, seen, rng)
     return members, np.arange(n_groups) % 2 == 0
+
+
+def _draw_two(
+    others: Ints, target: int, size: int, seen: set[bytes], rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    inside = _draw_new(lambda: np.append(_choose(others, size - 1, rng), target), seen)
+    return inside, _draw_new(lambda: _choose(others, size, rng), seen)
+
+
+def _draw_pair(
+    others: Ints, target: int, size: int, seen: set[bytes], rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    for _ in range(_MOST_TRIES):
+        outside = _choose(others, size, rng)
+        inside = outside.copy()
+        inside[rng.integers(size)] = target
+        pair = np.sort(inside), np.sort(outside)
+        if not any(row.tobytes() in seen for row in pair):
+            seen.update(row.tobytes() for row in pair)
+            return pair
+    raise PoolError(
+        f"{len(seen) // 2} pairs of groups of {size} were drawn from {len(others) + 1} users with "
+        "the target, and no other was found: draw fewer, or smaller groups"
+    )
+
+
+def _draw_new(draw: Callable[[], Ints], seen: set[bytes]) -> Ints:
+    while True:
+        row = np.sort(draw())
+        key = row.tobytes()
+        if key not in seen:
+            seen.add(key)
+            return row
+
+
+def _choose(others: Ints, size: int, rng: np.random.Generator) -> Ints:
+    return others[rng.choice(len(others), size, replace=False, shuffle=False)]
 
 
 def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
@@ -109,7 +147,7 @@ def _distinct(n: int, k: int, wanted: int) -> bool:
     return comb(n, k) >= wanted
 
 
-def count_visits(traces: Traces, members: Ints) -> Counts:
+def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> Counts:
     """Count, for each group, how many members were in each cell.
 
     Parameters
@@ -117,26 +155,70 @@ def count_visits(traces: Traces, members: Ints) -> Counts:
     traces
         Traces of all users that a group may name.
     members
-        User indices, shape (group, member).
+        User indices, shape (group, member), distinct within a group.
+    pool
+        The users that the groups were drawn from, shape (user,). Groups of more than half of them
+        are then counted as the pool less those left out, which reads fewer events.
 
     Returns
     -------
     Counts
         int32, shape (group, roi, epoch).
     """
-    counts = np.zeros((len(members), traces.n_rois * traces.n_epochs), np.int32)
-    _count(traces.offsets, traces.cells, members, counts)
-    return counts.reshape(len(members), traces.n_rois, traces.n_epochs)
+    shape = (len(members), traces.n_rois, traces.n_epochs)
+    idle = _NO_IDLE if traces.idle is None else traces.idle
+    events = (traces.offsets, traces.cells, idle)
+    if pool is None or 2 * members.shape[1] <= len(pool):
+        counts = np.zeros((len(members), traces.n_cells), np.int32)
+        _count(*events, members, counts)
+    else:
+        everyone = np.zeros((1, traces.n_cells), np.int32)
+        _count(*events, pool[None, :], everyone)
+        counts = np.empty((len(members), traces.n_cells), np.int32)
+        inside = np.zeros(traces.n_users, np.bool_)
+        _count_left_out(*events, members, pool, inside, everyone[0], counts)
+    return counts.reshape(shape)
 
 
 @kernel
-def _count(offsets: Ints, cells: Ints, members: Ints, counts: NDArray[np.int32]) -> None:
+def _count(offsets: Ints, cells: Ints, idle: Labels, members: Ints, counts: Counts) -> None:
     for group in range(members.shape[0]):
         row = counts[group]
         for member in range(members.shape[1]):
-            user = members[group, member]
-            for i in range(offsets[user], offsets[user + 1]):
-                row[cells[i]] += 1
+            _add(offsets, cells, idle, members[group, member], 1, row)
+
+
+@kernel
+def _count_left_out(
+    offsets: Ints,
+    cells: Ints,
+    idle: Labels,
+    members: Ints,
+    pool: Ints,
+    inside: Labels,
+    everyone: Counts,
+    counts: Counts,
+) -> None:
+    for group in range(members.shape[0]):
+        row = counts[group]
+        row[:] = everyone
+        inside[members[group]] = True
+        for user in pool:
+            if not inside[user]:
+                _add(offsets, cells, idle, user, -1, row)
+        inside[members[group]] = False
+
+
+@kernel
+def _add(offsets: Ints, cells: Ints, idle: Labels, user: int, weight: int, row: Counts) -> None:
+    """Add one user's trace to the counts of a group, times ``weight``."""
+    for i in range(offsets[user], offsets[user + 1]):
+        row[cells[i]] += weight
+    if idle.shape[0]:
+        nowhere = row[len(row) - idle.shape[1] :]
+        absent = idle[user]
+        for epoch in range(len(absent)):  # a straight pass, which the compiler makes parallel
+            nowhere[epoch] += weight * absent[epoch]
 
 
 def mean_trace(traces: Traces, users: Ints) -> Values:
@@ -144,3 +226,30 @@ def mean_trace(traces: Traces, users: Ints) -> Values:
     share: Values = count_visits(traces, np.asarray(users)[None, :])[0].astype(np.float64)
     share /= len(users)
     return share
+
+
+def forget(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:
+    """Return a copy of one user's trace that holds only some of the visits (POPETS24 §6.3).
+
+    Parameters
+    ----------
+    trace
+        Sorted flat cells of the user, shape (event,).
+    traces
+        The traces it is from; the null ROI, if they have one, is derived anew.
+    share
+        Of the visits, ceil(share · visits) are kept, at random.
+
+    Returns
+    -------
+    Ints
+        Sorted flat cells, the dtype of ``trace``.
+    """
+    n_seen = traces.n_cells - traces.n_epochs * traces.null_roi  # cells of real ROIs
+    visits = trace[trace < n_seen]
+    n_kept = ceil(Fraction(share).limit_denominator(10**9) * len(visits))
+    kept = np.sort(rng.choice(visits, n_kept, replace=False)).astype(trace.dtype)
+    if not traces.null_roi:
+        return kept
+    idle = np.setdiff1d(np.arange(traces.n_epochs), kept % traces.n_epochs)
+    return np.concatenate([kept, (n_seen + idle).astype(trace.dtype)])

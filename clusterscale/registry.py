@@ -29,6 +29,11 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._classes))
 
+    @property
+    def classes(self) -> tuple[type[T], ...]:
+        """The registered classes."""
+        return tuple(self._classes.values())
+
     def __getitem__(self, name: str) -> type[T]:
         """Return the class called ``name``.
 

@@ -3,12 +3,12 @@
 An attack sees a :class:`~clusterscale.contracts.Knowledge` and nothing else.
 """
 
-from clusterscale.attacks.closed_form import Projection
-from clusterscale.attacks.learned import Logistic
+from clusterscale.attacks.catalogue import SINGLE
+from clusterscale.attacks.choice import CrossValidated
 from clusterscale.contracts import Attack
 from clusterscale.registry import Registry
 
 __all__ = ["ATTACKS", "create"]
 
-ATTACKS: Registry[Attack] = Registry("attack", Logistic, Projection)
+ATTACKS: Registry[Attack] = Registry("attack", *SINGLE.classes, CrossValidated)
 create = ATTACKS.create

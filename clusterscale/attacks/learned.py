@@ -2,45 +2,178 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 
 from clusterscale.attacks.linear import eliminate, fit_logistic
 from clusterscale.attacks.statistics import features
-from clusterscale.contracts import Component, Knowledge, Release, Scores, Share
+from clusterscale.contracts import (
+    Component,
+    Count,
+    Examples,
+    Knowledge,
+    Labels,
+    Release,
+    Scores,
+    Share,
+)
 
-__all__ = ["Logistic"]
+__all__ = ["Forest", "Logistic", "Nearest", "Perceptron"]
+
+Floats = NDArray[np.float64]
+
+_KEPT: WeakKeyDictionary[Examples, dict[float, NDArray[np.int64]]] = WeakKeyDictionary()
 
 
-class Logistic(Component):
-    """L2 logistic regression (liblinear) on the statistics of every ROI.
+def _select(examples: Examples, step: float) -> NDArray[np.int64]:
+    """Return the features that elimination keeps, worked out once for all attacks."""
+    known = _KEPT.setdefault(examples, {})
+    if step not in known:
+        inputs = features(examples.release)
+        known[step] = eliminate(inputs, examples.labels, n_keep=len(inputs), step=step)
+    return known[step]
 
-    ``elimination_step`` is the share of all features that each round of recursive feature
-    elimination drops, until as many are left as there are training releases.
-    """
 
-    name: Literal["logistic"] = "logistic"
-    elimination_step: Share = 0.1
-
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _LogOdds:
-        """Eliminate features, then train; liblinear's primal solver draws nothing from ``rng``."""
-        inputs, labels = features(knowledge.training), knowledge.labels
-        kept = eliminate(inputs, labels, n_keep=len(inputs), step=self.elimination_step)
-        return _LogOdds(kept, *fit_logistic(inputs[:, kept], labels))
+class _Model(Protocol):
+    def __call__(self, inputs: Floats) -> Scores:
+        """Score rows of features."""
 
 
 @dataclass(frozen=True, slots=True)
-class _LogOdds:
-    """Weights on the kept statistics; from 0 on the answer is *inside*."""
+class _OnStatistics:
+    """A model that reads some of the statistics."""
 
     kept: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    intercept: float
-    threshold: float = 0.0
+    model: _Model
+    threshold: float
 
     def score(self, release: Release) -> Scores:
-        """Return the log-odds of *inside* for each group."""
-        return np.asarray(features(release)[:, self.kept] @ self.weights + self.intercept)
+        """Return the model's score of each group."""
+        return np.asarray(self.model(features(release)[:, self.kept]), np.float64)
+
+
+class _Learned(Component):
+    """Eliminate features until as many are left as there are training releases, then train.
+
+    ``elimination_step`` is the share of all features that a round drops; all classifiers that are
+    trained on the same releases with the same step share its outcome.
+    """
+
+    elimination_step: Share = 0.1
+
+    needs_whereabouts: ClassVar[bool] = False
+    validates: ClassVar[bool] = False
+    threshold: ClassVar[float] = 0.5
+
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _OnStatistics:
+        """Select statistics, then train on them."""
+        training = knowledge.training
+        kept = _select(training, self.elimination_step)
+        model = self._train(features(training.release)[:, kept], training.labels, rng)
+        return _OnStatistics(kept, model, self.threshold)
+
+    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        raise NotImplementedError
+
+
+class Logistic(_Learned):
+    """L2 logistic regression (liblinear, C = 1) on the statistics of every ROI.
+
+    Scores are log-odds. Nothing is drawn from ``rng``.
+    """
+
+    name: Literal["logistic"] = "logistic"
+    threshold: ClassVar[float] = 0.0
+
+    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        return _Linear(*fit_logistic(inputs, labels))
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    weights: Floats
+    intercept: float
+
+    def __call__(self, inputs: Floats) -> Scores:
+        return np.asarray(inputs @ self.weights + self.intercept)
+
+
+class Nearest(_Learned):
+    """The share of the target's groups among the ``neighbours`` nearest training releases.
+
+    Distances are Euclidean, on the statistics as they are. Nothing is drawn from ``rng``.
+    """
+
+    name: Literal["nearest"] = "nearest"
+    neighbours: Count = 5
+
+    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        n_neighbours = min(self.neighbours, len(inputs))
+        return _Probability(KNeighborsClassifier(n_neighbours).fit(inputs, labels))
+
+
+class Forest(_Learned):
+    """Random forest of ``trees`` trees: Gini criterion, all features tried at every split."""
+
+    name: Literal["forest"] = "forest"
+    trees: Count = 30
+
+    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        forest = RandomForestClassifier(self.trees, max_features=None, random_state=_seed(rng))
+        return _Probability(forest.fit(inputs, labels))
+
+
+@dataclass(frozen=True, slots=True)
+class _Probability:
+    classifier: Any
+
+    def __call__(self, inputs: Floats) -> Scores:
+        return np.asarray(self.classifier.predict_proba(inputs)[:, 1])
+
+
+class Perceptron(_Learned):
+    """One hidden layer of ``hidden`` rectified units, trained by Adam on standardised statistics.
+
+    Scores are log-odds: probabilities would all round to 0 or 1 and tie. Trained in single
+    precision, which halves the time.
+    """
+
+    name: Literal["perceptron"] = "perceptron"
+    hidden: Count = 200
+    threshold: ClassVar[float] = 0.0
+
+    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
+        spread[spread <= 1e-12 * np.abs(centre)] = 1.0  # constant but for rounding
+        standard = ((inputs - centre) / spread).astype(np.float32)
+        network = MLPClassifier((self.hidden,), random_state=_seed(rng))
+        # The papers train for at most 200 epochs: accept where that stops.
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            network.fit(standard, labels)
+        return _Network(centre, spread, network.coefs_, network.intercepts_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    centre: Floats
+    spread: Floats
+    weights: list[NDArray[np.float32]]
+    biases: list[NDArray[np.float32]]
+
+    def __call__(self, inputs: Floats) -> Scores:
+        standard = ((inputs - self.centre) / self.spread).astype(np.float32)
+        hidden = np.maximum(standard @ self.weights[0] + self.biases[0], 0)
+        return np.asarray((hidden @ self.weights[1] + self.biases[1])[:, 0], np.float64)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))

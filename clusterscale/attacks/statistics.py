@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Release, Values
+from clusterscale.contracts import Counts, Release, Values
 from clusterscale.kernel import kernel
 
 __all__ = ["STATISTICS", "features", "summarise"]
 
 STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_deviation", "sum")
+
+_BINS = 256
 
 Features = NDArray[np.float64]
 
@@ -26,13 +29,13 @@ def features(release: Release) -> Features:
     return _KNOWN[release]
 
 
-def summarise(values: Values) -> Features:
+def summarise(values: Values | Counts) -> Features:
     """Return variance, minimum, maximum, median, mean, standard deviation and sum over epochs.
 
     Parameters
     ----------
     values
-        float64, shape (group, roi, epoch).
+        float64 or int32, shape (group, roi, epoch).
 
     Returns
     -------
@@ -40,64 +43,127 @@ def summarise(values: Values) -> Features:
         float64, shape (group, roi * 7): the statistics of ROI 0, then of ROI 1, …; variance and
         standard deviation with ddof 0 (NDSS18 §V-B, tsfresh's definitions).
     """
-    found = np.empty((values.shape[0], values.shape[1], len(STATISTICS)))
-    _summarise(np.ascontiguousarray(values), found)
-    return found.reshape(len(values), -1)
-
-
-@kernel
-def _summarise(values: Values, found: NDArray[np.float64]) -> None:
     n_groups, n_rois, n_epochs = values.shape
-    series = np.empty(n_epochs)
-    tally = np.zeros(4 * n_epochs + 1, np.int64)
-    for group in range(n_groups):
-        for roi in range(n_rois):
-            total = 0.0
-            low = high = values[group, roi, 0]
-            whole = True
-            for t in range(n_epochs):
-                value = values[group, roi, t]
-                series[t] = value
-                total += value
-                low = min(low, value)
-                high = max(high, value)
-                whole = whole and value == np.floor(value)
-            mean = total / n_epochs
-            spread = 0.0
-            for t in range(n_epochs):
-                spread += (series[t] - mean) ** 2
-            row = found[group, roi]
-            row[0] = spread / n_epochs
-            row[1] = low
-            row[2] = high
-            if whole and high - low < len(tally):
-                row[3] = _median_by_counting(series, low, high, tally)
-            else:
-                parted = np.partition(series, n_epochs // 2)
-                row[3] = parted[n_epochs // 2]
-                if n_epochs % 2 == 0:
-                    row[3] = (row[3] + parted[: n_epochs // 2].max()) / 2
-            row[4] = mean
-            row[5] = np.sqrt(row[0])
-            row[6] = total
+    found = np.empty((n_groups * n_rois, len(STATISTICS)))
+    series: Any = np.ascontiguousarray(values).reshape(n_groups * n_rois, n_epochs)
+    whole = np.issubdtype(values.dtype, np.integer)
+    (_summarise_counts if whole else _summarise_values)(series, found)
+    return found.reshape(n_groups, -1)
 
 
 @kernel
-def _median_by_counting(
-    series: NDArray[np.float64], low: float, high: float, tally: NDArray[np.int64]
-) -> float:
-    """Find the median of small integers from their histogram, without sorting."""
+def _summarise_counts(series: Counts, found: NDArray[np.float64]) -> None:
+    """Sum in whole numbers, which is exact and runs in parallel lanes."""
+    n_epochs = series.shape[1]
+    tally = np.zeros(_BINS + 1, np.int64)
+    near = np.empty(n_epochs)
+    for i in range(series.shape[0]):
+        total = squares = n_zero = np.int64(0)
+        low = high = series[i, 0]
+        for t in range(n_epochs):
+            value = series[i, t]
+            total += value
+            squares += np.int64(value) * np.int64(value)
+            n_zero += value == 0
+            low = min(low, value)
+            high = max(high, value)
+        row = found[i]
+        row[0] = (n_epochs * squares - total * total) / n_epochs**2
+        row[1] = low
+        row[2] = high
+        empty = low == 0 and 2 * n_zero > n_epochs  # most places are empty most of the time
+        if empty:
+            row[3] = 0.0
+        elif high - low < _BINS:
+            row[3] = _median_of_counts(series[i], low, high, tally)
+        else:
+            row[3] = _median_of_values(series[i], low, high, tally, near)
+        row[4] = total / n_epochs
+        row[5] = np.sqrt(row[0])
+        row[6] = total
+
+
+@kernel
+def _summarise_values(series: Values, found: NDArray[np.float64]) -> None:
+    n_epochs = series.shape[1]
+    tally = np.zeros(_BINS + 1, np.int64)
+    near = np.empty(n_epochs)
+    for i in range(series.shape[0]):
+        total = 0.0
+        low = high = series[i, 0]
+        for t in range(n_epochs):
+            total += series[i, t]
+            low = min(low, series[i, t])
+            high = max(high, series[i, t])
+        mean = total / n_epochs
+        spread = 0.0
+        for t in range(n_epochs):
+            spread += (series[i, t] - mean) ** 2
+        row = found[i]
+        row[0] = spread / n_epochs
+        row[1] = low
+        row[2] = high
+        if np.isfinite(total) and np.isfinite(_BINS / max(high - low, 1e-300)):
+            row[3] = _median_of_values(series[i], low, high, tally, near)
+        else:
+            row[3] = np.median(series[i])
+        row[4] = mean
+        row[5] = np.sqrt(row[0])
+        row[6] = total
+
+
+@kernel
+def _median_of_counts(series: Counts, low: int, high: int, tally: NDArray[np.int64]) -> float:
+    """Find the median of whole numbers that span fewer than the bins, by counting each."""
     n = len(series)
-    span = int(high - low) + 1
-    tally[:span] = 0
+    tally[: high - low + 1] = 0
     for t in range(n):
-        tally[int(series[t] - low)] += 1
-    seen = 0
-    lower = -1
-    for level in range(span):
-        seen += tally[level]
-        if lower < 0 and seen > (n - 1) // 2:
-            lower = level
-        if seen > n // 2:
-            return low + (lower + level) / 2
-    return low
+        tally[series[t] - low] += 1
+    lower = seen = 0
+    while seen + tally[lower] <= (n - 1) // 2:
+        seen += tally[lower]
+        lower += 1
+    upper, seen = lower, seen + tally[lower]
+    while seen <= n // 2:
+        upper += 1
+        seen += tally[upper]
+    return low + (lower + upper) / 2
+
+
+@kernel
+def _median_of_values(
+    series: Values | Counts,
+    low: float,
+    high: float,
+    tally: NDArray[np.int64],
+    near: NDArray[np.float64],
+) -> float:
+    """Find the median in two passes: which bins the middle falls into, then which values of them.
+
+    ``tally`` and ``near`` are room to work in, of the number of bins + 1 and of epochs.
+    """
+    if low == high:
+        return float(low)
+    n = len(series)
+    per_bin = _BINS / (float(high) - float(low))
+    tally[:] = 0
+    for t in range(n):
+        tally[int((series[t] - low) * per_bin)] += 1
+    below = last = 0
+    while below + tally[last] <= (n - 1) // 2:  # the bin of the lower of the two middle values
+        below += tally[last]
+        last += 1
+    first, seen = last, below + tally[last]
+    while seen <= n // 2:
+        last += 1
+        seen += tally[last]
+    n_near = 0
+    for t in range(n):
+        if first <= int((series[t] - low) * per_bin) <= last:
+            near[n_near] = series[t]
+            n_near += 1
+    middle = near[:n_near]
+    if middle.min() == middle.max():
+        return float(middle[0])
+    middle.sort()
+    return float(middle[(n - 1) // 2 - below] + middle[n // 2 - below]) / 2

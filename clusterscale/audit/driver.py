@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from clusterscale.cube.storage import connect, exists, remove
 from clusterscale.errors import ExistsError
 
 __all__ = ["Cost", "Progress", "predict", "run"]
+
+_COUNT_BYTES, _VALUE_BYTES, _OFFSET_BYTES = 4, 8, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +172,26 @@ def predict(plan: AuditPlan, cube: TraceCube) -> Cost:
     plan.check(cube)
     n_targets = len(plan.targets.choose(cube, plan.seed).users)
     n_tasks = n_targets * len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
-    longest = max(period.epochs for period in plan.periods)
-    offset_bytes = (cube.n_users + 1) * 8
-    n_events = cube.n_events * longest // cube.n_epochs
-    n_idle = cube.n_users * longest if plan.null_roi else 0  # at most: a user is idle all the time
-    n_cells = (cube.n_rois + plan.null_roi) * longest
-    n_groups = max(prior.n_groups for prior in plan.priors)
+    validate = any(attack.validates for attack in plan.attacks)
+    n_cells, trace_bytes, task_bytes = cube.n_rois + plan.null_roi, 0, 0
+    for period, prior in product(plan.periods, plan.priors):
+        n_past = len(period.observed) if prior.needs_past else 0
+        trace_bytes = max(trace_bytes, _trace_bytes(plan, cube, (n_past + 1) * period.epochs))
+        n_rows = prior.n_rows(n_past, validate=validate)
+        row_bytes = n_cells * period.epochs * (_COUNT_BYTES + _VALUE_BYTES * plan.adds_noise)
+        task_bytes = max(task_bytes, n_rows * row_bytes)
     return Cost(
         n_targets=n_targets,
         n_tasks=n_tasks,
         n_cases=n_tasks * plan.n_cases,
-        store_bytes=cube.n_events * cube.cell_bytes + offset_bytes,
-        trace_bytes=(n_events + n_idle) * cube.cell_bytes + offset_bytes,
-        task_bytes=n_groups * n_cells * (4 + 8) + n_cells * 16,
+        store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET_BYTES,
+        trace_bytes=trace_bytes,
+        task_bytes=task_bytes,
     )
+
+
+def _trace_bytes(plan: AuditPlan, cube: TraceCube, n_epochs: int) -> int:
+    """Bytes of the traces of so many epochs, if events are spread evenly over time."""
+    n_events = cube.n_events * n_epochs // cube.n_epochs
+    idle = cube.n_users * n_epochs if plan.null_roi else 0
+    return n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET_BYTES + idle

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import Attack, Component, Count, Ints, Mechanism, Prior
+from clusterscale.contracts import Attack, Component, Count, Ints, Mechanism, Noise, Prior
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import absolute
 from clusterscale.errors import ConfigError, PoolError
@@ -39,24 +39,43 @@ def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 _Several = [Strict(False), AfterValidator(_distinct)]
+_Perhaps = [Strict(False), AfterValidator(lambda items: items and _distinct(items))]
+
+
+First = Annotated[int, Strict(), Field(ge=0)]
 
 
 class Period(Component):
-    """The epochs of one release: ``epochs`` of them from the one numbered ``first``."""
+    """The epochs of one release: ``epochs`` of them from the one numbered ``first``.
+
+    ``observed`` are the first epochs of past windows of the same length, whose releases priors of
+    past groups learn from: weeks, or the same day or hours of earlier weeks (NDSS18 §VI-B, §VI-C).
+    """
 
     name: Annotated[str, Field(min_length=1)]
-    first: Annotated[int, Strict(), Field(ge=0)] = 0
+    first: First = 0
     epochs: Count = WEEK
+    observed: Annotated[tuple[First, ...], *_Perhaps] = ()
 
     @property
     def label(self) -> str:
         """The name."""
         return self.name
 
+    @model_validator(mode="after")
+    def _is_past(self) -> Self:
+        late = [first for first in self.observed if first + self.epochs > self.first]
+        if late:
+            raise ValueError(
+                f"observed: a window of {self.epochs} epochs from {late[0]} is not over when the "
+                f"period begins at {self.first}"
+            )
+        return self
+
     @property
-    def span(self) -> tuple[int, int]:
-        """First epoch and the one after the last."""
-        return self.first, self.first + self.epochs
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """First epoch and the one after the last, of observed windows and then of the period."""
+        return tuple((first, first + self.epochs) for first in (*self.observed, self.first))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,25 +197,49 @@ class AuditPlan(Component):
 
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the key, if ``cube`` cannot answer the plan."""
-        faults = []
-        for i, period in enumerate(self.periods):
-            if period.span[1] > cube.n_epochs:
-                faults.append(
-                    f"periods.{i}: epochs {period.span[0]} to {period.span[1]} reach beyond the "
-                    f"cube, which has {cube.n_epochs}"
-                )
-        for (i, size), prior in product(enumerate(self.group_sizes), self.priors):
-            try:
-                prior.check(cube.n_users, size)
-            except PoolError as error:
-                faults.append(f"group_sizes.{i}: {error}")
+        faults = [
+            *self._too_long(cube.n_epochs),
+            *self._too_large(cube.n_users),
+            *self._not_known(),
+        ]
         if faults:
             raise ConfigError("\n".join(faults))
 
+    def _too_long(self, n_epochs: int) -> Iterator[str]:
+        for i, period in enumerate(self.periods):
+            first, stop = period.spans[-1]
+            if stop > n_epochs:
+                yield (
+                    f"periods.{i}: epochs {first} to {stop} reach beyond the cube, "
+                    f"which has {n_epochs}"
+                )
+
+    def _too_large(self, n_users: int) -> Iterator[str]:
+        for (i, size), prior in product(enumerate(self.group_sizes), self.priors):
+            try:
+                prior.check(n_users, size)
+            except PoolError as error:
+                yield f"group_sizes.{i}: {error}"
+
+    def _not_known(self) -> Iterator[str]:
+        """Find what a prior or an attack needs and is not given."""
+        for (i, period), prior in product(enumerate(self.periods), self.priors):
+            if prior.needs_past and not period.observed:
+                yield (
+                    f"periods.{i}: {prior.name} learns from past releases: give the first epochs "
+                    f"of past windows, e.g. observed: [{max(0, period.first - period.epochs)}]"
+                )
+        for (i, attack), prior in product(enumerate(self.attacks), self.priors):
+            if attack.needs_whereabouts and not prior.gives_whereabouts:
+                yield (
+                    f"attacks.{i}: {attack.name} asks where the target was, and {prior.name} does "
+                    "not tell; leave one of them out"
+                )
+
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
-        """Yield one task for each target, period, prior and group size."""
-        for target, period, prior, size in product(
-            chosen.users, self.periods, self.priors, self.group_sizes
+        """Yield one task for each period, target, prior and group size; a period's together."""
+        for period, target, prior, size in product(
+            self.periods, chosen.users, self.priors, self.group_sizes
         ):
             yield AuditTask(
                 uri=absolute(cube.uri),  # a worker may run in another folder
@@ -204,7 +247,7 @@ class AuditPlan(Component):
                 null_roi=self.null_roi,
                 target=int(target),
                 period=period.name,
-                epochs=period.span,
+                spans=period.spans if prior.needs_past else period.spans[-1:],
                 prior=prior,
                 group_size=size,
                 mechanisms=self.mechanisms,
@@ -212,6 +255,11 @@ class AuditPlan(Component):
                 control=self.control,
                 seed=self.seed,
             )
+
+    @property
+    def adds_noise(self) -> bool:
+        """Whether anything else is published than the counts themselves."""
+        return any(mechanism.noise != Noise("none") for mechanism in self.mechanisms)
 
     @property
     def n_cases(self) -> int:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from threadpoolctl import threadpool_limits
 
 from clusterscale.contracts import Attack, Mechanism, Prior, Traces
-from clusterscale.cube import TraceCube, with_null_roi
+from clusterscale.cube import TraceCube, cut, with_null_roi
 from clusterscale.errors import FormatError
 from clusterscale.game import Outcome, play
 from clusterscale.seeds import stream
@@ -27,7 +27,7 @@ class AuditTask:
     null_roi: bool
     target: int
     period: str
-    epochs: tuple[int, int]
+    spans: tuple[tuple[int, int], ...]
     prior: Prior
     group_size: int
     mechanisms: tuple[Mechanism, ...]
@@ -53,11 +53,17 @@ def run_task(task: AuditTask) -> list[Outcome]:
         If the cube cannot be read, is another one than was planned for, or a pool is too small.
     """
     with threadpool_limits(limits=1):
-        traces = load_traces(task.uri, task.fingerprint, task.epochs, task.null_roi)
+        *past, traces = load_traces(task.uri, task.fingerprint, task.spans, task.null_roi)
         target, period, prior, size = task.key
         path = (period, prior, size, target)
-        rng = stream(task.seed, "groups", *path)
-        game = task.prior.set_up(traces, target, group_size=size, rng=rng)
+        game = task.prior.set_up(
+            traces,
+            target,
+            past=past if task.prior.needs_past else (),
+            group_size=size,
+            validate=any(attack.validates for attack in task.attacks),
+            rng=stream(task.seed, "groups", *path),
+        )
         outcomes = play(
             game, task.mechanisms, task.attacks, seed=task.seed, path=path, control=task.control
         )
@@ -65,8 +71,10 @@ def run_task(task: AuditTask) -> list[Outcome]:
 
 
 @lru_cache(maxsize=2)
-def load_traces(uri: str, fingerprint: str, epochs: tuple[int, int], null_roi: bool) -> Traces:
-    """Read the traces of a period once a process and keep the last two periods.
+def load_traces(
+    uri: str, fingerprint: str, spans: tuple[tuple[int, int], ...], null_roi: bool
+) -> tuple[Traces, ...]:
+    """Read the traces of a period, observed windows first, once a process; keep the last two.
 
     Raises
     ------
@@ -79,5 +87,7 @@ def load_traces(uri: str, fingerprint: str, epochs: tuple[int, int], null_roi: b
             f"{uri} has fingerprint {cube.fingerprint}, not {fingerprint}: "
             "it was replaced since the audit was planned"
         )
-    traces = cube.traces(epochs=epochs)
-    return with_null_roi(traces) if null_roi else traces
+    begin = min(first for first, _ in spans)
+    whole = cube.traces(epochs=(begin, max(stop for _, stop in spans)))
+    found = [cut(whole, first - begin, stop - begin) for first, stop in spans]
+    return tuple(with_null_roi(traces) if null_roi else traces for traces in found)

@@ -115,11 +115,12 @@ class _TraceArray(BackendArray):
 
     def _dense(self, users: Ints) -> NDArray[np.bool_]:
         traces = self._cube.traces(users)
+        flat = np.zeros((len(users), self.shape[1] * self.shape[2]), np.bool_)
+        flat[np.repeat(np.arange(len(users)), np.diff(traces.offsets)), traces.cells] = True
+        dense = flat.reshape(len(users), *self.shape[1:])
         if self._null_roi:
-            traces = with_null_roi(traces)
-        dense = np.zeros((len(users), self.shape[1] * self.shape[2]), np.bool_)
-        dense[np.repeat(np.arange(len(users)), np.diff(traces.offsets)), traces.cells] = True
-        return dense.reshape(len(users), *self.shape[1:])
+            dense[:, -1] = with_null_roi(traces).idle
+        return dense
 
 
 def _block_size(shape: tuple[int, int, int]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +29,13 @@ def cut(traces: Traces, first: int, stop: int) -> Traces:
     offsets = np.empty_like(traces.offsets)
     cells = np.empty_like(traces.cells)
     size = _cut(traces.offsets, traces.cells, traces.n_epochs, first, stop, offsets, cells)
-    return Traces(offsets, cells[:size].copy(), traces.n_rois, stop - first)
+    return replace(
+        traces,
+        offsets=offsets,
+        cells=cells[:size].copy(),
+        n_epochs=stop - first,
+        idle=None if traces.idle is None else traces.idle[:, first:stop],
+    )
 
 
 @kernel
@@ -62,7 +70,8 @@ def pick(traces: Traces, users: Ints) -> Traces:
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     cells = np.empty(offsets[-1], traces.cells.dtype)
     _gather(traces.offsets, traces.cells, users, offsets, cells)
-    return Traces(offsets, cells, traces.n_rois, traces.n_epochs)
+    idle = None if traces.idle is None else traces.idle[users]
+    return replace(traces, offsets=offsets, cells=cells, idle=idle)
 
 
 @kernel
@@ -75,49 +84,15 @@ def _gather(offsets: Ints, cells: Ints, users: Ints, new: Ints, kept: Ints) -> N
 
 def with_null_roi(traces: Traces) -> Traces:
     """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A)."""
-    active = np.zeros(traces.n_epochs, np.bool_)
-    n_null = _count_idle(traces.offsets, traces.cells, traces.n_epochs, active)
-    base = traces.n_rois * traces.n_epochs
-    fits = base + traces.n_epochs - 1 <= np.iinfo(traces.cells.dtype).max
-    cells = np.empty(traces.cells.size + n_null, traces.cells.dtype if fits else np.int64)
-    offsets = np.empty_like(traces.offsets)
-    _add_idle(traces.offsets, traces.cells, traces.n_epochs, base, active, offsets, cells)
-    return Traces(offsets, cells, traces.n_rois + 1, traces.n_epochs)
+    if traces.null_roi:
+        raise InputError("these traces have a null ROI already")
+    idle = np.ones((traces.n_users, traces.n_epochs), np.bool_)
+    _mark_active(traces.offsets, traces.cells, idle)
+    return replace(traces, n_rois=traces.n_rois + 1, idle=idle)
 
 
 @kernel
-def _count_idle(offsets: Ints, cells: Ints, n_epochs: int, active: NDArray[np.bool_]) -> int:
-    idle = 0
-    for user in range(len(offsets) - 1):
-        active[:] = False
+def _mark_active(offsets: Ints, cells: Ints, idle: NDArray[np.bool_]) -> None:
+    for user in range(idle.shape[0]):
         for i in range(offsets[user], offsets[user + 1]):
-            active[cells[i] % n_epochs] = True
-        for epoch in range(n_epochs):
-            if not active[epoch]:
-                idle += 1
-    return idle
-
-
-@kernel
-def _add_idle(
-    offsets: Ints,
-    cells: Ints,
-    n_epochs: int,
-    base: int,
-    active: NDArray[np.bool_],
-    new: Ints,
-    kept: Ints,
-) -> None:
-    size = 0
-    for user in range(len(offsets) - 1):
-        new[user] = size
-        active[:] = False
-        for i in range(offsets[user], offsets[user + 1]):
-            active[cells[i] % n_epochs] = True
-            kept[size] = cells[i]
-            size += 1
-        for epoch in range(n_epochs):
-            if not active[epoch]:
-                kept[size] = base + epoch
-                size += 1
-    new[len(offsets) - 1] = size
+            idle[user, cells[i] % idle.shape[1]] = False

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component, Counts, Guarantee, Values
+from clusterscale.contracts import Component, Counts, Guarantee, Noise, Values
 
 __all__ = ["Exact"]
 
@@ -18,6 +18,11 @@ class Exact(Component):
     def guarantee(self) -> Guarantee:
         """None: a count tells about each of its members."""
         return Guarantee("user", np.inf, 0.0, "add_remove", "counts are published as they are")
+
+    @property
+    def noise(self) -> Noise:
+        """None: what is published is what was counted."""
+        return Noise("none")
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape."""

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from pydantic import model_validator
 
-from clusterscale.contracts import Counts, Guarantee, Positive, Values
+from clusterscale.contracts import Counts, Guarantee, Noise, Positive, Values
 from clusterscale.mechanisms.postprocess import Noisy
 
 __all__ = ["Laplace"]
@@ -49,6 +49,11 @@ class Laplace(Noisy):
             "add_remove",
             "Laplace noise of scale sensitivity/epsilon",
         )
+
+    @property
+    def noise(self) -> Noise:
+        """Laplace noise on every count."""
+        return Noise("laplace", self.scale)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return noisy counts, float64, the same shape."""

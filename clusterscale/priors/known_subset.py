@@ -1,35 +1,54 @@
 """The adversary knows the whereabouts of some users during the very period of the release."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Game, Share, Traces
-from clusterscale.groups import check_pool, count_visits, draw_groups, mean_trace
+from clusterscale.contracts import (
+    Component,
+    Counts,
+    Even,
+    Game,
+    Ints,
+    Labels,
+    Sample,
+    Share,
+    Traces,
+    Whereabouts,
+)
+from clusterscale.groups import check_pool, count_visits, draw_groups, forget, mean_trace
 
 __all__ = ["KnownSubset"]
-
-Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2)]
 
 
 class KnownSubset(Component):
     """Traces of a random share of users, the target among them (NDSS18 §VI-A).
 
     Training groups are drawn from the known users; challenges from all the others and the target,
-    so that no one but the target appears in both. ``training`` and ``challenges`` are the numbers
-    of groups, half of them with the target.
+    so that no one but the target appears in both. ``training``, ``challenges`` and ``validation``
+    are the numbers of groups, half of them with the target; validation groups, drawn like training
+    groups but never paired, are only made for attacks that choose a threshold on them.
+
+    ``sampling: paired`` trains on pairs that differ in one member and share their noise (POPETS24
+    §4.4). With a ``known_fraction`` below 1 the adversary's copy of the target's trace holds only
+    so many of its visits (POPETS24 §6.3); challenges are made with the whole trace.
     """
 
     name: Literal["known_subset"] = "known_subset"
     alpha: Share
     training: Even = 400
     challenges: Even = 100
+    validation: Even = 100
+    sampling: Literal["independent", "paired"] = "independent"
+    known_fraction: Share = 1.0
 
-    @property
-    def n_groups(self) -> int:
-        """Training groups and challenges."""
-        return self.training + self.challenges
+    needs_past: ClassVar[bool] = False
+    gives_whereabouts: ClassVar[bool] = True
+
+    def n_rows(self, n_past: int, *, validate: bool) -> int:
+        """Training groups, challenges and, where wanted, validation groups."""
+        return self.training + self.challenges + self.validation * validate
 
     def n_known(self, n_users: int) -> int:
         """Return round(alpha · users), the target counted."""
@@ -40,15 +59,23 @@ class KnownSubset(Component):
         n_known = self.n_known(n_users)
         pools = (
             ("training", n_known, self.training),
+            ("validation", n_known, self.validation),
             ("challenge", n_users - n_known + 1, self.challenges),
         )
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
 
     def set_up(
-        self, traces: Traces, target: int, *, group_size: int, rng: np.random.Generator
+        self,
+        traces: Traces,
+        target: int,
+        *,
+        past: Sequence[Traces] = (),
+        group_size: int,
+        validate: bool = False,
+        rng: np.random.Generator,
     ) -> Game:
-        """Draw the known users, then training and challenge groups, and count them.
+        """Draw the known users, then training, challenge and validation groups, and count them.
 
         Raises
         ------
@@ -57,29 +84,48 @@ class KnownSubset(Component):
         """
         others = rng.permutation(np.delete(np.arange(traces.n_users), target))
         n_others = self.n_known(traces.n_users) - 1
-        known, rest = np.sort(others[:n_others]), np.sort(others[n_others:])
-        training, training_labels = draw_groups(
-            known,
-            target,
-            size=group_size,
-            n_groups=self.training,
-            name=f"{self.name} training",
-            rng=rng,
+        known, rest = (
+            np.append(np.sort(part), target) for part in (others[:n_others], others[n_others:])
         )
-        challenge, challenge_labels = draw_groups(
-            rest,
-            target,
-            size=group_size,
-            n_groups=self.challenges,
-            name=f"{self.name} challenge",
-            rng=rng,
-        )
+        paired = self.sampling == "paired"
+
+        def draw(pool: Ints, n_groups: int, name: str, paired: bool = False) -> Sample:
+            members, labels = draw_groups(
+                pool,
+                target,
+                size=group_size,
+                n_groups=n_groups,
+                name=f"{self.name} {name}",
+                rng=rng,
+                paired=paired,
+            )
+            blocks = np.arange(n_groups) // (2 if paired else 1)
+            return Sample(count_visits(traces, members, pool=pool), labels, blocks)
+
+        training = draw(known, self.training, "training", paired)
+        challenge = draw(rest, self.challenges, "challenge")
+        trace = full = traces.trace(target)
+        if self.known_fraction < 1:
+            trace = forget(full, traces, self.known_fraction, rng=rng)
+        validation = draw(known, self.validation, "validation") if validate else None
+        for sample in (training, validation):
+            if sample is not None and trace is not full:
+                _swap(sample.counts, sample.labels, full, trace)
         return Game(
             group_size=group_size,
-            training_counts=count_visits(traces, training),
-            training_labels=training_labels,
-            challenge_counts=count_visits(traces, challenge),
-            challenge_labels=challenge_labels,
-            trace=traces.trace(target),
-            mean_trace=mean_trace(traces, np.append(known, target)),
+            training=training,
+            challenge=challenge,
+            validation=validation,
+            whereabouts=Whereabouts(
+                trace, self.known_fraction == 1, mean_trace(traces, known), len(known)
+            ),
+            paired=paired,
         )
+
+
+def _swap(counts: Counts, labels: Labels, old: Ints, new: Ints) -> None:
+    """Count one trace instead of another in the groups with the target, in place."""
+    flat = counts.reshape(len(counts), -1)
+    inside = np.flatnonzero(labels)[:, None]
+    flat[inside, old] -= 1
+    flat[inside, new] += 1

@@ -67,6 +67,34 @@ def test_a_plan_the_cube_cannot_answer(cube, plan_fields):
     ]
 
 
+def test_what_is_not_known_cannot_be_used(cube, plan_fields):
+    plan_fields["priors"] = [{"name": "same_groups", "beta": 20}]
+    plan_fields["periods"] = [{"name": "second day", "first": 24, "epochs": 24}]
+    with pytest.raises(ConfigError) as caught:
+        AuditPlan(**plan_fields).check(cube)
+    assert str(caught.value).splitlines() == [
+        "periods.0: same_groups learns from past releases: give the first epochs of past windows, "
+        "e.g. observed: [0]",
+        "attacks.1: projection asks where the target was, and same_groups does not tell; "
+        "leave one of them out",
+    ]
+    plan_fields["periods"][0]["observed"] = [0]
+    plan_fields["attacks"].pop()
+    plan = AuditPlan(**plan_fields)
+    plan.check(cube)
+    task = next(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))
+    assert task.spans == ((0, 24), (24, 48))
+    assert predict(plan, cube).trace_bytes == cube.n_events * 4 + 61 * 8 + 60 * 48
+
+
+def test_tasks_of_a_period_come_together(cube, plan_fields):
+    """A worker keeps the traces of one period, not of all."""
+    plan_fields["periods"] = [{"name": str(i), "first": 8 * i, "epochs": 8} for i in range(6)]
+    plan = AuditPlan(**plan_fields)
+    names = [task.period for task in plan.tasks(cube, plan.targets.choose(cube, plan.seed))]
+    assert names == sorted(names)
+
+
 def test_tasks_are_small_distinct_and_name_the_cube(cube, plan_fields):
     plan = AuditPlan(**plan_fields)
     tasks = list(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))
@@ -88,8 +116,12 @@ def test_prediction_counts_what_runs(cube, plan_fields):
     cost = predict(plan, cube)
     assert (cost.n_targets, cost.n_tasks, cost.n_cases) == (4, 8, 32)
     assert cost.store_bytes == cube.n_events * 4 + 61 * 8
-    assert cost.trace_bytes == (cube.n_events + 60 * 48) * 4 + 61 * 8
-    assert cost.task_bytes == 60 * 9 * 48 * 12 + 9 * 48 * 16
+    assert cost.trace_bytes == cube.n_events * 4 + 61 * 8 + 60 * 48
+    assert cost.task_bytes == 60 * 9 * 48 * (4 + 8)
+    plan_fields["mechanisms"] = [{"name": "exact"}]
+    assert predict(AuditPlan(**plan_fields), cube).task_bytes == 60 * 9 * 48 * 4
+    plan_fields["attacks"].append({"name": "cells"})
+    assert predict(AuditPlan(**plan_fields), cube).task_bytes == 160 * 9 * 48 * 4
 
 
 def test_digest_is_of_the_question(plan_fields):
@@ -103,6 +135,15 @@ def test_digest_is_of_the_question(plan_fields):
     [
         ({"group_sizes": [5, 5]}, "group_sizes: 5 stands there twice"),
         ({"group_sizes": [1]}, "group_sizes.0: is 1, but should be greater than or equal to 2"),
+        (
+            {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [8, 0]}]},
+            "periods.0: observed: a window of 24 epochs from 8 is not over when the period begins "
+            "at 24",
+        ),
+        (
+            {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [0, 0]}]},
+            "periods.0.observed: 0 stands there twice",
+        ),
         (
             {"targets": {"random": 3, "all": True}},
             "targets: give exactly one of tertiles, random, listed, all",

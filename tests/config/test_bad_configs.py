@@ -76,26 +76,31 @@ CHANGES = [
         "audit.group_sizes.0: is 1, but should be greater than or equal to 2",
     ),
     ("audit.group_sizes.0", "10", "audit.group_sizes.0: is '10', but should be a whole number"),
-    ("audit.priors.0.alpha", 0, "audit.priors.0.alpha: is 0, but should be greater than 0"),
+    (
+        "audit.priors.0.alpha",
+        0,
+        "audit.priors.0.known_subset.alpha: is 0, but should be greater than 0",
+    ),
     (
         "audit.priors.0.alpha",
         2,
-        "audit.priors.0.alpha: is 2, but should be less than or equal to 1",
+        "audit.priors.0.known_subset.alpha: is 2, but should be less than or equal to 1",
     ),
     (
         "audit.priors.0.alpha",
         ".nan",
-        "audit.priors.0.alpha: is '.nan', but should be a number",
+        "audit.priors.0.known_subset.alpha: is '.nan', but should be a number",
     ),
     (
         "audit.priors.0.name",
         "omniscient",
-        "audit.priors.0.name: is 'omniscient', but should be 'known_subset'",
+        "audit.priors.0: 'omniscient' is not known: "
+        "choose from different_groups, known_subset, perfect, same_groups",
     ),
     (
         "audit.priors.0.training",
         401,
-        "audit.priors.0.training: is 401, but should be a multiple of 2",
+        "audit.priors.0.known_subset.training: is 401, but should be a multiple of 2",
     ),
     (
         "audit.mechanisms.1.name",

@@ -42,8 +42,11 @@ def test_pick(dense, dtype, data):
 @given(dense=crowd.cubes(), dtype=DTYPES)
 def test_with_null_roi(dense, dtype):
     found = with_null_roi(crowd.traces(dense, dtype))
-    assert found.cells.dtype == dtype
+    assert found.null_roi
+    assert found.n_cells == (dense.shape[1] + 1) * dense.shape[2]
     np.testing.assert_array_equal(crowd.densify(found), null_roi(dense))
+    with pytest.raises(InputError, match="have a null ROI already"):
+        with_null_roi(found)
 
 
 @crowd.few(30)
@@ -56,6 +59,7 @@ def test_they_commute(dense, data):
     other = cut(pick(with_null_roi(traces), users), 0, stop)
     np.testing.assert_array_equal(one.cells, other.cells)
     np.testing.assert_array_equal(one.offsets, other.offsets)
+    np.testing.assert_array_equal(one.idle, other.idle)
 
 
 def test_nothing_is_changed_in_place():
@@ -68,27 +72,8 @@ def test_nothing_is_changed_in_place():
 
 def test_the_null_roi_may_need_more_bits():
     n_epochs = 1 << 20
-    n_rois = (1 << 11) - 1  # cells fit in 32 bits until the null ROI is added
+    n_rois = 1 << 11  # cells fit in 32 bits until the null ROI is added
     traces = Traces(np.array([0, 1]), np.array([7], np.int32), n_rois, n_epochs)
     found = with_null_roi(traces)
-    assert found.cells.dtype == np.int32
-    assert found.cells[-1] == (n_rois + 1) * n_epochs - 1
-    wider = Traces(np.array([0, 1]), np.array([7], np.int32), n_rois + 1, n_epochs)
-    found = with_null_roi(wider)
-    assert found.cells.dtype == np.int64
-    assert found.cells[-1] == (n_rois + 2) * n_epochs - 1
-    assert found.n_rois == n_rois + 2
-
-
-@pytest.mark.parametrize(("first", "stop"), [(-1, 2), (2, 2), (3, 2), (0, 6), (5, 6)])
-def test_cut_beyond_the_epochs(first, stop):
-    with pytest.raises(InputError) as caught:
-        cut(crowd.traces(crowd.draw(2, 2, 5)), first, stop)
-    assert str(caught.value) == f"epochs {first} to {stop} are not within 0 to 5"
-
-
-@pytest.mark.parametrize("user", [-1, 2])
-def test_pick_somebody_else(user):
-    with pytest.raises(InputError) as caught:
-        pick(crowd.traces(crowd.draw(2, 2, 5)), np.array([0, user, 1]))
-    assert str(caught.value) == f"user {user} is not among 2 users"
+    assert found.trace(0)[0] == 7
+    assert found.trace(0)[-1] == (n_rois + 1) * n_epochs - 1

@@ -1,0 +1,215 @@
+"""The likelihood ratio of *inside* against *outside*, cell by cell, under independent members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lgamma
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.attacks.closed_form import known
+from clusterscale.attacks.linear import Direction, product
+from clusterscale.attacks.moments import chances, noise_variance, variances
+from clusterscale.contracts import (
+    Component,
+    Counts,
+    Distinguisher,
+    Examples,
+    Ints,
+    Knowledge,
+    Labels,
+    Noise,
+    Release,
+    Scores,
+    Values,
+)
+from clusterscale.errors import InputError
+from clusterscale.kernel import kernel
+
+__all__ = ["Likelihood"]
+
+Floats = NDArray[np.float64]
+
+_LEAST_SCALE = 0.002  # with less noise exp(−1/scale) is 0 in floating point; counts are whole
+
+
+class Likelihood(Component):
+    """Log-likelihood ratio when every cell is a binomial count with the publisher's noise.
+
+    A count of m members, each in the cell with probability p, is Binomial(m, p) without the target
+    and t + Binomial(m − 1, p) with it, t being 1 where the target was. The ratio is
+
+    - of the binomial laws for counts published as they are: log(a/mp) where the target was,
+      log((m − a)/m(1 − p)) where it was not, so a count that rules the target out scores −∞;
+    - of their convolutions with Laplace noise, which far from the expected counts no longer change
+      with the value: the test that clips each cell's evidence at two thresholds;
+    - of normal laws with the variance of count and noise under Gaussian noise;
+    - of normal laws as found in training where the mechanism's law is not known, with the mean of
+      *inside* shifted by t − p.
+
+    Cells of which the adversary does not know whether the target was there are left out. Scores
+    are log-likelihood ratios, so the threshold is 0. Nothing is drawn from ``rng``.
+    """
+
+    name: Literal["likelihood"] = "likelihood"
+
+    needs_whereabouts: ClassVar[bool] = True
+    validates: ClassVar[bool] = False
+
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
+        """Work out what each law needs of the known cells."""
+        whereabouts, training = known(knowledge), knowledge.training
+        chance = chances(whereabouts)
+        here = np.zeros(len(chance), np.bool_)
+        here[whereabouts.trace] = True
+        told = np.ones_like(here) if whereabouts.complete else here
+        noise = training.release.noise
+        if noise is None:
+            spread = variances(training.release, whereabouts)
+            return _as_found(training, np.where(told, here - chance, 0.0), spread)
+        size = training.release.group_size
+        if noise.law == "gaussian":
+            return _normal(size, chance, here, told, noise)
+        return _Binomial(size, chance, here, told, noise)
+
+
+def _as_found(training: Examples, shift: Floats, spread: Floats) -> Direction:
+    outside = training.release.take(np.flatnonzero(~training.labels)).flat.mean(axis=0)
+    weights = shift / spread
+    return Direction(weights, intercept=-float(weights @ (outside + shift / 2)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Normal:
+    """Quadratic scores: the ratio of two normal laws a cell."""
+
+    square: Floats
+    line: Floats
+    intercept: float
+    threshold: float = 0.0
+
+    def score(self, release: Release) -> Scores:
+        """Return the log-likelihood ratio of each group."""
+        return product(release.flat, self.line, self.square) + self.intercept
+
+
+def _normal(size: int, chance: Floats, here: Labels, told: Labels, noise: Noise) -> _Normal:
+    one = chance * (1 - chance)
+    out, spread_out = size * chance, size * one + noise_variance(noise)
+    inside, spread_in = out - chance + here, spread_out - one
+    square = np.where(told, (1 / spread_out - 1 / spread_in) / 2, 0.0)
+    line = np.where(told, inside / spread_in - out / spread_out, 0.0)
+    rest = out**2 / spread_out - inside**2 / spread_in + np.log(spread_out / spread_in)
+    return _Normal(square, line, float(rest[told].sum() / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Binomial:
+    """The ratio of binomial laws, bare or convolved with Laplace noise."""
+
+    group_size: int
+    chance: Floats
+    here: Labels
+    told: Labels
+    noise: Noise
+    threshold: float = 0.0
+
+    def score(self, release: Release) -> Scores:
+        """Return the log-likelihood ratio of each group.
+
+        Raises
+        ------
+        InputError
+            If the groups are of another size than those of training, or bare counts are not
+            between 0 and the group size.
+        """
+        size, flat = self.group_size, release.flat
+        if release.group_size != size:
+            raise InputError(f"groups of {release.group_size} cannot be scored as groups of {size}")
+        scores = np.zeros(len(flat))
+        cells = np.flatnonzero(self.told)
+        if self.noise.law == "laplace":
+            scale = max(self.noise.scale, _LEAST_SCALE)
+            _laplace_ratio(flat, cells, self.chance, self.here, size, scale, scores)
+            return scores
+        if flat.size and not 0 <= flat.min() <= flat.max() <= size:
+            raise InputError(
+                f"counts from {flat.min()} to {flat.max()} are not between 0 and {size}"
+            )
+        with np.errstate(divide="ignore"):  # log 0: the target is ruled out
+            share = np.log(np.arange(size + 1) / size)
+        _count_ratio(flat, cells, self.here, share, share[::-1].copy(), scores)
+        expected = np.where(self.here, np.log(self.chance), np.log1p(-self.chance))
+        scores -= expected[cells].sum()
+        return scores
+
+
+@kernel
+def _count_ratio(
+    flat: Values | Counts, cells: Ints, here: Labels, inside: Floats, out: Floats, scores: Scores
+) -> None:
+    for row in range(flat.shape[0]):
+        total = 0.0
+        for cell in cells:
+            count = int(flat[row, cell])
+            total += inside[count] if here[cell] else out[count]
+        scores[row] = total
+
+
+@kernel
+def _laplace_ratio(
+    flat: Values | Counts,
+    cells: Ints,
+    chance: Floats,
+    here: Labels,
+    size: int,
+    scale: float,
+    scores: Scores,
+) -> None:
+    """Add the log ratio of every cell to the scores.
+
+    The convolution of a law on whole numbers with Laplace noise, at x between two of them, is the
+    sum of what stands below, fading by exp(−1/scale) a step, and of what stands above; both sums
+    follow from the neighbour's, so a cell costs its support once and two exponentials a group.
+    """
+    fade = np.exp(-1.0 / scale)
+    for cell in cells:
+        p = chance[cell]
+        reach = 8.0 * np.sqrt(size * p * (1 - p)) + 8.0
+        low = max(0, int(size * p - reach))
+        high = min(size, int(size * p + reach) + 1)
+        below_out, above_out = _faded(size, p, low, high, 0, fade)
+        below_in, above_in = _faded(size - 1, p, low, high, int(here[cell]), fade)
+        last = high - low
+        for row in range(flat.shape[0]):
+            x = flat[row, cell]
+            if x < low:
+                scores[row] += np.log(above_in[0] / above_out[0])
+            elif x >= high:
+                scores[row] += np.log(below_in[last] / below_out[last])
+            else:
+                i = int(np.floor(x)) - low
+                down = np.exp(-(x - low - i) / scale)
+                up = fade / down
+                with_target = down * below_in[i] + up * above_in[i + 1]
+                without = down * below_out[i] + up * above_out[i + 1]
+                scores[row] += np.log(with_target / without)
+
+
+@kernel
+def _faded(n: int, p: float, low: int, high: int, shift: int, fade: float) -> tuple[Floats, Floats]:
+    """Return, for shift + Binomial(n, p) on low … high, the faded sums from below and above."""
+    law = np.zeros(high - low + 1)
+    for i in range(len(law)):
+        k = low + i - shift
+        if 0 <= k <= n:
+            choose = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
+            law[i] = np.exp(choose + k * np.log(p) + (n - k) * np.log1p(-p))
+    below, above = law.copy(), law.copy()
+    for i in range(1, len(law)):
+        below[i] += fade * below[i - 1]
+        j = len(law) - 1 - i
+        above[j] += fade * above[j + 1]
+    return below, above

@@ -1,0 +1,26 @@
+"""What a config can name, and the kinds of numbers its fields hold."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+__all__ = ["Component", "Count", "Even", "Positive", "Share"]
+
+Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Strict(), Field(gt=0, le=1)]
+Count = Annotated[int, Strict(), Field(ge=1)]
+Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2)]
+
+
+class Component(BaseModel):
+    """Something a config can name: immutable, hashable, picklable, strict about its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @property
+    def label(self) -> str:
+        """The name with the fields that were set, e.g. ``laplace(epsilon=1.0)``."""
+        given = self.model_dump(exclude={"name"}, exclude_defaults=True)
+        fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        name = str(getattr(self, "name", type(self).__name__))
+        return f"{name}({fields})" if fields else name

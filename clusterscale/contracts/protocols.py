@@ -1,0 +1,172 @@
+"""The parts of an audit as others see them: one small Protocol each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from clusterscale.contracts.knowledge import Game, Knowledge, Noise, Release
+from clusterscale.contracts.traces import Counts, Scores, Traces, Values
+
+__all__ = [
+    "Attack",
+    "Distinguisher",
+    "Executor",
+    "Finished",
+    "Guarantee",
+    "Mechanism",
+    "Prior",
+]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """What the adversary knows before the release."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def label(self) -> str:
+        """Name with its settings."""
+
+    @property
+    def needs_past(self) -> bool:
+        """Whether it learns from releases of past periods."""
+
+    @property
+    def gives_whereabouts(self) -> bool:
+        """Whether it knows where the target was."""
+
+    def n_rows(self, n_past: int, *, validate: bool) -> int:
+        """Return how many groups, each in one period, are counted in one game."""
+
+    def check(self, n_users: int, group_size: int) -> None:
+        """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn."""
+
+    def set_up(
+        self,
+        traces: Traces,
+        target: int,
+        *,
+        past: Sequence[Traces] = (),
+        group_size: int,
+        validate: bool = False,
+        rng: np.random.Generator,
+    ) -> Game:
+        """Draw the groups of one target and count them.
+
+        ``traces`` are those of the period of the release, ``past`` of the observed periods before
+        it, of the same users. ``validate``: some attack wants groups to choose a threshold on.
+        """
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """Turns counts into what is published."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def label(self) -> str:
+        """Public description."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised."""
+
+    @property
+    def noise(self) -> Noise | None:
+        """Law of the noise, if the mechanism adds independent noise to every count."""
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return published values of the shape of ``counts``, float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a mechanism promises, or why it promises nothing.
+
+    ``epsilon`` and ``delta`` hold for neighbouring inputs that differ in one ``unit`` (``event``,
+    ``user_day``, ``user``, ``roi_series``) under ``neighbours`` (``add_remove`` or ``replace``).
+    """
+
+    unit: str
+    epsilon: float
+    delta: float
+    neighbours: str
+    reason: str
+
+
+class Distinguisher(Protocol):
+    """A trained attack on one target.
+
+    ``threshold`` is the score from which on the adversary says *inside*, chosen in training.
+    """
+
+    @property
+    def threshold(self) -> float:
+        """Score from which on the answer is *inside*."""
+
+    def score(self, release: Release) -> Scores:
+        """Return one score a group, shape (group,); higher = more likely inside."""
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """Learns to tell releases with the target from those without."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def label(self) -> str:
+        """Name with its settings."""
+
+    @property
+    def needs_whereabouts(self) -> bool:
+        """Whether it asks where the target was."""
+
+    @property
+    def validates(self) -> bool:
+        """Whether it chooses its threshold on validation groups, where there are any."""
+
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
+        """Train on ``knowledge``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[T, R]):
+    """An item that an executor is done with: its value, or the error that ended it."""
+
+    item: T
+    value: R | None = None
+    error: BaseException | None = None
+
+
+class Executor(Protocol):
+    """Runs a pure function over many items, anywhere."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many items run at once."""
+
+    def map_unordered(
+        self, function: Callable[[T], R], items: Iterable[T]
+    ) -> Iterator[Finished[T, R]]:
+        """Yield each item as it finishes, in any order; an error is yielded, never raised."""
+
+    def reduce(
+        self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
+    ) -> R:
+        """Combine the values of all items pairwise, always in the same tree."""
