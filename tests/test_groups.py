@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.dense import traces_of
 
+from clusterscale.cube import with_null_roi
 from clusterscale.errors import PoolError
 from clusterscale.groups import count_visits, draw_groups, largest_group, mean_trace
 
@@ -91,3 +92,51 @@ def test_counts_are_dense_sums(n_users, n_rois, n_epochs, seed):
 def test_mean_trace_is_the_share_seen(dense):
     users = np.array([3, 9, 40])
     np.testing.assert_allclose(mean_trace(traces_of(dense), users), dense[users].mean(axis=0))
+
+
+@given(st.integers(2, 59), st.booleans(), st.integers(0, 10**6))
+def test_counting_those_left_out_gives_the_same(dense, size, null_roi, seed):
+    """Whichever way is shorter: members, or the pool less the others."""
+    rng = np.random.default_rng(seed)
+    pool = rng.permutation(60)[: rng.integers(size, 61)]
+    members = np.stack([np.sort(rng.choice(pool, size, replace=False)) for _ in range(3)])
+    traces = traces_of(dense)
+    if null_roi:
+        traces = with_null_roi(traces)
+        dense = np.concatenate([dense, ~dense.any(axis=1, keepdims=True)], axis=1)
+    expected = dense[members].sum(axis=1)
+    np.testing.assert_array_equal(count_visits(traces, members), expected)
+    np.testing.assert_array_equal(count_visits(traces, members, pool=pool), expected)
+
+
+@given(st.integers(6, 30), st.integers(2, 20), st.integers(0, 10**6))
+def test_pairs_share_all_but_one_member(n_pool, size, seed):
+    if size > n_pool - 4:
+        return
+    members, labels = draw_groups(
+        np.arange(n_pool), 2, size=size, n_groups=8, name="test", paired=True,
+        rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    assert len({row.tobytes() for row in members}) == 8
+    for inside, outside in zip(members[labels], members[~labels], strict=True):
+        assert set(inside) - set(outside) == {2}
+        assert len(set(outside) - set(inside)) == 1
+
+
+def test_pairs_that_cannot_be_found_are_an_error_not_a_hang(monkeypatch):
+    """Three pairs need all three groups without the target; a wrong start leaves none."""
+    monkeypatch.setattr("clusterscale.groups._MOST_TRIES", 100)
+
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        pool = np.arange(4)
+        return draw_groups(pool, 0, size=2, n_groups=6, name="test", paired=True, rng=rng)
+
+    ends = []
+    for seed in range(30):
+        try:
+            ends.append(len(draw(seed)[0]))
+        except PoolError as error:
+            ends.append(str(error))
+    words = "2 pairs of groups of 2 were drawn from 4 users with the target, and no other was found"
+    assert set(ends) == {6, f"{words}: draw fewer, or smaller groups"}

@@ -1,6 +1,26 @@
 """Distinguishers, which tell whether the target is among those counted.
 
 An attack sees a :class:`~clusterscale.contracts.Knowledge` and nothing else.
+
+=============== ========================================================= ====================
+name            what it does                                              source
+=============== ========================================================= ====================
+logistic        L2 logistic regression on seven statistics a place        NDSS18 §V-B
+nearest         nearest neighbours on the same statistics                 NDSS18 §V-B
+forest          random forest on the same statistics                      NDSS18 §V-B
+perceptron      one hidden layer on the same statistics                   NDSS18 §V-B
+cross_validated the best of these four by their training data alone       an honest "best"
+spectral        principal components of whole releases, then logistic     POMACS20 §3.1
+cells           L1 logistic regression on every cell                      POPETS24 §5.2
+contradiction   counts that rule the target out                           POPETS24 §6.1
+projection      inner product with the target's trace less the mean       closed form
+diagonal        the same, each cell by its variance                       closed form
+likelihood      likelihood ratio a cell, with the mechanism's noise law   closed form
+=============== ========================================================= ====================
+
+>>> from clusterscale import attacks
+>>> attacks.create("spectral", variance=0.99).label
+'spectral(variance=0.99)'
 """
 
 from clusterscale.attacks.catalogue import SINGLE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class Cells(Component):
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _FewCells:
         """Train, then choose the threshold."""
         training = knowledge.training
-        flat = np.ascontiguousarray(training.release.flat)
+        flat: Any = np.ascontiguousarray(training.release.flat)
         cells, weights, intercept = fit_lasso(flat, training.labels, cost=self.cost)
         model = _FewCells(cells, weights, intercept, 0.0)
         check = knowledge.validation or training

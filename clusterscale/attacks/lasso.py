@@ -1,10 +1,9 @@
 """L1 logistic regression on very many features, of which a few hundred rows use few.
 
-The regression is solved on a small set of candidate features. One pass over all features then
-checks its optimality, and the worst violators become candidates: a handful of passes in all, where
-liblinear takes dozens. Counts of neighbouring hours are all but collinear, and descent along single
-coordinates hardly gets over that. So the candidates' weights are found by Newton's method, with an
-active-set search in each quadratic model.
+The regression is solved on a few candidate features. A pass over all features then checks that it
+is optimal, and the worst violators become candidates: a handful of passes, where liblinear takes
+dozens. Counts of neighbouring hours are all but collinear, too much so for descent along single
+coordinates: the candidates are solved by Newton's method, each of its models by an active set.
 """
 
 from __future__ import annotations
@@ -22,10 +21,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Inputs = NDArray[np.int32] | Floats
 
-N_PASSES = 100
-N_STEPS = 200
-N_SEARCHES = 100
-N_HALVINGS = 60
+N_PASSES, N_STEPS, N_SEARCHES, N_IDLE = 50, 100, 100, 5  # bounds, far above what is needed
 N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
 N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again
 
@@ -39,12 +35,14 @@ def fit_lasso(
     scikit-learn's ``LogisticRegression(solver="liblinear", l1_ratio=1, C=cost)``, where liblinear
     penalises the intercept b too.
 
-    The violation of a weight is the distance of 0 from the objective's subdifferential. The search
-    ends once the violations of all features and the intercept sum to at most
-    ``tolerance · min(1, s · V)``, with V their sum at zero weights and s the share of the rarer
-    label. ``tolerance · s · V`` is where liblinear stops; the 1, the penalty's slope, keeps the
-    objective within ``2 · tolerance`` of the optimum, relatively. Should that take over a hundred
-    passes, the best weights so far are returned, as liblinear does.
+    A weight's violation is the distance of 0 from the objective's subdifferential. The search ends
+    once the violations, the intercept's too, sum to at most ``tolerance · min(1, s · V)``: V is
+    their sum at zero weights, s the share of the rarer label. ``tolerance · s · V`` is where
+    liblinear stops; the 1, the penalty's slope, keeps the objective within ``2 · tolerance`` of the
+    optimum, relatively. If fifty passes do not get there, the best weights so far are returned.
+
+    Objective: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps and stopping rule: Yuan, Ho and Lin,
+    "An improved GLMNET", JMLR 2012. Active set: Lee et al., "Efficient sparse coding", NIPS 2006.
 
     Parameters
     ----------
@@ -52,28 +50,20 @@ def fit_lasso(
         int32 or float64, C-contiguous, shape (row, feature), unscaled; never copied as a whole.
     labels
         bool, shape (row,).
-    cost
-        Weight of the rows' loss against the penalty: scikit-learn's ``C``.
-    tolerance
-        Liblinear's ``tol``, as above.
+    cost, tolerance
+        Weight of the rows' loss against the penalty (``C``), and the above (``tol``).
 
     Raises
     ------
     ValueError
         If there is not one label a row, or the inputs are not finite.
-
-    Notes
-    -----
-    Objective and stopping rule: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps: Yuan, Ho and Lin,
-    "An improved GLMNET for L1-regularized logistic regression", JMLR 2012. The search in a
-    quadratic model follows Lee et al., "Efficient sparse coding algorithms", NIPS 2006.
     """
     if labels.shape != inputs.shape[:1]:
         raise ValueError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")
-    features, weights = _search(inputs, np.where(labels, 1.0, -1.0), cost, tolerance)
-    used = np.flatnonzero(weights[1:])
-    used = used[np.argsort(features[used])]
-    return features[used], weights[1:][used], float(weights[0])
+    found, weights = _search(inputs, np.where(labels, 1.0, -1.0), cost, tolerance)
+    order = np.argsort(found)
+    used = order[weights[1:][order] != 0]
+    return found[used], weights[1:][used], float(weights[0])
 
 
 def _search(inputs: Inputs, signs: Floats, cost: float, tolerance: float) -> tuple[Indices, Floats]:
@@ -106,6 +96,7 @@ def _search(inputs: Inputs, signs: Floats, cost: float, tolerance: float) -> tup
 
 def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float) -> Floats:
     """Take Newton steps on the candidates until their violations sum to at most ``goal``."""
+    weights, n_idle = weights.copy(), 0
     for _ in range(N_STEPS):
         margins = signs * (weights @ columns)
         doubts = expit(-margins)
@@ -117,54 +108,54 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
         live = np.union1d(np.flatnonzero(weights), entering)
         rooted = columns[live] * np.sqrt(cost * np.maximum(doubts * (1 - doubts), 1e-12))
         hessian = rooted @ rooted.T
-        hessian.flat[:: len(live) + 1] *= 1 + 1e-10  # duplicates leave it singular
+        hessian.flat[:: len(live) + 1] *= 1 + 1e-11  # duplicates leave it singular
         start, slopes = weights[live], gradient[live]
         change = _minimise(hessian, slopes, start, violations[live].sum() / 10) - start
         turn = signs * (change @ columns[live])
-        norm = np.abs(start).sum()
-        value = norm + cost * np.logaddexp(0, -margins).sum()
-        promise = slopes @ change + np.abs(start + change).sum() - norm
-        step = 1.0
-        for _ in range(N_HALVINGS):
-            after = start + step * change
-            loss = cost * np.logaddexp(0, -margins - step * turn).sum()
-            # Near the optimum, what a step gains drowns in the objective's rounding.
-            if np.abs(after).sum() + loss <= value * (1 + 1e-14) + 0.01 * step * promise:
-                break
-            step /= 2
-        else:
+        value = _objective(start, margins, cost)
+        promise = slopes @ change + np.abs(start + change).sum() - np.abs(start).sum()
+        n_idle += promise > -1e-13 * value  # lost in rounding, though violations may still shrink
+        if n_idle > N_IDLE:
             break
-        weights = weights.copy()
-        weights[live] = after
+        step, bound, least = 1.0, value + 1e-14 * value, 0.01 * promise
+        while _objective(start + step * change, margins + step * turn, cost) > bound + step * least:
+            step /= 2
+        weights[live] += step * change
     return weights
 
 
 def _minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats:
     """Minimise the quadratic model at ``start`` plus the absolute sum of the weights.
 
-    A sweep over the coordinates lets weights in. Steps to the minimum for the signs they then have,
-    or to where the first becomes 0 and drops out, do what takes sweeps very long.
+    A sweep lets weights in. Steps to the minimum for the signs they then have, or to where the
+    first becomes 0 and drops out, do what would take very many sweeps.
     """
     weights, gradient = start.copy(), gradient.copy()
     for _ in range(N_SEARCHES):
         _sweep(hessian, gradient, weights)
         for _ in range(len(weights)):
             used = np.flatnonzero(weights)
-            slopes, before = gradient[used] + np.sign(weights[used]), weights[used]
+            before, slopes = weights[used], gradient[used] + np.sign(weights[used])
             if np.abs(slopes).sum() <= goal / 10:
                 break
-            way = -np.linalg.solve(hessian[np.ix_(used, used)], slopes)
-            ends = np.divide(-before, way, out=np.ones(len(used)), where=before * way < 0)
-            first = ends.argmin()
-            step = min(1.0, ends[first])
+            rows = hessian[used]
+            way = -np.linalg.solve(rows[:, used], slopes)
+            ends = np.divide(
+                -before, way, out=np.ones(len(used)), where=before * (before + way) < 0
+            )
+            step = ends.min()
             weights[used] += step * way
-            gradient += step * (way @ hessian[used])
+            gradient += step * (way @ rows)
             if step == 1:
                 break
-            weights[used[first]] = 0
+            weights[used[ends.argmin()]] = 0
         if _violations(gradient, weights).sum() <= goal:
             break
     return weights
+
+
+def _objective(weights: Floats, margins: Floats, cost: float) -> float:
+    return float(np.abs(weights).sum() + cost * np.logaddexp(0, -margins).sum())
 
 
 def _violations(gradient: Floats, weights: Floats) -> Floats:

@@ -15,7 +15,6 @@ from clusterscale.attacks.moments import chances, noise_variance, variances
 from clusterscale.contracts import (
     Component,
     Counts,
-    Distinguisher,
     Examples,
     Ints,
     Knowledge,
@@ -49,8 +48,9 @@ class Likelihood(Component):
     - of normal laws as found in training where the mechanism's law is not known, with the mean of
       *inside* shifted by t − p.
 
-    Cells of which the adversary does not know whether the target was there are left out. Scores
-    are log-likelihood ratios, so the threshold is 0. Nothing is drawn from ``rng``.
+    The law is that of the release that is scored, whatever the adversary trained on. Cells of which
+    it does not know whether the target was there are left out. Scores are log-likelihood ratios,
+    so the threshold is 0. Nothing is drawn from ``rng``.
     """
 
     name: Literal["likelihood"] = "likelihood"
@@ -58,21 +58,18 @@ class Likelihood(Component):
     needs_whereabouts: ClassVar[bool] = True
     validates: ClassVar[bool] = False
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
-        """Work out what each law needs of the known cells."""
-        whereabouts, training = known(knowledge), knowledge.training
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
+        """Note what is expected of every cell."""
+        whereabouts, release = known(knowledge), knowledge.training.release
         chance = chances(whereabouts)
         here = np.zeros(len(chance), np.bool_)
         here[whereabouts.trace] = True
         told = np.ones_like(here) if whereabouts.complete else here
-        noise = training.release.noise
-        if noise is None:
-            spread = variances(training.release, whereabouts)
-            return _as_found(training, np.where(told, here - chance, 0.0), spread)
-        size = training.release.group_size
-        if noise.law == "gaussian":
-            return _normal(size, chance, here, told, noise)
-        return _Binomial(size, chance, here, told, noise)
+        found = None
+        if release.noise is None:
+            spread = variances(release, whereabouts)
+            found = _as_found(knowledge.training, np.where(told, here - chance, 0.0), spread)
+        return _Ratio(release.group_size, chance, here, told, found)
 
 
 def _as_found(training: Examples, shift: Floats, spread: Floats) -> Direction:
@@ -82,38 +79,18 @@ def _as_found(training: Examples, shift: Floats, spread: Floats) -> Direction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Normal:
-    """Quadratic scores: the ratio of two normal laws a cell."""
+class _Ratio:
+    """What is expected of every cell; the law of the noise is the scored release's own.
 
-    square: Floats
-    line: Floats
-    intercept: float
-    threshold: float = 0.0
-
-    def score(self, release: Release) -> Scores:
-        """Return the log-likelihood ratio of each group."""
-        return product(release.flat, self.line, self.square) + self.intercept
-
-
-def _normal(size: int, chance: Floats, here: Labels, told: Labels, noise: Noise) -> _Normal:
-    one = chance * (1 - chance)
-    out, spread_out = size * chance, size * one + noise_variance(noise)
-    inside, spread_in = out - chance + here, spread_out - one
-    square = np.where(told, (1 / spread_out - 1 / spread_in) / 2, 0.0)
-    line = np.where(told, inside / spread_in - out / spread_out, 0.0)
-    rest = out**2 / spread_out - inside**2 / spread_in + np.log(spread_out / spread_in)
-    return _Normal(square, line, float(rest[told].sum() / 2))
-
-
-@dataclass(frozen=True, slots=True)
-class _Binomial:
-    """The ratio of binomial laws, bare or convolved with Laplace noise."""
+    ``here``: the target was in the cell; ``told``: the adversary knows whether it was; ``found``:
+    the rule of normal laws as found in training, where that was published by an unknown law.
+    """
 
     group_size: int
     chance: Floats
     here: Labels
     told: Labels
-    noise: Noise
+    found: Direction | None
     threshold: float = 0.0
 
     def score(self, release: Release) -> Scores:
@@ -125,25 +102,45 @@ class _Binomial:
             If the groups are of another size than those of training, or bare counts are not
             between 0 and the group size.
         """
+        if release.group_size != self.group_size:
+            raise InputError(
+                f"groups of {release.group_size} cannot be scored as groups of {self.group_size}"
+            )
+        noise = release.noise
+        if noise is None and self.found is not None:
+            return self.found.score(release)
+        if noise is None or noise.law == "gaussian":
+            return self._normal(release, 0.0 if noise is None else noise_variance(noise))
+        return self._laplace(release, noise) if noise.law == "laplace" else self._bare(release)
+
+    def _bare(self, release: Release) -> Scores:
         size, flat = self.group_size, release.flat
-        if release.group_size != size:
-            raise InputError(f"groups of {release.group_size} cannot be scored as groups of {size}")
-        scores = np.zeros(len(flat))
-        cells = np.flatnonzero(self.told)
-        if self.noise.law == "laplace":
-            scale = max(self.noise.scale, _LEAST_SCALE)
-            _laplace_ratio(flat, cells, self.chance, self.here, size, scale, scores)
-            return scores
         if flat.size and not 0 <= flat.min() <= flat.max() <= size:
             raise InputError(
                 f"counts from {flat.min()} to {flat.max()} are not between 0 and {size}"
             )
         with np.errstate(divide="ignore"):  # log 0: the target is ruled out
             share = np.log(np.arange(size + 1) / size)
+        cells, scores = np.flatnonzero(self.told), np.zeros(len(flat))
         _count_ratio(flat, cells, self.here, share, share[::-1].copy(), scores)
         expected = np.where(self.here, np.log(self.chance), np.log1p(-self.chance))
         scores -= expected[cells].sum()
         return scores
+
+    def _laplace(self, release: Release, noise: Noise) -> Scores:
+        cells, scores = np.flatnonzero(self.told), np.zeros(len(release.values))
+        scale = max(noise.scale, _LEAST_SCALE)
+        _laplace_ratio(release.flat, cells, self.chance, self.here, self.group_size, scale, scores)
+        return scores
+
+    def _normal(self, release: Release, noise: float) -> Scores:
+        one = self.chance * (1 - self.chance)
+        out, spread_out = self.group_size * self.chance, self.group_size * one + noise
+        inside, spread_in = out - self.chance + self.here, spread_out - one
+        square = np.where(self.told, (1 / spread_out - 1 / spread_in) / 2, 0.0)
+        line = np.where(self.told, inside / spread_in - out / spread_out, 0.0)
+        rest = out**2 / spread_out - inside**2 / spread_in + np.log(spread_out / spread_in)
+        return product(release.flat, line, square) + float(rest[self.told].sum() / 2)
 
 
 @kernel

@@ -38,7 +38,7 @@ def colour(index: int) -> str:
 
 def dash(index: int) -> str:
     """Return the dash pattern of the series ``index``."""
-    return _DASHES[index % len(_DASHES)]
+    return _DASHES[(index + index // len(_COLOURS)) % len(_DASHES)]  # no pair returns before 32
 
 
 def legend(names: Sequence[str], *, dashed: bool = True) -> Markup:

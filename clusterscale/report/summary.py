@@ -19,6 +19,7 @@ __all__ = [
     "Control",
     "Row",
     "Setting",
+    "best_row",
     "by_attack",
     "cases",
     "check_control",
@@ -171,21 +172,57 @@ def cases(results: xr.Dataset) -> Cases:
 
 
 def rows(table: Cases) -> list[Row]:
-    """Return one row for each setting, group size and attack that was run."""
-    planned = np.argwhere(table.planned.any(axis=-1))
-    return [row(table, *index) for index in planned.tolist()]
+    """Return one row for each setting, group size and attack that was run, then the best."""
+    found: list[Row] = []
+    planned = np.asarray(table.planned.any(axis=-1))
+    for setting, size in np.argwhere(planned.any(axis=-1)).tolist():
+        attacks = np.flatnonzero(planned[setting, size]).tolist()
+        found += [row(table, setting, size, attack) for attack in attacks]
+        best = best_row(table, setting, size)
+        found += [best] if best else []
+    return found
 
 
 def row(table: Cases, setting: int, size: int, attack: int) -> Row:
     """Return the row of one attack at one group size in one setting, by their indices."""
     cell = (setting, size, attack)
-    auc, loss = table.auc[cell], table.loss[cell]
+    numbers = (table.auc[cell], table.loss[cell], table.accuracy[cell], table.control[cell])
+    return _row(table, setting, size, table.attacks[attack], *numbers)
+
+
+def best_row(table: Cases, setting: int, size: int) -> Row | None:
+    """Return the row of the best attack for each target, or None where there was no choice.
+
+    NDSS18's "BEST": told afterwards from the answers, so an upper bound on what an adversary has.
+    """
+    auc, loss = table.auc[setting, size], table.loss[setting, size]
+    if np.isfinite(auc).any(axis=1).sum() < 2:
+        return None
+    known = np.isfinite(auc).any(axis=0)
+    best, worst = (
+        np.where(known, np.max(np.nan_to_num(values, nan=-1.0), axis=0), np.nan)
+        for values in (auc, loss)
+    )
+    unknown = np.full_like(best, np.nan)
+    return _row(table, setting, size, "best for each target", best, worst, unknown, unknown)
+
+
+def _row(
+    table: Cases,
+    setting: int,
+    size: int,
+    attack: str,
+    auc: Floats,
+    loss: Floats,
+    accuracy: Floats,
+    control: Floats,
+) -> Row:
     done = auc[np.isfinite(auc)]
     low, high = mean_interval(done)
     return Row(
         table.settings[setting],
         table.group_sizes[size],
-        table.attacks[attack],
+        attack,
         len(done),
         table.n_targets,
         mean(done),
@@ -195,8 +232,8 @@ def row(table: Cases, setting: int, size: int, attack: int) -> Row:
         tuple(mean(done > level) for level in LEVELS),
         mean(loss),
         float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
-        mean(table.accuracy[cell]),
-        mean(table.control[cell]),
+        mean(accuracy),
+        mean(control),
     )
 
 

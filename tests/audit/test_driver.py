@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from clusterscale import attacks
+from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, open_results, run
 from clusterscale.audit import task as audit_task
 from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
@@ -22,6 +24,13 @@ from clusterscale.runtime import Local, SerialExecutor
 def same(left, right):
     """Compare two results bit by bit, but for the time that things took."""
     xr.testing.assert_identical(left.drop_vars("seconds"), right.drop_vars("seconds"))
+
+
+class Backwards(SerialExecutor):
+    """Takes the last task first."""
+
+    def map_unordered(self, function, items):
+        return super().map_unordered(function, reversed(list(items)))
 
 
 @pytest.fixture
@@ -76,10 +85,6 @@ def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
 
 
 def test_task_order_does_not_matter(plan, cube, tmp_path, reference):
-    class Backwards(SerialExecutor):
-        def map_unordered(self, function, items):
-            return super().map_unordered(function, reversed(list(items)))
-
     same(reference(plan), run(plan, cube, tmp_path / "run", Backwards()))
 
 
@@ -169,6 +174,43 @@ if __name__ == "__main__":
         with place.open() as executor:
             run(AuditPlan(**fields), TraceCube(uri), folder, executor)
 """
+
+
+FEW = {"targets": {"random": 2}, "group_sizes": [6]}
+EVERYTHING = {
+    "what is known of places": FEW
+    | {
+        "priors": [
+            {"name": "known_subset", "alpha": 0.5, "training": 24, "challenges": 16,
+             "validation": 8, "sampling": "paired", "known_fraction": 0.7},
+            {"name": "perfect", "groups": 24, "adversary": "passive"},
+        ],
+        "attacks": [{"name": name} for name in ATTACKS],
+    },
+    "what was seen of groups": FEW
+    | {
+        "periods": [{"name": "second day", "first": 24, "epochs": 24, "observed": [0]}],
+        "priors": [{"name": "same_groups", "beta": 24}, {"name": "different_groups", "beta": 32}],
+        "attacks": [
+            {"name": name} for name in ATTACKS if not attacks.create(name).needs_whereabouts
+        ],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("what", EVERYTHING)
+def test_every_attack_and_prior_gives_the_same_bits_anywhere(cube, tmp_path, plan_fields, what):
+    """Serial, one worker, two workers, and tasks in reverse."""
+    pytest.importorskip("distributed")
+    plan = AuditPlan(**(plan_fields | EVERYTHING[what]))
+    serial = run(plan, cube, tmp_path / "serial", SerialExecutor())
+    assert (serial.status == "done").all(), serial.error.values
+    for workers in (1, 2):
+        with Local(workers=workers).open() as executor:
+            found = run(plan, cube, tmp_path / str(workers), executor)
+        same(serial, found)
+    same(serial, run(plan, cube, tmp_path / "reversed", Backwards()))
 
 
 @pytest.mark.parametrize("kind", ["serial", pytest.param("dask", marks=pytest.mark.dask)])

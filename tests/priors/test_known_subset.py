@@ -1,0 +1,151 @@
+"""Who is in which group of a known subset, told from the counts alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from oracles.dense import traces_of
+
+from clusterscale import mechanisms, priors
+from clusterscale.cube import with_null_roi
+from clusterscale.groups import forget
+from clusterscale.seeds import stream
+
+N_USERS = 40
+TARGET = 5
+EXACT = mechanisms.create("exact")
+NOISY = mechanisms.create("laplace", epsilon=0.5, unit="event")
+
+
+def roll_call():
+    """A crowd in which user u alone visits ROI u, always: counts are the list of members."""
+    return traces_of(np.eye(N_USERS, dtype=bool)[:, :, None].repeat(3, axis=2))
+
+
+def members(sample):
+    """Who is in each group of the roll call, bool (group, user)."""
+    assert np.isin(sample.counts, [0, 1]).all()
+    return sample.counts[:, :, 0].astype(bool)
+
+
+def play(group_size=8, **fields):
+    prior = priors.create(
+        "known_subset", alpha=0.5, training=20, challenges=12, validation=8, **fields
+    )
+    rng = stream(0, "groups")
+    return prior.set_up(roll_call(), TARGET, group_size=group_size, validate=True, rng=rng)
+
+
+@pytest.mark.parametrize("sampling", ["independent", "paired"])
+def test_training_and_challenges_share_no_one_but_the_target(sampling):
+    game = play(sampling=sampling)
+    training, challenge, validation = map(members, (game.training, game.challenge, game.validation))
+    for rows, sample in (
+        (training, game.training),
+        (challenge, game.challenge),
+        (validation, game.validation),
+    ):
+        assert (rows.sum(axis=1) == 8).all()
+        np.testing.assert_array_equal(rows[:, TARGET], sample.labels)
+        assert len(np.unique(rows, axis=0)) == len(rows)
+    known, asked = training.any(axis=0), challenge.any(axis=0)
+    np.testing.assert_array_equal(np.flatnonzero(known & asked), [TARGET])
+    assert not (validation.any(axis=0) & ~known & (game.whereabouts.mean_trace[:, 0] == 0)).any()
+    np.testing.assert_array_equal(game.whereabouts.mean_trace[:, 0] > 0, known)
+    assert game.whereabouts.n_users == N_USERS // 2
+
+
+def test_pairs_differ_in_the_target_and_one_other():
+    game = play(sampling="paired")
+    rows = members(game.training)
+    inside, outside = rows[0::2], rows[1::2]
+    assert ((inside != outside).sum(axis=1) == 2).all()
+    np.testing.assert_array_equal(game.training.blocks, np.repeat(np.arange(10), 2))
+    assert (members(game.challenge)[0::2] != members(game.challenge)[1::2]).sum(axis=1).max() > 2
+
+
+def test_pairs_share_their_noise_and_only_in_training():
+    game = play(sampling="paired")
+    knowledge = game.knowledge(NOISY, rng=stream(0, "noise"))
+
+    def noise(release, sample):
+        return release.values - sample.counts
+
+    shared = noise(knowledge.training.release, game.training)
+    np.testing.assert_allclose(shared[0::2], shared[1::2], atol=1e-12)
+    assert len(np.unique(shared[0::2].round(9))) == shared[0::2].size, "pairs differ from pairs"
+    checked = noise(knowledge.validation.release, game.validation)
+    assert (checked[0::2] != checked[1::2]).all()
+
+
+def test_independent_groups_have_noise_of_their_own():
+    game = play()
+    release = game.knowledge(NOISY, rng=stream(0, "noise")).training.release
+    shared = release.values - game.training.counts
+    assert (shared[0::2] != shared[1::2]).all()
+    np.testing.assert_array_equal(game.training.blocks, np.arange(20))
+
+
+def test_no_validation_groups_unless_wanted():
+    prior = priors.create("known_subset", alpha=0.5, training=20, challenges=12)
+    game, more = (
+        prior.set_up(roll_call(), TARGET, group_size=8, validate=wanted, rng=stream(0, "groups"))
+        for wanted in (False, True)
+    )
+    assert game.validation is None
+    np.testing.assert_array_equal(game.training.counts, more.training.counts)
+    np.testing.assert_array_equal(game.challenge.counts, more.challenge.counts)
+
+
+@given(st.floats(0.01, 0.99), st.integers(0, 10**6), st.booleans())
+def test_forgetting_keeps_the_right_number_of_visits(dense, share, seed, null_roi):
+    traces = traces_of(dense)
+    full = traces.trace(TARGET)
+    if null_roi:
+        traces = with_null_roi(traces)
+    rng = np.random.default_rng(seed)
+    kept = forget(traces.trace(TARGET), traces, share, rng=rng)
+    n_places = traces.n_cells - traces.n_epochs * null_roi
+    visits = kept[kept < n_places]
+    assert len(visits) == np.ceil(round(share * len(full), 9))
+    assert np.isin(visits, full).all()
+    assert (np.diff(kept) > 0).all()
+    if null_roi:
+        idle = np.setdiff1d(np.arange(traces.n_epochs), visits % traces.n_epochs)
+        np.testing.assert_array_equal(kept[kept >= n_places] - n_places, idle)
+
+
+@pytest.mark.parametrize("null_roi", [False, True])
+def test_only_the_adversarys_copy_of_the_trace_is_partial(dense, null_roi):
+    traces = traces_of(dense)
+    traces = with_null_roi(traces) if null_roi else traces
+    games = [
+        priors.create(
+            "known_subset", alpha=0.5, training=20, challenges=12, known_fraction=fraction
+        ).set_up(traces, TARGET, group_size=8, rng=stream(0, "groups"))
+        for fraction in (1.0, 0.3)
+    ]
+    whole, part = games
+    np.testing.assert_array_equal(whole.challenge.counts, part.challenge.counts)
+    assert whole.whereabouts.complete
+    assert not part.whereabouts.complete
+    full, known = (np.bincount(game.whereabouts.trace, minlength=traces.n_cells) for game in games)
+    difference = (whole.training.counts - part.training.counts).reshape(20, -1)
+    inside = whole.training.labels
+    assert (difference[~inside] == 0).all()
+    np.testing.assert_array_equal(difference[inside], np.tile(full - known, (10, 1)))
+
+
+def test_known_fraction_is_rounded_up_and_exact():
+    """A tenth of ten visits is one, although 0.1 · 10 · 3 is not 3 in floating point."""
+    traces = traces_of(np.ones((1, 1, 30), bool))
+    rng = np.random.default_rng(0)
+    sizes = [len(forget(traces.trace(0), traces, share, rng=rng)) for share in (0.1, 0.11, 0.01)]
+    assert sizes == [3, 4, 1]
+
+
+def test_counts_are_published_untouched_and_uncopied():
+    game = play()
+    release = game.publish(game.challenge.counts, EXACT, rng=stream(0, "noise"))
+    assert release.values is game.challenge.counts
+    assert release.noise.law == "none"
