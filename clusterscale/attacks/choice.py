@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 from clusterscale.attacks.catalogue import SINGLE
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron
 from clusterscale.contracts import Attack, Component, Distinguisher, Examples, Ints, Knowledge
+from clusterscale.errors import InputError
 
 __all__ = ["CrossValidated"]
 
@@ -71,7 +72,20 @@ class CrossValidated(Component):
         return self.candidates[int(np.argmax(scores))]
 
     def split(self, training: Examples, *, rng: np.random.Generator) -> list[tuple[Ints, Ints]]:
-        """Return the rows to learn from and to check on, for each fold; blocks stay whole."""
+        """Return the rows to learn from and to check on, for each fold; blocks stay whole.
+
+        Raises
+        ------
+        InputError
+            If there are fewer blocks with the target, or without, than folds.
+        """
+        sides = (training.labels, ~training.labels)
+        n_blocks = min(len(np.unique(training.blocks[side])) for side in sides)
+        if n_blocks < self.folds:
+            raise InputError(
+                f"{self.name}: {self.folds} folds need as many groups with the target and without, "
+                f"and of one kind there are {n_blocks}"
+            )
         seed = int(rng.integers(2**31))
         folds: Any = StratifiedGroupKFold(self.folds, shuffle=True, random_state=seed)
         return list(folds.split(training.labels, training.labels, training.blocks))

@@ -136,7 +136,10 @@ class _Ratio:
     def _normal(self, release: Release, noise: float) -> Scores:
         one = self.chance * (1 - self.chance)
         out, spread_out = self.group_size * self.chance, self.group_size * one + noise
-        inside, spread_in = out - self.chance + self.here, spread_out - one
+        inside, spread_in = (
+            out - self.chance + self.here,
+            np.where(spread_out > one, spread_out - one, one),
+        )
         square = np.where(self.told, (1 / spread_out - 1 / spread_in) / 2, 0.0)
         line = np.where(self.told, inside / spread_in - out / spread_out, 0.0)
         rest = out**2 / spread_out - inside**2 / spread_in + np.log(spread_out / spread_in)

@@ -16,6 +16,8 @@ __all__ = ["STATISTICS", "features", "summarise"]
 STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_deviation", "sum")
 
 _BINS = 256
+_LEAST = 1e-290  # in a narrower range, bins cannot be told apart
+_MOST = 2.0**62  # beyond this, whole numbers of 64 bits overflow
 
 Features = NDArray[np.float64]
 
@@ -68,7 +70,10 @@ def _summarise_counts(series: Counts, found: NDArray[np.float64]) -> None:
             low = min(low, value)
             high = max(high, value)
         row = found[i]
-        row[0] = (n_epochs * squares - total * total) / n_epochs**2
+        if (n_epochs * max(abs(float(low)), abs(float(high)))) ** 2 < _MOST:
+            row[0] = (n_epochs * squares - total * total) / n_epochs**2
+        else:
+            row[0] = np.var(series[i])
         row[1] = low
         row[2] = high
         empty = low == 0 and 2 * n_zero > n_epochs  # most places are empty most of the time
@@ -103,7 +108,7 @@ def _summarise_values(series: Values, found: NDArray[np.float64]) -> None:
         row[0] = spread / n_epochs
         row[1] = low
         row[2] = high
-        if np.isfinite(total) and np.isfinite(_BINS / max(high - low, 1e-300)):
+        if low == high or (np.isfinite(total) and _LEAST < high - low < np.inf):
             row[3] = _median_of_values(series[i], low, high, tally, near)
         else:
             row[3] = np.median(series[i])

@@ -150,6 +150,16 @@ def test_what_is_not_known_of_the_target_does_not_count(noise):
 
 
 @pytest.mark.parametrize("noise", LAWS[:3])
+def test_the_law_is_that_of_what_is_scored_whatever_was_learnt_from(noise):
+    counts = np.random.default_rng(6).integers(1, 6, (30, *SHAPE), dtype=np.int32)
+    asked = Release(counts, 6, "any", noise)
+    fitted = (LIKELIHOOD.fit(holding(law, 6), rng=RNG) for law in (noise, *LAWS))
+    expected, *others = (distinguisher.score(asked) for distinguisher in fitted)
+    for scores in others:
+        np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize("noise", LAWS[:3])
 def test_groups_of_another_size_are_refused(noise):
     distinguisher = LIKELIHOOD.fit(holding(noise, 6), rng=RNG)
     with pytest.raises(InputError, match="groups of 7 cannot be scored as groups of 6"):
