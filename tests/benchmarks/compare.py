@@ -156,7 +156,8 @@ def _show_agreement(found: Sequence[Comparison]) -> None:
         "Do they find the same?  AUC on the challenges, mean over targets",
         ("attack", "ours", "careful", "greatest difference"),
         (_auc_row(name, [each.aucs[name] for each in found]) for name in CLASSIFIERS),
-        "Forests and perceptrons start from the same seeds; our perceptron is in single precision.",
+        "Forests and perceptrons start from the same seeds; our perceptron is in single precision. "
+        "Each trains on the features that its own pipeline keeps.",
     )
     at_most("Statistics, ours and NumPy's", max(each.error for each in found), ERROR_GOAL)
     if found[0].estimate is not None:

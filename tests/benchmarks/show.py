@@ -35,7 +35,12 @@ def print_table(
 
 def at_least(what: str, value: float, goal: float, unit: str = "") -> None:
     """Print a figure and whether it is as large as it should be."""
-    _judge(what, f"{value:.3g}{unit}", value >= goal, f"at least {goal:g}{unit}")
+    _judge(
+        what,
+        f"{value:,.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}",
+        value >= goal,
+        f"at least {goal:g}{unit}",
+    )
 
 
 def at_most(what: str, value: float, goal: float) -> None:

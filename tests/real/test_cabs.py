@@ -15,15 +15,18 @@ pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1200)]
 BOX = (37.7282, -122.4528, 37.8021, -122.3637)
 START, HOURS = 1211180400, 504  # Monday 2008-05-19 00:00 in San Francisco
 
-# Mean AUC of an independent re-computation with 12 targets, which carry about ± .04.
-KNOWN_SUBSET = {
-    10: {"logistic": 0.90, "perceptron": 0.92, "forest": 0.81, "nearest": 0.69},
-    50: {"logistic": 0.74, "perceptron": 0.72, "forest": 0.57, "nearest": 0.56},
-    100: {"logistic": 0.69, "perceptron": 0.63, "forest": 0.55, "nearest": 0.54},
+# NDSS18 Fig. 4, 150 targets: mean AUC by members and attack.
+PAPER = {
+    10: {"logistic": 0.90, "perceptron": 0.90, "forest": 0.84, "nearest": 0.70},
+    50: {"logistic": 0.70, "perceptron": 0.72},
+    100: {"logistic": 0.67, "perceptron": 0.68},
+}
+# An independent re-computation with 12 targets, whose means carry about ± .04.
+COMPUTED = {
+    50: {"forest": 0.57, "nearest": 0.56},
+    100: {"forest": 0.55, "nearest": 0.54},
 }
 SURE = {"spectral": {10: 1.0, 50: 1.0, 100: 1.0}, "projection": {10: 1.0, 50: 1.0, 100: 0.99}}
-# The papers: NDSS18 Fig. 4 (150 targets), at 10, 50 and 100 members.
-PAPER = {10: (0.9, 0.9), 50: (0.70, 0.72), 100: (0.67, 0.68)}
 FOUR = ["logistic", "perceptron", "forest", "nearest"]
 
 
@@ -77,23 +80,24 @@ def audit(cube, folder, **fields):
 
 
 def test_known_subset_gives_the_published_aucs(cabs, tmp_path):
-    """Sixty cabs: the standard error of a mean is about .012."""
+    """Forty-five cabs: the standard error of a mean is about .013."""
     means = audit(
         cabs,
         tmp_path / "run",
-        targets={"tertiles": 20},
+        targets={"tertiles": 15},
         group_sizes=[10, 50, 100],
         priors=[{"name": "known_subset", "alpha": 0.2}],
         attacks=[{"name": name} for name in (*FOUR, *SURE)],
     )
-    expected = {(name, m): auc for m, row in KNOWN_SUBSET.items() for name, auc in row.items()}
-    expected |= {(name, m): auc for name, row in SURE.items() for m, auc in row.items()}
-    for (name, m), auc in expected.items():
-        case = means.sel(attack=name, group_size=m)
-        assert float(case.auc) == pytest.approx(auc, abs=0.05), (name, m)
-        assert float(case.control_auc) == pytest.approx(0.5, abs=0.03), (name, m)
-    for m, (low, high) in PAPER.items():
-        assert low - 0.05 <= float(means.auc.sel(attack="logistic", group_size=m)) <= high + 0.05
+    assert abs(means.control_auc - 0.5).max() < 0.03
+    for table, error in ((PAPER, 0.05), (COMPUTED, 0.08)):
+        for m, row in table.items():
+            for name, auc in row.items():
+                found = float(means.auc.sel(attack=name, group_size=m))
+                assert found == pytest.approx(auc, abs=error), (name, m)
+    for name, row in SURE.items():
+        for m, auc in row.items():
+            assert float(means.auc.sel(attack=name, group_size=m)) == pytest.approx(auc, abs=0.06)
 
 
 def test_past_groups_tell_little_once_groups_are_large(cabs, tmp_path):

@@ -175,6 +175,12 @@ def test_one_target_has_no_interval_and_no_verdict_on_the_control(make_results):
     assert "1 target " in " ".join(page.text.split())
 
 
+def test_a_control_that_was_not_run_is_asked_for(make_results):
+    results = make_results()
+    results["control_auc"][:] = np.nan
+    assert "No control was run." in Page(render(results)).text
+
+
 def test_several_settings_are_told_apart_by_what_varies(make_results):
     page = Page(render(make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))))
     groups = [row[0] for row in page.tables[RESULTS] if len(row) == 1]

@@ -36,6 +36,7 @@ def build(results: xr.Dataset) -> Section:
         label=table.label,
         strip_table=_strips(table, lines),
         control=control,
+        has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
         n_done=int(np.isfinite(table.auc).sum()),
         n_unplanned=int((~table.planned).sum()),
