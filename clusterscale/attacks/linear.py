@@ -30,11 +30,28 @@ _STEPS = 100  # scikit-learn's max_iter
 _TOLERANCE = 1e-4  # scikit-learn's tol
 
 
-def _blocks(rows: Rows) -> Iterator[tuple[slice, Floats]]:
-    """Yield columns of ``rows``, shape (row, column), as float64, some at a time."""
-    for start in range(0, rows.shape[1], _WIDTH):
-        columns = slice(start, start + _WIDTH)
+def _blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
+    """Yield the columns of ``rows``, shape (row, column), as float64, some at a time.
+
+    Columns of zeros are left out: most cells of a release are empty in every group.
+    """
+    used = np.zeros(rows.shape[1], np.bool_)
+    _mark_used(rows, used)
+    places = np.flatnonzero(used)
+    for start in range(0, len(places), _WIDTH):
+        stop = min(start + _WIDTH, len(places))
+        first, last = places[start], places[stop - 1]
+        dense = last - first == stop - start - 1
+        columns = slice(first, last + 1) if dense else places[start:stop]
         yield columns, rows[:, columns].astype(np.float64)
+
+
+@kernel
+def _mark_used(rows: Rows, used: Labels) -> None:
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        for j in range(len(row)):
+            used[j] |= row[j] != 0
 
 
 def gram(rows: Rows) -> Floats:
@@ -57,7 +74,7 @@ def product(rows: Rows, weights: Floats, squares: Floats | None = None) -> Float
 
 def combine(rows: Rows, shares: Floats) -> Floats:
     """Return the sum of all rows, each times its share, shape (column,)."""
-    total = np.empty(rows.shape[1])
+    total = np.zeros(rows.shape[1])
     for columns, block in _blocks(rows):
         total[columns] = shares @ block
     return total
