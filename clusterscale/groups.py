@@ -15,7 +15,6 @@ from clusterscale.kernel import kernel
 __all__ = ["check_pool", "count_visits", "draw_groups", "forget", "largest_group", "mean_trace"]
 
 _MOST_TRIES = 10_000
-_NO_IDLE = np.zeros((0, 0), np.bool_)
 
 
 def largest_group(n_pool: int, n_groups: int) -> int:
@@ -166,8 +165,7 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
         int32, shape (group, roi, epoch).
     """
     shape = (len(members), traces.n_rois, traces.n_epochs)
-    idle = _NO_IDLE if traces.idle is None else traces.idle
-    events = (traces.offsets, traces.cells, idle)
+    events = _events(traces)
     if pool is None or 2 * members.shape[1] <= len(pool):
         counts = np.zeros((len(members), traces.n_cells), np.int32)
         _count(*events, members, counts)
@@ -180,12 +178,21 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     return counts.reshape(shape)
 
 
+def _events(traces: Traces) -> tuple[Ints, Ints, Labels]:
+    """Return what the kernels read; unsigned indices spare them a test for negative ones."""
+    cells: Ints = traces.cells.view(np.uint32 if traces.cells.dtype == np.int32 else np.uint64)
+    idle: Labels = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
+    return traces.offsets, cells, idle
+
+
 @kernel
 def _count(offsets: Ints, cells: Ints, idle: Labels, members: Ints, counts: Counts) -> None:
+    nowhere = np.empty(idle.shape[1], np.int32)
     for group in range(members.shape[0]):
-        row = counts[group]
-        for member in range(members.shape[1]):
-            _add(offsets, cells, idle, members[group, member], 1, row)
+        nowhere[:] = 0
+        for user in members[group]:
+            _add(offsets, cells, idle, user, np.int32(1), counts[group], nowhere)
+        _close(nowhere, counts[group])
 
 
 @kernel
@@ -199,26 +206,42 @@ def _count_left_out(
     everyone: Counts,
     counts: Counts,
 ) -> None:
+    nowhere = np.empty(idle.shape[1], np.int32)
     for group in range(members.shape[0]):
-        row = counts[group]
-        row[:] = everyone
+        counts[group] = everyone
+        nowhere[:] = 0
         inside[members[group]] = True
         for user in pool:
             if not inside[user]:
-                _add(offsets, cells, idle, user, -1, row)
+                _add(offsets, cells, idle, user, np.int32(-1), counts[group], nowhere)
         inside[members[group]] = False
+        _close(nowhere, counts[group])
 
 
 @kernel
-def _add(offsets: Ints, cells: Ints, idle: Labels, user: int, weight: int, row: Counts) -> None:
-    """Add one user's trace to the counts of a group, times ``weight``."""
-    for i in range(offsets[user], offsets[user + 1]):
-        row[cells[i]] += weight
-    if idle.shape[0]:
-        nowhere = row[len(row) - idle.shape[1] :]
-        absent = idle[user]
-        for epoch in range(len(absent)):  # a straight pass, which the compiler makes parallel
-            nowhere[epoch] += weight * absent[epoch]
+def _add(
+    offsets: Ints,
+    cells: Ints,
+    idle: Labels,
+    user: int,
+    weight: np.int32,
+    row: Counts,
+    nowhere: Counts,
+) -> None:
+    """Add one user's events to ``row`` and idle epochs to ``nowhere``, times ``weight``."""
+    for cell in cells[offsets[user] : offsets[user + 1]]:
+        row[cell] += weight
+    absent = idle[user]
+    for epoch in range(len(nowhere)):  # a straight pass, which runs in parallel lanes
+        nowhere[epoch] += weight * np.int32(absent[epoch])
+
+
+@kernel
+def _close(nowhere: Counts, row: Counts) -> None:
+    """Add what was counted of the null ROI, whose cells are the last."""
+    start = len(row) - len(nowhere)
+    for epoch in range(len(nowhere)):
+        row[start + epoch] += nowhere[epoch]
 
 
 def mean_trace(traces: Traces, users: Ints) -> Values:

@@ -13,7 +13,7 @@ from show import at_least, print_table
 
 from clusterscale.attacks.statistics import STATISTICS, _summarise_counts, summarise
 from clusterscale.contracts import Counts, Ints, Members, Traces
-from clusterscale.groups import _count, _count_left_out, count_visits, draw_groups
+from clusterscale.groups import _count, _count_left_out, _events, count_visits, draw_groups
 from clusterscale.seeds import stream
 
 __all__ = ["show_bandwidth"]
@@ -133,11 +133,6 @@ def _leave_out(traces: Traces, members: Members, pool: Ints, warm: Counts) -> Ca
         _count_left_out(*events, members, pool, inside, everyone[0], warm)
 
     return run
-
-
-def _events(traces: Traces) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    idle = np.zeros((0, 0), np.bool_) if traces.idle is None else traces.idle
-    return traces.offsets, traces.cells, idle
 
 
 def _summarising(counts: Counts) -> Iterator[Piece]:
