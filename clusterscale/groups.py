@@ -8,11 +8,12 @@ from math import ceil, comb
 
 import numpy as np
 
-from clusterscale.contracts import Counts, Ints, Labels, Members, Traces, Values
+from clusterscale.contracts import Counts, Ints, Labels, Members, Sample, Traces, Values
 from clusterscale.errors import PoolError
 from clusterscale.kernel import kernel
 
-__all__ = ["check_pool", "count_visits", "draw_groups", "forget", "largest_group", "mean_trace"]
+__all__ = ["check_pool", "count_visits", "draw_groups", "draw_sample", "forget", "largest_group"]
+__all__ += ["mean_trace"]
 
 _MOST_TRIES = 10_000
 
@@ -80,6 +81,25 @@ def draw_groups(
     for i in range(0, n_groups, 2):
         members[i], members[i + 1] = draw(others, target, size, seen, rng)
     return members, np.arange(n_groups) % 2 == 0
+
+
+def draw_sample(
+    traces: Traces,
+    pool: Ints,
+    target: int,
+    *,
+    size: int,
+    n_groups: int,
+    name: str,
+    rng: np.random.Generator,
+    paired: bool = False,
+) -> Sample:
+    """Draw groups as :func:`draw_groups` does and count them; a pair forms a block."""
+    members, labels = draw_groups(
+        pool, target, size=size, n_groups=n_groups, name=name, rng=rng, paired=paired
+    )
+    blocks = np.arange(n_groups) // (2 if paired else 1)
+    return Sample(count_visits(traces, members, pool=pool), labels, blocks)
 
 
 def _draw_two(

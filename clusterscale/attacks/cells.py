@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,12 +32,9 @@ class Cells(Component):
         """Train, then choose the threshold."""
         training = knowledge.training
         flat: Any = np.ascontiguousarray(training.release.flat)
-        cells, weights, intercept = fit_lasso(flat, training.labels, cost=self.cost)
-        model = _FewCells(cells, weights, intercept, 0.0)
+        model = _FewCells(*fit_lasso(flat, training.labels, cost=self.cost))
         check = knowledge.validation or training
-        return _FewCells(
-            cells, weights, intercept, youden(check.labels, model.score(check.release))
-        )
+        return replace(model, threshold=youden(check.labels, model.score(check.release)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class _FewCells:
     cells: NDArray[np.int64]
     weights: NDArray[np.float64]
     intercept: float
-    threshold: float
+    threshold: float = 0.0
 
     def score(self, release: Release) -> Scores:
         """Return the log-odds of *inside* for each group."""

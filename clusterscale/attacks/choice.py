@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold
 
 from clusterscale.attacks.catalogue import SINGLE
-from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron
+from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
 from clusterscale.contracts import Attack, Component, Distinguisher, Examples, Ints, Knowledge
 from clusterscale.errors import InputError
 
@@ -86,6 +86,5 @@ class CrossValidated(Component):
                 f"{self.name}: {self.folds} folds need as many groups with the target and without, "
                 f"and of one kind there are {n_blocks}"
             )
-        seed = int(rng.integers(2**31))
-        folds: Any = StratifiedGroupKFold(self.folds, shuffle=True, random_state=seed)
+        folds: Any = StratifiedGroupKFold(self.folds, shuffle=True, random_state=draw_seed(rng))
         return list(folds.split(training.labels, training.labels, training.blocks))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from clusterscale.attacks.linear import Direction
 from clusterscale.attacks.moments import variances
 from clusterscale.contracts import (
+    NO_NOISE,
     Component,
     Examples,
     Ints,
@@ -116,7 +117,7 @@ class _Alibi:
 
     def score(self, release: Release) -> Scores:
         """Return −1 for each group that the target cannot be in, else 0."""
-        if release.noise is None or release.noise.law != "none":
+        if release.noise != NO_NOISE:
             return np.zeros(len(release.values))
         flat = release.flat
         out = (flat[:, self.trace] == 0).any(axis=1)

@@ -27,7 +27,7 @@ from clusterscale.contracts import (
     Share,
 )
 
-__all__ = ["Forest", "Logistic", "Nearest", "Perceptron"]
+__all__ = ["Forest", "Logistic", "Nearest", "Perceptron", "draw_seed"]
 
 Floats = NDArray[np.float64]
 
@@ -128,7 +128,7 @@ class Forest(_Learned):
     trees: Count = 30
 
     def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
-        forest = RandomForestClassifier(self.trees, max_features=None, random_state=_seed(rng))
+        forest = RandomForestClassifier(self.trees, max_features=None, random_state=draw_seed(rng))
         return _Probability(forest.fit(inputs, labels))
 
 
@@ -154,8 +154,8 @@ class Perceptron(_Learned):
     def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
         centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
         spread[spread <= 1e-12 * np.abs(centre)] = 1.0  # constant but for rounding
-        standard = ((inputs - centre) / spread).astype(np.float32)
-        network = MLPClassifier((self.hidden,), random_state=_seed(rng))
+        standard = _standardise(inputs, centre, spread)
+        network = MLPClassifier((self.hidden,), random_state=draw_seed(rng))
         # The papers train for at most 200 epochs: accept where that stops.
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             network.fit(standard, labels)
@@ -170,10 +170,15 @@ class _Network:
     biases: list[NDArray[np.float32]]
 
     def __call__(self, inputs: Floats) -> Scores:
-        standard = ((inputs - self.centre) / self.spread).astype(np.float32)
+        standard = _standardise(inputs, self.centre, self.spread)
         hidden = np.maximum(standard @ self.weights[0] + self.biases[0], 0)
         return np.asarray((hidden @ self.weights[1] + self.biases[1])[:, 0], np.float64)
 
 
-def _seed(rng: np.random.Generator) -> int:
+def _standardise(inputs: Floats, centre: Floats, spread: Floats) -> NDArray[np.float32]:
+    return ((inputs - centre) / spread).astype(np.float32)
+
+
+def draw_seed(rng: np.random.Generator) -> int:
+    """Draw what scikit-learn takes for a ``random_state``."""
     return int(rng.integers(2**31))

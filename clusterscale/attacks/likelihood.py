@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.attacks.closed_form import known
-from clusterscale.attacks.linear import Direction, product
+from clusterscale.attacks.linear import Direction, combine, product
 from clusterscale.attacks.moments import chances, noise_variance, variances
 from clusterscale.contracts import (
     Component,
@@ -73,7 +73,7 @@ class Likelihood(Component):
 
 
 def _as_found(training: Examples, shift: Floats, spread: Floats) -> Direction:
-    outside = training.release.take(np.flatnonzero(~training.labels)).flat.mean(axis=0)
+    outside = combine(training.release.flat, ~training.labels / (~training.labels).sum())
     weights = shift / spread
     return Direction(weights, intercept=-float(weights @ (outside + shift / 2)))
 

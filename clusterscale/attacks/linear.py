@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Counts, Labels, Release, Scores, Values
 from clusterscale.kernel import kernel
 
-__all__ = ["Direction", "combine", "eliminate", "fit_logistic", "gram", "product", "solve"]
+__all__ = ["Direction", "blocks", "combine", "eliminate", "fit_logistic", "gram", "product"]
+__all__ += ["solve"]
 
 Floats = NDArray[np.float64]
 Rows = Values | Counts  # flattened to (row, column)
@@ -30,7 +31,7 @@ _STEPS = 100  # scikit-learn's max_iter
 _TOLERANCE = 1e-4  # scikit-learn's tol
 
 
-def _blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
+def blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
     """Yield the columns of ``rows``, shape (row, column), as float64, some at a time.
 
     Columns of zeros are left out: most cells of a release are empty in every group.
@@ -57,7 +58,7 @@ def _mark_used(rows: Rows, used: Labels) -> None:
 def gram(rows: Rows) -> Floats:
     """Return the inner products of all rows, shape (row, row), without a wide float64 copy."""
     total = np.zeros((len(rows), len(rows)))
-    for _, block in _blocks(rows):
+    for _, block in blocks(rows):
         total += block @ block.T
     return total
 
@@ -65,7 +66,7 @@ def gram(rows: Rows) -> Floats:
 def product(rows: Rows, weights: Floats, squares: Floats | None = None) -> Floats:
     """Return the weighted sum of every row, shape (row,), that of the squared values added."""
     total = np.zeros(len(rows))
-    for columns, block in _blocks(rows):
+    for columns, block in blocks(rows):
         total += block @ weights[columns]
         if squares is not None:
             total += np.square(block, out=block) @ squares[columns]
@@ -75,7 +76,7 @@ def product(rows: Rows, weights: Floats, squares: Floats | None = None) -> Float
 def combine(rows: Rows, shares: Floats) -> Floats:
     """Return the sum of all rows, each times its share, shape (column,)."""
     total = np.zeros(rows.shape[1])
-    for columns, block in _blocks(rows):
+    for columns, block in blocks(rows):
         total[columns] = shares @ block
     return total
 
@@ -124,13 +125,11 @@ def eliminate(inputs: Floats, labels: Labels, *, n_keep: int, step: float) -> ND
     """
     kept = np.arange(inputs.shape[1])
     n_step = max(1, int(step * len(kept)))
-    products, left = inputs @ inputs.T, inputs
     while len(kept) > n_keep:
-        weights = left.T @ solve(products, labels)
+        weights, _ = fit_logistic(inputs, labels)
         n_drop = min(n_step, len(kept) - n_keep)
         chosen = np.sort(np.argsort(weights**2)[n_drop:])
-        kept, left = kept[chosen], left[:, chosen]
-        products = left @ left.T
+        kept, inputs = kept[chosen], inputs[:, chosen]
     return kept
 
 

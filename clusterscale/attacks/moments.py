@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.attacks.linear import blocks
 from clusterscale.contracts import Noise, Release, Whereabouts
 
 __all__ = ["chances", "noise_variance", "variances"]
@@ -31,10 +32,9 @@ def variances(release: Release, whereabouts: Whereabouts) -> Floats:
     chance = chances(whereabouts)
     one = chance * (1 - chance)
     if release.noise is None:
-        found = np.empty(len(chance))
-        flat, width = release.flat, 4096  # columns at a time, lest a copy be made of all
-        for start in range(0, flat.shape[1], width):
-            found[start : start + width] = flat[:, start : start + width].var(axis=0)
+        found = np.zeros(len(chance))
+        for columns, block in blocks(release.flat):
+            found[columns] = block.var(axis=0)
         return np.maximum(found, one)
     return release.group_size * one + noise_variance(release.noise)
 

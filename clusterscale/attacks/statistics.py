@@ -120,18 +120,10 @@ def _summarise_values(series: Values, found: NDArray[np.float64]) -> None:
 @kernel
 def _median_of_counts(series: Counts, low: int, high: int, tally: NDArray[np.int64]) -> float:
     """Find the median of whole numbers that span fewer than the bins, by counting each."""
-    n = len(series)
     tally[: high - low + 1] = 0
-    for t in range(n):
+    for t in range(len(series)):
         tally[series[t] - low] += 1
-    lower = seen = 0
-    while seen + tally[lower] <= (n - 1) // 2:
-        seen += tally[lower]
-        lower += 1
-    upper, seen = lower, seen + tally[lower]
-    while seen <= n // 2:
-        upper += 1
-        seen += tally[upper]
+    lower, upper, _ = _middle(tally, len(series))
     return low + (lower + upper) / 2
 
 
@@ -154,14 +146,7 @@ def _median_of_values(
     tally[:] = 0
     for t in range(n):
         tally[int((series[t] - low) * per_bin)] += 1
-    below = last = 0
-    while below + tally[last] <= (n - 1) // 2:  # the bin of the lower of the two middle values
-        below += tally[last]
-        last += 1
-    first, seen = last, below + tally[last]
-    while seen <= n // 2:
-        last += 1
-        seen += tally[last]
+    first, last, below = _middle(tally, n)
     n_near = 0
     for t in range(n):
         if first <= int((series[t] - low) * per_bin) <= last:
@@ -172,3 +157,17 @@ def _median_of_values(
         return float(middle[0])
     middle.sort()
     return float(middle[(n - 1) // 2 - below] + middle[n // 2 - below]) / 2
+
+
+@kernel
+def _middle(tally: NDArray[np.int64], n: int) -> tuple[int, int, int]:
+    """Return the bins of the two middle ones of ``n`` values, and how many lie below the first."""
+    first = below = 0
+    while below + tally[first] <= (n - 1) // 2:
+        below += tally[first]
+        first += 1
+    last, seen = first, below + tally[first]
+    while seen <= n // 2:
+        last += 1
+        seen += tally[last]
+    return first, last, below

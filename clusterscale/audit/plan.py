@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, Strict, model_validator
 
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import Attack, Component, Count, Ints, Mechanism, Noise, Prior
+from clusterscale.contracts import NO_NOISE, Attack, Component, Count, Ints, Mechanism, Prior
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import absolute
 from clusterscale.errors import ConfigError, PoolError
@@ -259,7 +259,7 @@ class AuditPlan(Component):
     @property
     def adds_noise(self) -> bool:
         """Whether anything else is published than the counts themselves."""
-        return any(mechanism.noise != Noise("none") for mechanism in self.mechanisms)
+        return any(mechanism.noise != NO_NOISE for mechanism in self.mechanisms)
 
     @property
     def n_cases(self) -> int:

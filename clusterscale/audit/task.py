@@ -59,7 +59,7 @@ def run_task(task: AuditTask) -> list[Outcome]:
         game = task.prior.set_up(
             traces,
             target,
-            past=past if task.prior.needs_past else (),
+            past=past,
             group_size=size,
             validate=any(attack.validates for attack in task.attacks),
             rng=stream(task.seed, "groups", *path),

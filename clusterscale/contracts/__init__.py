@@ -2,6 +2,7 @@
 
 from clusterscale.contracts.component import Component, Count, Even, Positive, Share
 from clusterscale.contracts.knowledge import (
+    NO_NOISE,
     Examples,
     Game,
     Knowledge,
@@ -30,6 +31,7 @@ from clusterscale.contracts.traces import (
 )
 
 __all__ = [
+    "NO_NOISE",
     "Attack",
     "Component",
     "Count",

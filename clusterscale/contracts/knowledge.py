@@ -14,7 +14,16 @@ from clusterscale.contracts.traces import Counts, Ints, Labels, Values
 if TYPE_CHECKING:
     from clusterscale.contracts.protocols import Mechanism
 
-__all__ = ["Examples", "Game", "Knowledge", "Noise", "Release", "Sample", "Whereabouts"]
+__all__ = [
+    "NO_NOISE",
+    "Examples",
+    "Game",
+    "Knowledge",
+    "Noise",
+    "Release",
+    "Sample",
+    "Whereabouts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,10 @@ class Noise:
 
     law: Literal["none", "laplace", "gaussian"]
     scale: float = 0.0
+
+
+NO_NOISE = Noise("none")
+"""Counts are published as they are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -190,12 +203,10 @@ class Game:
 
     def publish(self, counts: Counts, mechanism: Mechanism, *, rng: np.random.Generator) -> Release:
         """Return what ``mechanism`` makes of ``counts``; untouched counts are not copied."""
-        noise = mechanism.noise
-        untouched = noise is not None and noise.law == "none"
         values: Values | Counts = counts
-        if not untouched:
+        if mechanism.noise != NO_NOISE:
             values = mechanism.release(counts, group_size=self.group_size, rng=rng)
-        return Release(values, self.group_size, mechanism.label, noise)
+        return Release(values, self.group_size, mechanism.label, mechanism.noise)
 
     def knowledge(self, mechanism: Mechanism, *, rng: np.random.Generator) -> Knowledge:
         """Return what the adversary holds: its own groups, published by the same mechanism."""
@@ -210,7 +221,7 @@ class Game:
     def _train(self, mechanism: Mechanism, rng: np.random.Generator) -> Examples:
         sample = self.training
         if self.passive:
-            release = Release(sample.counts, self.group_size, "exact", Noise("none"))
+            release = Release(sample.counts, self.group_size, "exact", NO_NOISE)
         elif self.paired:
             twin = deepcopy(rng)
             inside = self.publish(sample.counts[0::2], mechanism, rng=rng)

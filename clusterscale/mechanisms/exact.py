@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component, Counts, Guarantee, Noise, Values
+from clusterscale.contracts import NO_NOISE, Component, Counts, Guarantee, Noise, Values
 
 __all__ = ["Exact"]
 
@@ -22,7 +22,7 @@ class Exact(Component):
     @property
     def noise(self) -> Noise:
         """None: what is published is what was counted."""
-        return Noise("none")
+        return NO_NOISE
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape."""

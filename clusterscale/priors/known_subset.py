@@ -17,7 +17,7 @@ from clusterscale.contracts import (
     Traces,
     Whereabouts,
 )
-from clusterscale.groups import check_pool, count_visits, draw_groups, forget, mean_trace
+from clusterscale.groups import check_pool, draw_sample, forget, mean_trace
 
 __all__ = ["KnownSubset"]
 
@@ -90,7 +90,8 @@ class KnownSubset(Component):
         paired = self.sampling == "paired"
 
         def draw(pool: Ints, n_groups: int, name: str, paired: bool = False) -> Sample:
-            members, labels = draw_groups(
+            return draw_sample(
+                traces,
                 pool,
                 target,
                 size=group_size,
@@ -99,8 +100,6 @@ class KnownSubset(Component):
                 rng=rng,
                 paired=paired,
             )
-            blocks = np.arange(n_groups) // (2 if paired else 1)
-            return Sample(count_visits(traces, members, pool=pool), labels, blocks)
 
         training = draw(known, self.training, "training", paired)
         challenge = draw(rest, self.challenges, "challenge")

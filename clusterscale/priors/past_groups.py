@@ -15,7 +15,11 @@ __all__ = ["DifferentGroups", "SameGroups"]
 
 
 class _PastGroups(Component):
-    """Groups of all users, seen in every observed period; tells nothing of whereabouts."""
+    """Groups of all users, seen in every observed period; tells nothing of whereabouts.
+
+    A prior says how many of the groups are seen in the past, from the first on, and how many are
+    asked about, to the last.
+    """
 
     name: str
     beta: int
@@ -23,20 +27,55 @@ class _PastGroups(Component):
     needs_past: ClassVar[bool] = True
     gives_whereabouts: ClassVar[bool] = False
 
+    @property
+    def _n_seen(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def _n_asked(self) -> int:
+        raise NotImplementedError
+
+    def n_rows(self, n_past: int, *, validate: bool) -> int:
+        """Seen groups in every observed period, the others once."""
+        return self._n_seen * n_past + self._n_asked
+
     def check(self, n_users: int, group_size: int) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
         check_pool(n_users, size=group_size, n_groups=self.beta, name=self.name)
 
-    def _draw(
-        self, traces: Traces, target: int, group_size: int, rng: np.random.Generator
-    ) -> tuple[Members, Labels]:
-        return draw_groups(
+    def set_up(
+        self,
+        traces: Traces,
+        target: int,
+        *,
+        past: Sequence[Traces] = (),
+        group_size: int,
+        validate: bool = False,
+        rng: np.random.Generator,
+    ) -> Game:
+        """Draw the groups; count what is seen in the past, what is asked in the present.
+
+        Raises
+        ------
+        PoolError
+            If there are too few users for groups of that size.
+        InputError
+            If no past period is given.
+        """
+        members, labels = draw_groups(
             np.arange(traces.n_users),
             target,
             size=group_size,
             n_groups=self.beta,
             name=self.name,
             rng=rng,
+        )
+        # Groups come in random order with alternating labels: either end is a fair split.
+        seen, asked = slice(0, self._n_seen), slice(self.beta - self._n_asked, None)
+        return Game(
+            group_size=group_size,
+            training=_count(past, members[seen], labels[seen]),
+            challenge=_count([traces], members[asked], labels[asked]),
         )
 
 
@@ -50,35 +89,13 @@ class SameGroups(_PastGroups):
     name: Literal["same_groups"] = "same_groups"
     beta: Even = 150
 
-    def n_rows(self, n_past: int, *, validate: bool) -> int:
-        """Every group in every period."""
-        return self.beta * (n_past + 1)
+    @property
+    def _n_seen(self) -> int:
+        return self.beta
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-    ) -> Game:
-        """Draw the groups and count them in every period.
-
-        Raises
-        ------
-        PoolError
-            If there are too few users for groups of that size.
-        InputError
-            If no past period is given.
-        """
-        members, labels = self._draw(traces, target, group_size, rng)
-        return Game(
-            group_size=group_size,
-            training=_count(past, members, labels),
-            challenge=_count([traces], members, labels),
-        )
+    @property
+    def _n_asked(self) -> int:
+        return self.beta
 
 
 class DifferentGroups(_PastGroups):
@@ -91,38 +108,13 @@ class DifferentGroups(_PastGroups):
     name: Literal["different_groups"] = "different_groups"
     beta: Annotated[int, Strict(), Field(ge=16, multiple_of=8)] = 400
 
-    def n_rows(self, n_past: int, *, validate: bool) -> int:
-        """Three quarters of the groups in every observed period, the others once."""
-        n_challenges = self.beta // 4
-        return (self.beta - n_challenges) * n_past + n_challenges
+    @property
+    def _n_seen(self) -> int:
+        return self.beta - self._n_asked
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-    ) -> Game:
-        """Draw the groups and count some in the past, the others in the period of the release.
-
-        Raises
-        ------
-        PoolError
-            If there are too few users for groups of that size.
-        InputError
-            If no past period is given.
-        """
-        members, labels = self._draw(traces, target, group_size, rng)
-        # Groups come in random order with alternating labels: the last quarter is a fair split.
-        seen, asked = slice(0, self.beta // 4 * 3), slice(self.beta // 4 * 3, None)
-        return Game(
-            group_size=group_size,
-            training=_count(past, members[seen], labels[seen]),
-            challenge=_count([traces], members[asked], labels[asked]),
-        )
+    @property
+    def _n_asked(self) -> int:
+        return self.beta // 4
 
 
 def _count(periods: Sequence[Traces], members: Members, labels: Labels) -> Sample:

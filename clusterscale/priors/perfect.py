@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component, Even, Game, Sample, Traces, Whereabouts
-from clusterscale.groups import check_pool, count_visits, draw_groups, mean_trace
+from clusterscale.contracts import Component, Even, Game, Traces, Whereabouts
+from clusterscale.groups import check_pool, draw_sample, mean_trace
 
 __all__ = ["Perfect"]
 
@@ -52,11 +52,15 @@ class Perfect(Component):
             If there are too few users for groups of that size.
         """
         everyone = np.arange(traces.n_users)
-        members, labels = draw_groups(
-            everyone, target, size=group_size, n_groups=self.groups, name=self.name, rng=rng
+        groups = draw_sample(
+            traces,
+            everyone,
+            target,
+            size=group_size,
+            n_groups=self.groups,
+            name=self.name,
+            rng=rng,
         )
-        counts = count_visits(traces, members, pool=everyone)
-        groups = Sample(counts, labels, np.arange(self.groups))
         whereabouts = Whereabouts(
             traces.trace(target), True, mean_trace(traces, everyone), traces.n_users
         )

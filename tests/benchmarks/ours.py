@@ -7,12 +7,11 @@ from unittest.mock import patch
 import numpy as np
 from clock import median_of
 
-from clusterscale import attacks, mechanisms
+from clusterscale import attacks, groups, mechanisms
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features, summarise
 from clusterscale.contracts import Examples, Game, Knowledge, Members, Release, Scores, Traces
-from clusterscale.groups import count_visits
-from clusterscale.priors import KnownSubset, known_subset
+from clusterscale.priors import KnownSubset
 from clusterscale.seeds import stream
 
 __all__ = ["CLASSIFIERS", "PHASES", "Task", "model_seed", "publish", "run_attacks"]
@@ -42,11 +41,13 @@ class Task:
         """Return the game and who is in its training groups and challenges, which it hides."""
         heard = []
 
-        def count(traces, members, *, pool=None):
+        def draw(*pool, **wanted):
+            members, labels = draw_groups(*pool, **wanted)
             heard.append(members)
-            return count_visits(traces, members, pool=pool)
+            return members, labels
 
-        with patch.object(known_subset, "count_visits", count):
+        draw_groups = groups.draw_groups
+        with patch.object(groups, "draw_groups", draw):
             game = self.set_up()
         training, challenge = heard
         return game, training, challenge
