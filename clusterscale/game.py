@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
 
-from clusterscale.contracts import Attack, Game, Knowledge, Labels, Mechanism, Release
+from clusterscale.contracts import Attack, Bounds, Game, Knowledge, Labels, Mechanism, Release
 from clusterscale.metrics import accuracy, auc
 from clusterscale.seeds import stream
 
@@ -39,6 +39,7 @@ def play(
     *,
     seed: int,
     path: Sequence[str | int],
+    bounds: Bounds | None = None,
     control: bool = True,
 ) -> Iterator[Outcome]:
     """Publish the groups of ``game`` under each mechanism and let each attack tell them apart.
@@ -54,19 +55,24 @@ def play(
         Root seed, and what tells this play from every other. Noise is drawn from the streams
         ``(…, "noise", path, mechanism, "training" | "challenge")``, an attack's own randomness
         from ``(…, "attack", path, mechanism, attack)``.
+    bounds
+        The most that one unit of data changes the counts; mechanisms take from it what sensitivity
+        they were not given.
     control
         Also train each attack on shuffled labels; its AUC should be about ½. An attack that
         ignores training labels scores as before, so there the answers are shuffled instead.
     """
     for mechanism in mechanisms:
         place = (*path, mechanism.label)
-        knowledge = game.knowledge(mechanism, rng=stream(seed, "noise", *place, "training"))
+        bound = mechanism if bounds is None else mechanism.bind(bounds)
+        knowledge = game.knowledge(bound, rng=stream(seed, "noise", *place, "training"))
         noise = stream(seed, "noise", *place, "challenge")
-        challenge = game.publish(game.challenge.counts, mechanism, rng=noise)
+        challenge = game.publish(game.challenge.counts, bound, rng=noise)
         worthless = knowledge.shuffled(stream(seed, "control", *place)) if control else None
         for attack in attacks:
             rngs = (stream(seed, use, *place, attack.label) for use in ("attack", "control"))
-            yield _try(attack, knowledge, worthless, challenge, game.challenge.labels, *rngs)
+            found = _try(attack, knowledge, worthless, challenge, game.challenge.labels, *rngs)
+            yield replace(found, mechanism=mechanism.label)  # as it was called, not as bound
 
 
 def _try(

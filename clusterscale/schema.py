@@ -25,6 +25,9 @@ class Variable:
 
 
 _CASE = ("target", "period", "prior", "group_size", "mechanism", "attack")
+_PROMISE = ("period", "mechanism")
+_PRICE = ("period", "group_size", "mechanism", "measure")
+_GUESS = ("period", "group_size", "measure")
 
 RESULTS: Mapping[str, Variable] = {
     "target": Variable(("target",), "iu", "1", "index of the target user in the cube"),
@@ -36,13 +39,34 @@ RESULTS: Mapping[str, Variable] = {
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
     "attack": Variable(("attack",), "OUT", "", "distinguisher"),
+    "measure": Variable(("measure",), "OUT", "", "measure of utility"),
+    "measure_title": Variable(("measure",), "OUT", "", "the measure in words"),
+    "ideal": Variable(("measure",), "f", "1", "value of the measure when counts are untouched"),
     "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),
     "privacy_loss": Variable(_CASE, "f", "1", "max(0, 2 auc - 1)"),
+    "privacy_gain": Variable(
+        _CASE, "f", "1", "share of the attack's advantage over chance on bare counts that is gone"
+    ),
     "accuracy": Variable(_CASE, "f", "1", "share of challenges answered rightly"),
     "control_auc": Variable(_CASE, "f", "1", "auc of the same attack trained on shuffled labels"),
     "seconds": Variable(_CASE, "f", "s", "time to train and score"),
     "status": Variable(_CASE, "OUT", "", "done, failed or missing"),
     "error": Variable(_CASE, "OUT", "", "what ended a failed task"),
+    "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
+    "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
+    "random_guess": Variable(_GUESS, "f", "1", "the measure of values drawn without any data"),
+    "guarantee_unit": Variable(_PROMISE, "OUT", "", "event, user_day, user, roi_series or none"),
+    "guarantee_epsilon": Variable(_PROMISE, "f", "1", "epsilon at that unit, infinite if none"),
+    "guarantee_delta": Variable(_PROMISE, "f", "1", "delta at that unit"),
+    "guarantee_neighbours": Variable(_PROMISE, "OUT", "", "add_remove or replace"),
+    "guarantee_reason": Variable(_PROMISE, "OUT", "", "why the guarantee holds, or why none does"),
+    "sensitivity": Variable(_PROMISE, "f", "visits", "norm of one unit that noise is scaled to"),
+    "sensitivity_needed": Variable(_PROMISE, "f", "visits", "norm of one unit in this cube"),
+    "user_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, plain sum"),
+    "user_delta": Variable(_PROMISE, "f", "1", "delta that goes with user_epsilon"),
+    "composed_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, accounted"),
+    "composed_delta": Variable(_PROMISE, "f", "1", "delta that goes with composed_epsilon"),
+    "auc_ceiling": Variable(_PROMISE, "f", "1", "most AUC that the guarantee leaves any attack"),
 }
 """Variables and coordinates of the dataset of an audit; more may stand beside them."""
 

@@ -42,8 +42,9 @@ class Likelihood(Component):
 
     - of the binomial laws for counts published as they are: log(a/mp) where the target was,
       log((m − a)/m(1 − p)) where it was not, so a count that rules the target out scores −∞;
-    - of their convolutions with Laplace noise, which far from the expected counts no longer change
-      with the value: the test that clips each cell's evidence at two thresholds;
+    - of their convolutions with Laplace noise (or geometric, the same on whole numbers), which far
+      from the expected counts no longer change with the value: the test that clips each cell's
+      evidence at two thresholds;
     - of normal laws with the variance of count and noise under Gaussian noise;
     - of normal laws as found in training where the mechanism's law is not known, with the mean of
       *inside* shifted by t − p.
@@ -111,7 +112,7 @@ class _Ratio:
             return self.found.score(release)
         if noise is None or noise.law == "gaussian":
             return self._normal(release, 0.0 if noise is None else noise_variance(noise))
-        return self._laplace(release, noise) if noise.law == "laplace" else self._bare(release)
+        return self._bare(release) if noise.law == "none" else self._laplace(release, noise)
 
     def _bare(self, release: Release) -> Scores:
         size, flat = self.group_size, release.flat

@@ -41,4 +41,6 @@ def variances(release: Release, whereabouts: Whereabouts) -> Floats:
 
 def noise_variance(noise: Noise) -> float:
     """Return the variance of the noise, in visits squared."""
+    if noise.law == "geometric":  # 2q/(1 − q)² with q = exp(−1/scale)
+        return float(0.5 / np.sinh(0.5 / noise.scale) ** 2)
     return {"none": 0.0, "laplace": 2 * noise.scale**2, "gaussian": noise.scale**2}[noise.law]

@@ -1,8 +1,12 @@
 """Audits: what to run, one task a target, results that survive a crash."""
 
-from clusterscale.audit.driver import Cost, Progress, predict, run
-from clusterscale.audit.plan import AuditPlan, Period, Targets
+from clusterscale.audit.cost import Cost, predict
+from clusterscale.audit.driver import Progress, run
+from clusterscale.audit.period import Period
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.price import UtilityPlan
 from clusterscale.audit.results import open_results
+from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
 
 __all__ = [
@@ -12,6 +16,7 @@ __all__ = [
     "Period",
     "Progress",
     "Targets",
+    "UtilityPlan",
     "open_results",
     "predict",
     "run",

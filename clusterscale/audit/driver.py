@@ -6,24 +6,25 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from clusterscale.audit.journal import Entry, Journal
+from clusterscale.audit.journal import Entry, Journal, PriceJournal
 from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.price import Price, PriceKey, PriceTask, run_price
 from clusterscale.audit.results import assemble, save_results
-from clusterscale.audit.task import Key, run_task
-from clusterscale.contracts import Executor
+from clusterscale.audit.task import AuditTask, Key, run_task
+from clusterscale.contracts import Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import connect, exists, remove
 from clusterscale.errors import ExistsError
+from clusterscale.game import Outcome
 
-__all__ = ["Cost", "Progress", "predict", "run"]
+__all__ = ["Progress", "run"]
 
-_COUNT_BYTES, _VALUE_BYTES, _OFFSET_BYTES = 4, 8, 8
+Task = AuditTask | PriceTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def run(
         What to ask, and of whom.
     output
         Folder of the run, a local path or fsspec URL: ``plan.json``, ``journal/``,
-        ``results.zarr``.
+        ``prices/``, ``results.zarr``.
     executor
         Where the tasks run.
     force
@@ -75,33 +76,55 @@ def run(
     chosen = plan.targets.choose(cube, plan.seed)
     output = str(output).rstrip("/")
     _claim(output, plan, cube, force)
-    journal = Journal(f"{output}/journal")
-    entries = {key: entry for key, entry in journal.entries().items() if not entry.error}
-    tasks = list(plan.tasks(cube, chosen))
-    pending = [task for task in tasks if task.key not in entries]
-    _report(on_progress, tasks, entries)
-    for finished in executor.map_unordered(run_task, pending):
-        key = finished.item.key
-        if finished.error is None:
-            entries[key] = Entry(key, tuple(finished.value or ()))
-        else:
-            entries[key] = Entry(key, error=_say(finished.error))
-        journal.add(entries[key])
-        _report(on_progress, tasks, entries)
-    dataset = assemble(plan, cube, chosen, entries)
+    kept = _Kept(output)
+    tasks: list[Task] = [*plan.prices(cube), *plan.tasks(cube, chosen)]
+    on_progress(kept.progress(len(tasks)))
+    for finished in executor.map_unordered(_work, [task for task in tasks if task not in kept]):
+        kept.add(finished)
+        on_progress(kept.progress(len(tasks)))
+    dataset = assemble(plan, cube, chosen, kept.entries, kept.prices)
     save_results(dataset, f"{output}/results.zarr")
     return dataset
 
 
-def _report(
-    on_progress: Callable[[Progress], None], tasks: list[Any], entries: dict[Key, Entry]
-) -> None:
-    n_failed = sum(bool(entry.error) for entry in entries.values())
-    on_progress(Progress(len(tasks), len(entries) - n_failed, n_failed))
+def _work(task: Task) -> list[Outcome] | Price:
+    return run_price(task) if isinstance(task, PriceTask) else run_task(task)
 
 
-def _say(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+class _Kept:
+    """What is done, in memory and in the journals of a run; failed tasks are to be tried again."""
+
+    def __init__(self, output: str) -> None:
+        self._journal = Journal(f"{output}/journal")
+        self._ledger = PriceJournal(f"{output}/prices")
+        self.entries: dict[Key, Entry] = _sound(self._journal.entries())
+        self.prices: dict[PriceKey, Price] = _sound(self._ledger.entries())
+
+    def __contains__(self, task: Task) -> bool:
+        return task.key in (self.prices if isinstance(task, PriceTask) else self.entries)
+
+    def add(self, finished: Finished[Task, list[Outcome] | Price]) -> None:
+        task, value = finished.item, finished.value
+        error = "" if finished.error is None else f"{type(finished.error).__name__}: "
+        error += str(finished.error or "")
+        if isinstance(task, PriceTask):
+            price = value if isinstance(value, Price) else Price(task.key, error=error)
+            self.prices[task.key] = price
+            self._ledger.add(price)
+        else:
+            outcomes = tuple(value) if isinstance(value, list) else ()
+            self.entries[task.key] = Entry(task.key, outcomes, error)
+            self._journal.add(self.entries[task.key])
+
+    def progress(self, n_tasks: int) -> Progress:
+        errors = [entry.error for entry in self.entries.values()]
+        errors += [price.error for price in self.prices.values()]
+        n_failed = sum(map(bool, errors))
+        return Progress(n_tasks, len(errors) - n_failed, n_failed)
+
+
+def _sound(entries: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: entry for key, entry in entries.items() if not entry.error}
 
 
 def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
@@ -123,7 +146,7 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
                 f"{output} holds {_differences(filesystem, path, identity)}: "
                 "choose another output, or overwrite it with force"
             )
-        for name in ("journal", "results.zarr", "plan.json", "report.html"):
+        for name in ("journal", "prices", "results.zarr", "plan.json", "report.html"):
             remove(f"{output}/{name}")
     filesystem.makedirs(root, exist_ok=True)
     filesystem.pipe_file(path, text.encode())
@@ -143,55 +166,3 @@ def _differences(filesystem: Any, path: str, identity: dict[str, Any]) -> str:
     }
     other = [word for key, word in words.items() if old.get(key) != identity[key]]
     return f"a run of another {' and '.join(other) or 'layout'}"
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What an audit will take.
-
-    ``n_tasks`` are scheduled, giving ``n_cases`` results. ``store_bytes`` are read once by each
-    worker, which keeps ``trace_bytes``; ``task_bytes`` is the most that one task holds beside them.
-    """
-
-    n_targets: int
-    n_tasks: int
-    n_cases: int
-    store_bytes: int
-    trace_bytes: int
-    task_bytes: int
-
-
-def predict(plan: AuditPlan, cube: TraceCube) -> Cost:
-    """Predict what an audit costs, without running anything.
-
-    Raises
-    ------
-    ConfigError
-        If the cube cannot answer the plan.
-    """
-    plan.check(cube)
-    n_targets = len(plan.targets.choose(cube, plan.seed).users)
-    n_tasks = n_targets * len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
-    validate = any(attack.validates for attack in plan.attacks)
-    n_cells, trace_bytes, task_bytes = cube.n_rois + plan.null_roi, 0, 0
-    for period, prior in product(plan.periods, plan.priors):
-        n_past = len(period.observed) if prior.needs_past else 0
-        trace_bytes = max(trace_bytes, _trace_bytes(plan, cube, (n_past + 1) * period.epochs))
-        n_rows = prior.n_rows(n_past, validate=validate)
-        row_bytes = n_cells * period.epochs * (_COUNT_BYTES + _VALUE_BYTES * plan.adds_noise)
-        task_bytes = max(task_bytes, n_rows * row_bytes)
-    return Cost(
-        n_targets=n_targets,
-        n_tasks=n_tasks,
-        n_cases=n_tasks * plan.n_cases,
-        store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET_BYTES,
-        trace_bytes=trace_bytes,
-        task_bytes=task_bytes,
-    )
-
-
-def _trace_bytes(plan: AuditPlan, cube: TraceCube, n_epochs: int) -> int:
-    """Bytes of the traces of so many epochs, if events are spread evenly over time."""
-    n_events = cube.n_events * n_epochs // cube.n_epochs
-    idle = cube.n_users * n_epochs if plan.null_roi else 0
-    return n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET_BYTES + idle

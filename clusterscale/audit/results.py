@@ -12,30 +12,56 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.audit.journal import Entry
-from clusterscale.audit.plan import AuditPlan, Chosen
+from clusterscale.audit.layout import Coordinates, lay_out_promises, lay_out_utility
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.price import Price, PriceKey
+from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import Key
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists, staged
 from clusterscale.errors import FormatError, MissingError
-from clusterscale.metrics import privacy_loss
+from clusterscale.metrics import privacy_gain, privacy_loss
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 
 __all__ = ["assemble", "open_results", "save_results"]
 
-_PACKAGES = ("bokeh", "clusterscale", "numpy", "scipy", "scikit-learn", "numba", "xarray", "zarr")
+_PACKAGES = "bokeh clusterscale dp-accounting numba numpy scikit-learn scipy xarray zarr".split()
 _NUMBERS = ("auc", "accuracy", "control_auc", "seconds")
 _LONGEST_ERROR = 300
 
 
 def assemble(
-    plan: AuditPlan, cube: TraceCube, chosen: Chosen, entries: dict[Key, Entry]
+    plan: AuditPlan,
+    cube: TraceCube,
+    chosen: Chosen,
+    entries: dict[Key, Entry],
+    prices: dict[PriceKey, Price],
 ) -> xr.Dataset:
     """Lay out the entries of a run as a dataset that keeps :data:`clusterscale.schema.RESULTS`.
 
     Cases of tasks without an entry are ``missing``, those of failed tasks ``failed`` with the
-    error; their numbers are not numbers.
+    error; their numbers are not numbers. Neither are promises and utility without a price.
     """
     coords = _coordinates(plan, cube, chosen)
+    variables = {
+        **_cases(coords, entries),
+        **lay_out_promises(coords, prices),
+        **lay_out_utility(coords, prices),
+    }
+    dataset = xr.Dataset(
+        {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
+        {name: (*pair, _describe(name)) for name, pair in coords.items()},
+        _attributes(plan, cube) | {"price_errors": _errors(prices)},
+    )
+    return validate(dataset)
+
+
+def _errors(prices: dict[PriceKey, Price]) -> str:
+    wrong = sorted({price.error[:_LONGEST_ERROR] for price in prices.values() if price.error})
+    return json.dumps(wrong)
+
+
+def _cases(coords: Coordinates, entries: dict[Key, Entry]) -> dict[str, NDArray[Any]]:
     dims = RESULTS["auc"].dims
     shape = tuple(len(coords[dim][1]) for dim in dims)
     numbers = {name: np.full(shape, np.nan) for name in (*_NUMBERS, "privacy_loss")}
@@ -52,13 +78,17 @@ def assemble(
             for name in _NUMBERS:
                 numbers[name][case] = getattr(outcome, name)
             numbers["privacy_loss"][case] = privacy_loss(outcome.auc)
-    variables = {**numbers, "status": status, "error": error}
-    dataset = xr.Dataset(
-        {name: (dims, values, _describe(name)) for name, values in variables.items()},
-        {name: (*pair, _describe(name)) for name, pair in coords.items()},
-        _attributes(plan, cube),
-    )
-    return validate(dataset)
+    gain = _gains(numbers["auc"], coords["mechanism"][1].tolist())
+    return {**numbers, "privacy_gain": gain, "status": status, "error": error}
+
+
+def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float64]:
+    """Compare each mechanism with bare counts, where these were attacked too."""
+    if "exact" not in mechanisms:
+        return np.full_like(auc, np.nan)
+    axis = RESULTS["auc"].dims.index("mechanism")
+    bare = np.take(auc, [mechanisms.index("exact")], axis=axis)
+    return np.asarray(privacy_gain(np.broadcast_to(bare, auc.shape), auc))
 
 
 def save_results(dataset: xr.Dataset, uri: str) -> None:
@@ -88,9 +118,8 @@ def open_results(uri: str | Path) -> xr.Dataset:
     return validate(dataset)
 
 
-def _coordinates(
-    plan: AuditPlan, cube: TraceCube, chosen: Chosen
-) -> dict[str, tuple[str, NDArray[Any]]]:
+def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:
+    measures = plan.utility.measures
     return {
         "target": ("target", np.asarray(chosen.users, np.int64)),
         "pseudonym": ("target", cube.pseudonyms(chosen.users)),
@@ -101,6 +130,9 @@ def _coordinates(
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
         "mechanism": ("mechanism", _labels(plan.mechanisms)),
         "attack": ("attack", _labels(plan.attacks)),
+        "measure": ("measure", _labels(measures)),
+        "measure_title": ("measure", np.array([each.title for each in measures], dtype=object)),
+        "ideal": ("measure", np.array([each.ideal for each in measures], np.float64)),
     }
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import Attack, Mechanism, Prior, Traces
-from clusterscale.cube import TraceCube, cut, with_null_roi
-from clusterscale.errors import FormatError
+from clusterscale.audit.source import TraceSource, load_setting
+from clusterscale.contracts import Attack, Mechanism, Prior, TraceStep
 from clusterscale.game import Outcome, play
 from clusterscale.seeds import stream
 
-__all__ = ["AuditTask", "Key", "load_traces", "run_task"]
+__all__ = ["AuditTask", "Key", "by_steps", "run_task"]
 
 Key = tuple[int, str, str, int]
 
@@ -22,18 +21,14 @@ Key = tuple[int, str, str, int]
 class AuditTask:
     """An address and a few numbers: all that a worker needs, never an array."""
 
-    uri: str
-    fingerprint: str
-    null_roi: bool
+    source: TraceSource
     target: int
     period: str
-    spans: tuple[tuple[int, int], ...]
     prior: Prior
     group_size: int
     mechanisms: tuple[Mechanism, ...]
     attacks: tuple[Attack, ...]
     control: bool
-    seed: int
 
     @property
     def key(self) -> Key:
@@ -45,49 +40,45 @@ def run_task(task: AuditTask) -> list[Outcome]:
     """Play the games of one task; a pure function of the task and the cube it names.
 
     Group draws leave mechanism and attack out of their seed path, so these are compared on the
-    same groups. Numeric libraries are held to one thread: sums then never depend on the machine.
+    same groups, whose traces a mechanism may change before they are counted. Numeric libraries are
+    held to one thread: sums then never depend on the machine.
 
     Raises
     ------
     ClusterscaleError
         If the cube cannot be read, is another one than was planned for, or a pool is too small.
     """
+    target, period, prior, size = task.key
+    path, seed = (period, prior, size, target), task.source.seed
+    outcomes: list[Outcome] = []
     with threadpool_limits(limits=1):
-        *past, traces = load_traces(task.uri, task.fingerprint, task.spans, task.null_roi)
-        target, period, prior, size = task.key
-        path = (period, prior, size, target)
-        game = task.prior.set_up(
-            traces,
-            target,
-            past=past,
-            group_size=size,
-            validate=any(attack.validates for attack in task.attacks),
-            rng=stream(task.seed, "groups", *path),
-        )
-        outcomes = play(
-            game, task.mechanisms, task.attacks, seed=task.seed, path=path, control=task.control
-        )
-        return list(outcomes)
+        for steps, mechanisms in by_steps(task.mechanisms):
+            setting = load_setting(task.source, steps)
+            game = task.prior.set_up(
+                setting.traces,
+                target,
+                past=setting.past,
+                group_size=size,
+                validate=any(attack.validates for attack in task.attacks),
+                rng=stream(seed, "groups", *path),
+            )
+            outcomes += play(
+                game,
+                mechanisms,
+                task.attacks,
+                seed=seed,
+                path=path,
+                bounds=setting.bounds,
+                control=task.control,
+            )
+    return outcomes
 
 
-@lru_cache(maxsize=2)
-def load_traces(
-    uri: str, fingerprint: str, spans: tuple[tuple[int, int], ...], null_roi: bool
-) -> tuple[Traces, ...]:
-    """Read the traces of a period, observed windows first, once a process; keep the last two.
-
-    Raises
-    ------
-    FormatError
-        If the cube at ``uri`` is not the one with that fingerprint.
-    """
-    cube = TraceCube(uri)
-    if cube.fingerprint != fingerprint:
-        raise FormatError(
-            f"{uri} has fingerprint {cube.fingerprint}, not {fingerprint}: "
-            "it was replaced since the audit was planned"
-        )
-    begin = min(first for first, _ in spans)
-    whole = cube.traces(epochs=(begin, max(stop for _, stop in spans)))
-    found = [cut(whole, first - begin, stop - begin) for first, stop in spans]
-    return tuple(with_null_roi(traces) if null_roi else traces for traces in found)
+def by_steps(
+    mechanisms: Iterable[Mechanism],
+) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
+    """Return the mechanisms by what they do to traces, for each list of steps is done once."""
+    order: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
+    for mechanism in mechanisms:
+        order.setdefault(mechanism.trace_steps, []).append(mechanism)
+    return list(order.items())

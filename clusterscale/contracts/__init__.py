@@ -1,6 +1,7 @@
 """The grammar: value types and the Protocols that every part of an audit speaks."""
 
-from clusterscale.contracts.component import Component, Count, Even, Positive, Share
+from clusterscale.contracts.bounds import Bounds, Frame
+from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
 from clusterscale.contracts.knowledge import (
     NO_NOISE,
     Examples,
@@ -19,6 +20,8 @@ from clusterscale.contracts.protocols import (
     Guarantee,
     Mechanism,
     Prior,
+    Spending,
+    TraceStep,
 )
 from clusterscale.contracts.traces import (
     Counts,
@@ -33,6 +36,7 @@ from clusterscale.contracts.traces import (
 __all__ = [
     "NO_NOISE",
     "Attack",
+    "Bounds",
     "Component",
     "Count",
     "Counts",
@@ -41,6 +45,7 @@ __all__ = [
     "Examples",
     "Executor",
     "Finished",
+    "Frame",
     "Game",
     "Guarantee",
     "Ints",
@@ -51,10 +56,13 @@ __all__ = [
     "Noise",
     "Positive",
     "Prior",
+    "Probability",
     "Release",
     "Sample",
     "Scores",
     "Share",
+    "Spending",
+    "TraceStep",
     "Traces",
     "Values",
     "Whereabouts",

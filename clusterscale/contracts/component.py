@@ -4,10 +4,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-__all__ = ["Component", "Count", "Even", "Positive", "Share"]
+__all__ = ["Component", "Count", "Even", "Positive", "Probability", "Share"]
 
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
+Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2)]
 

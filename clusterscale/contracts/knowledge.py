@@ -30,10 +30,11 @@ __all__ = [
 class Noise:
     """The law of what is added to every count, independently, before clipping and rounding.
 
-    ``scale`` is in visits: the scale b of a Laplace law, the standard deviation of a Gaussian.
+    ``scale`` is in visits: the scale b of a Laplace law and of its whole-numbered kin (two-sided
+    geometric, P(n) ∝ exp(−|n| / b)), the standard deviation of a Gaussian.
     """
 
-    law: Literal["none", "laplace", "gaussian"]
+    law: Literal["none", "laplace", "geometric", "gaussian"]
     scale: float = 0.0
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.knowledge import Game, Knowledge, Noise, Release
 from clusterscale.contracts.traces import Counts, Scores, Traces, Values
 
@@ -19,6 +20,8 @@ __all__ = [
     "Guarantee",
     "Mechanism",
     "Prior",
+    "Spending",
+    "TraceStep",
 ]
 
 T = TypeVar("T")
@@ -69,6 +72,29 @@ class Prior(Protocol):
 
 
 @runtime_checkable
+class TraceStep(Protocol):
+    """Changes traces before they are counted: once for a cube and period, not for each group."""
+
+    @property
+    def label(self) -> str:
+        """Name with its settings."""
+
+    def apply(
+        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
+    ) -> tuple[Traces, Frame]:
+        """Return other traces, without a null ROI, and where and when their cells are."""
+
+    def limit(self, bounds: Bounds) -> Bounds:
+        """Return what holds of traces so changed, whatever they were."""
+
+    def expand(self, values: Values, frame: Frame) -> Values:
+        """Return ``values`` of the changed cells on the cells of ``frame``, from before the step.
+
+        Shapes (…, roi, epoch); a last ROI more than there are positions is the null ROI.
+        """
+
+
+@runtime_checkable
 class Mechanism(Protocol):
     """Turns counts into what is published."""
 
@@ -88,6 +114,28 @@ class Mechanism(Protocol):
     def noise(self) -> Noise | None:
         """Law of the noise, if the mechanism adds independent noise to every count."""
 
+    @property
+    def trace_steps(self) -> tuple[TraceStep, ...]:
+        """What is done to traces before counting."""
+
+    def bind(self, bounds: Bounds) -> Mechanism:
+        """Return the mechanism with a sensitivity from ``bounds`` where none was given.
+
+        Raises
+        ------
+        ConfigError
+            If its definition does not hold for such counts.
+        """
+
+    def needed(self, bounds: Bounds) -> float:
+        """Return the sensitivity that the guarantee asks for, not a number where it asks none."""
+
+    def spent(self, bounds: Bounds) -> Spending | None:
+        """Return what the release of all of one user spends, None where it is without limit."""
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`~clusterscale.errors.ConfigError` if such counts make no sense for it."""
+
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return published values of the shape of ``counts``, float64."""
 
@@ -97,14 +145,33 @@ class Guarantee:
     """What a mechanism promises, or why it promises nothing.
 
     ``epsilon`` and ``delta`` hold for neighbouring inputs that differ in one ``unit`` (``event``,
-    ``user_day``, ``user``, ``roi_series``) under ``neighbours`` (``add_remove`` or ``replace``).
+    ``user_day``, ``user``, ``roi_series``: one user in the series of one ROI) under ``neighbours``
+    (``add_remove`` or ``replace``), if the unit changes the counts by no more than
+    ``sensitivity`` (L1 or L2 norm, as ``reason`` says; not a number where none is asked for).
+    An infinite ``epsilon`` of the unit ``none`` is no guarantee.
     """
 
-    unit: str
+    unit: Literal["event", "user_day", "user", "roi_series", "none"]
     epsilon: float
     delta: float
-    neighbours: str
+    neighbours: Literal["add_remove", "replace"]
     reason: str
+    sensitivity: float = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What one user spends, as ``n`` independent parts that are composed.
+
+    A part is ``laplace`` or ``gaussian`` noise on a change of ``ratio`` times its scale, or
+    ``approximate``: anything (``epsilon``, ``delta``)-DP.
+    """
+
+    law: Literal["laplace", "gaussian", "approximate"]
+    n: int
+    ratio: float = np.nan
+    epsilon: float = np.nan
+    delta: float = 0.0
 
 
 class Distinguisher(Protocol):

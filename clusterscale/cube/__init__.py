@@ -1,5 +1,6 @@
 """Traces at rest: who was where, when, as each user's sorted events."""
 
+from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.dense import pack
 from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regions
@@ -18,6 +19,7 @@ __all__ = [
     "Regions",
     "TraceCube",
     "cut",
+    "measure_bounds",
     "new_cube",
     "pack",
     "pick",

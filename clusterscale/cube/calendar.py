@@ -123,6 +123,12 @@ class Calendar:
         """Return the UTC second at which each epoch begins, int64, shape (epoch,)."""
         return self.start + self.step * np.arange(self.n_epochs, dtype=np.int64)
 
+    def days(self) -> NDArray[np.int64]:
+        """Return the number of the local day in which each epoch begins, int64, shape (epoch,)."""
+        zone = ZoneInfo(self.timezone)
+        starts = (datetime.fromtimestamp(second, zone) for second in self.seconds().tolist())
+        return np.fromiter((start.toordinal() for start in starts), np.int64, self.n_epochs)
+
     def describe(self) -> str:
         """Say when the calendar runs, in its own zone."""
         zone = ZoneInfo(self.timezone)

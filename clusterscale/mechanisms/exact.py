@@ -4,12 +4,13 @@ from typing import Literal
 
 import numpy as np
 
-from clusterscale.contracts import NO_NOISE, Component, Counts, Guarantee, Noise, Values
+from clusterscale.contracts import NO_NOISE, Counts, Guarantee, Noise, Values
+from clusterscale.mechanisms.defence import Defence, no_guarantee
 
 __all__ = ["Exact"]
 
 
-class Exact(Component):
+class Exact(Defence):
     """Publish the counts as they are."""
 
     name: Literal["exact"] = "exact"
@@ -17,7 +18,7 @@ class Exact(Component):
     @property
     def guarantee(self) -> Guarantee:
         """None: a count tells about each of its members."""
-        return Guarantee("user", np.inf, 0.0, "add_remove", "counts are published as they are")
+        return no_guarantee("counts are published as they are")
 
     @property
     def noise(self) -> Noise:
@@ -26,4 +27,5 @@ class Exact(Component):
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape."""
+        self._check_shape(counts, group_size)
         return counts.astype(np.float64)

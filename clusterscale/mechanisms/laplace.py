@@ -1,14 +1,19 @@
-"""The Laplace mechanism."""
+"""The Laplace mechanism, continuous or in whole numbers."""
 
-from typing import Literal
+from __future__ import annotations
+
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import model_validator
 
-from clusterscale.contracts import Counts, Guarantee, Noise, Positive, Values
-from clusterscale.mechanisms.postprocess import Noisy
+from clusterscale.contracts import Bounds, Counts, Guarantee, Noise, Positive, Spending, Values
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.defence import Noisy
 
 __all__ = ["Laplace"]
+
+_UNITS = {"event": "one event", "user_day": "one user's day", "user": "one user"}
+_MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
 
 
 class Laplace(Noisy):
@@ -18,45 +23,77 @@ class Laplace(Noisy):
     of any output differ by at most exp(‖difference‖₁ / scale) ≤ exp(ε), so the release is ε-DP for
     that neighbourhood (Dwork et al., TCC 2006); what follows the noise sees only its output.
 
-    ``unit`` says what one neighbour may change: an ``event`` (sensitivity 1 unless given), all
-    events of a ``user_day``, or all of a ``user`` (sensitivity to be given; a sensitivity without
-    a unit is taken for a user's).
+    ``unit`` says what one neighbour may change: one ``event``, all events of a ``user_day``, or all
+    of a ``user`` (the default). Where no ``sensitivity`` is given, it is the most that one such
+    unit changes the counts of the cube in the period: NDSS18's LPA(Δ/ε) for a user, 1 for an event
+    and 2 where there is a null ROI, into which an hour falls that loses its only event. Taken from
+    the data, it holds for users no more active than those of the cube; capped contributions make
+    it hold for everyone. PETS17's other variants (§5.2) are sensitivities T′ and S·T′, NDSS18's
+    LPA(1/ε) is sensitivity 1.
+
+    ``discrete`` noise is two-sided geometric, P(n) ∝ exp(−|n|·ε/sensitivity) (Ghosh et al., STOC
+    2009): the same guarantee for whole numbers, and nothing of it hangs on how floating-point
+    numbers are spaced (Mironov, CCS 2012).
     """
 
     name: Literal["laplace"] = "laplace"
     epsilon: Positive
     sensitivity: Positive | None = None
-    unit: Literal["event", "user_day", "user"] | None = None
+    unit: Literal["event", "user_day", "user"] = "user"
+    discrete: bool = False
 
-    @model_validator(mode="after")
-    def _has_sensitivity(self) -> "Laplace":
-        if self.sensitivity is None and self.unit != "event":
-            raise ValueError("give a sensitivity, or unit: event (whose sensitivity is 1)")
-        return self
+    _sensitivity: ClassVar[str] = "sensitivity"
 
     @property
     def scale(self) -> float:
         """Scale of the noise, in visits."""
-        return (1.0 if self.sensitivity is None else self.sensitivity) / self.epsilon
+        return self._norm() / self.epsilon
 
     @property
     def guarantee(self) -> Guarantee:
         """Pure ε at the declared unit, under adding or removing one unit."""
-        return Guarantee(
-            self.unit or "user",
-            self.epsilon,
-            0.0,
-            "add_remove",
-            "Laplace noise of scale sensitivity/epsilon",
-        )
+        law = "two-sided geometric" if self.discrete else "Laplace"
+        reason = f"{law} noise of scale sensitivity/epsilon; L1 norm of {_UNITS[self.unit]}"
+        norm = self._known_norm
+        return Guarantee(self.unit, self.epsilon, 0.0, "add_remove", reason, norm)
 
     @property
     def noise(self) -> Noise:
-        """Laplace noise on every count."""
-        return Noise("laplace", self.scale)
+        """The same noise on every count; its scale is not a number until it is known."""
+        scale = self._known_norm / self.epsilon
+        return Noise("geometric" if self.discrete else "laplace", scale)
+
+    def needed(self, bounds: Bounds) -> float:
+        """Return the L1 norm of one unit."""
+        return float(getattr(bounds, self.unit))
+
+    def spent(self, bounds: Bounds) -> Spending:
+        """Return one part for each count that a user changes, by 1.
+
+        Geometric noise tells whole numbers apart as randomized response does, which is the worst
+        that ε allows: parts of it add up to more than those of Laplace noise.
+        """
+        if self.discrete:
+            return Spending("approximate", bounds.user, epsilon=1 / self.scale)
+        return Spending("laplace", bounds.user, ratio=1 / self.scale)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return noisy counts, float64, the same shape."""
-        values = rng.laplace(0.0, self.scale, counts.shape)
-        values += counts
-        return self._finish(values, group_size)
+        """Return noisy counts, float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        ConfigError
+            If discrete noise is too large for whole numbers.
+        """
+        scale = self.scale
+        if not self.discrete:
+            return self._add(counts, group_size, lambda n: rng.laplace(0.0, scale, n))
+        # The difference of two geometric numbers of success 1 − exp(−1/scale) has the law wanted.
+        if scale > _MOST_DISCRETE:  # two that are cut at the largest integer would cancel
+            raise ConfigError(
+                f"{self.name}: discrete noise of scale {scale:g} is beyond whole numbers"
+            )
+        success = -np.expm1(-1.0 / scale)
+        return self._add(
+            counts, group_size, lambda n: rng.geometric(success, n) - rng.geometric(success, n)
+        )

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from clusterscale.audit import AuditPlan, Targets, predict
-from clusterscale.audit.plan import TERTILES
+from clusterscale.audit.targets import TERTILES
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.wording import explain
@@ -83,7 +83,7 @@ def test_what_is_not_known_cannot_be_used(cube, plan_fields):
     plan = AuditPlan(**plan_fields)
     plan.check(cube)
     task = next(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))
-    assert task.spans == ((0, 24), (24, 48))
+    assert task.source.spans == ((0, 24), (24, 48))
     assert predict(plan, cube).trace_bytes == cube.n_events * 4 + 61 * 8 + 60 * 48
 
 
@@ -99,7 +99,7 @@ def test_tasks_are_small_distinct_and_name_the_cube(cube, plan_fields):
     plan = AuditPlan(**plan_fields)
     tasks = list(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))
     assert len(tasks) == len({task.key for task in tasks}) == 8
-    assert all(task.fingerprint == cube.fingerprint for task in tasks)
+    assert all(task.source.fingerprint == cube.fingerprint for task in tasks)
     assert len(pickle.dumps(tasks[0])) < 2000
 
 
@@ -108,13 +108,13 @@ def test_a_worker_elsewhere_finds_a_cube_named_from_here(cube, plan_fields, monk
     monkeypatch.chdir(path.parent)
     near, plan = TraceCube(path.name), AuditPlan(**plan_fields)
     task = next(plan.tasks(near, plan.targets.choose(near, plan.seed)))
-    assert task.uri == str(path)
+    assert task.source.uri == str(path)
 
 
 def test_prediction_counts_what_runs(cube, plan_fields):
     plan = AuditPlan(**plan_fields)
     cost = predict(plan, cube)
-    assert (cost.n_targets, cost.n_tasks, cost.n_cases) == (4, 8, 32)
+    assert (cost.n_targets, cost.n_tasks, cost.n_cases) == (4, 10, 32)
     assert cost.store_bytes == cube.n_events * 4 + 61 * 8
     assert cost.trace_bytes == cube.n_events * 4 + 61 * 8 + 60 * 48
     assert cost.task_bytes == 60 * 9 * 48 * (4 + 8)

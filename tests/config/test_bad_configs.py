@@ -56,7 +56,7 @@ CHANGES = [
         "audit.sed",
         1,
         "audit.sed: is not known here: choose from seed, null_roi, targets, "
-        "group_sizes, periods, priors, mechanisms, attacks, control; did you mean 'seed'?",
+        "group_sizes, periods, priors, mechanisms, attacks, utility, control; did you mean 'seed'?",
     ),
     ("audit.null_roi", "yes", "audit.null_roi: is 'yes', but should be true or false"),
     ("audit.targets", None, "audit.targets: is missing"),
@@ -106,7 +106,10 @@ CHANGES = [
         "audit.mechanisms.1.name",
         "lapace",
         "audit.mechanisms.1: 'lapace' is not known: "
-        "choose from exact, laplace; did you mean 'laplace'?",
+        "choose from chain, adaptive_ranges, cap_contributions, coarsen_space, coarsen_time, "
+        "enhanced_fourier, exact, fixed_ranges, fourier, gaussian, laplace, perturb_small, "
+        "randomized_response, sample_events, suppress_small, suppress_unpopular; "
+        "did you mean 'laplace'?",
     ),
     ("audit.mechanisms.1.name", None, "audit.mechanisms.1: needs a name"),
     (
@@ -127,15 +130,27 @@ CHANGES = [
         "but should be a number: write 0.001, without quotes",
     ),
     (
-        "audit.mechanisms.1.unit",
-        None,
-        "audit.mechanisms.1.laplace: give a sensitivity, or unit: event (whose sensitivity is 1)",
+        "audit.mechanisms.1",
+        {"name": "chain", "steps": [{"name": "suppress_small"}]},
+        "audit.mechanisms.1.chain.steps.0.suppress_small: give exactly one of below, up_to",
+    ),
+    (
+        "audit.mechanisms.1",
+        {"name": "chain", "steps": [{"name": "laplace", "epsilon": 1.0, "epsilom": 1.0}]},
+        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from clip, "
+        "integers, name, epsilon, sensitivity, unit, discrete; did you mean 'epsilon'?",
+    ),
+    (
+        "audit.utility",
+        {"groups": 0},
+        "audit.utility.groups: is 0, but should be greater than or equal to 1",
     ),
     (
         "audit.mechanisms.1.epsilom",
         1,
         "audit.mechanisms.1.laplace.epsilom: is not known here: "
-        "choose from clip, integers, name, epsilon, sensitivity, unit; did you mean 'epsilon'?",
+        "choose from clip, integers, name, epsilon, sensitivity, unit, discrete; "
+        "did you mean 'epsilon'?",
     ),
     (
         "audit.attacks.0.elimination_step",

@@ -6,23 +6,47 @@ import numpy as np
 import pytest
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.contracts import Attack, Mechanism, Prior
-from clusterscale.cube import with_null_roi
+from clusterscale.contracts import Attack, Bounds, Mechanism, Prior
+from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import PoolError
 from clusterscale.game import play
-from clusterscale.mechanisms import MECHANISMS
+from clusterscale.mechanisms import MECHANISMS, user_level
 from clusterscale.priors import PRIORS
 from clusterscale.runtime import CLUSTERS
 from clusterscale.seeds import stream
+from clusterscale.utility import UTILITIES, Utility
 
 # Fields that an entry cannot do without; an entry that needs none is not listed.
 NEEDED = {
+    "adaptive_ranges": {"ranges": 3},
+    "cap_contributions": {"per_day": 3},
+    "chain": {
+        "steps": [
+            {"name": "cap_contributions", "per_day": 3},
+            {"name": "laplace", "epsilon": 1.0, "unit": "user_day", "clip": True},
+            {"name": "suppress_small", "below": 3},
+        ]
+    },
+    "coarsen_space": {"factor": 2},
+    "coarsen_time": {"groups": [[0, 1, 5], [7, 6]]},
+    "enhanced_fourier": {"epsilon": 1.0, "delta": 0.1},
+    "fixed_ranges": {"size": 3},
+    "fourier": {"epsilon": 1.0, "coefficients": 3},
+    "gaussian": {"epsilon": 1.0, "delta": 0.1},
     "laplace": {"epsilon": 1.0, "unit": "event"},
+    "perturb_small": {"below": 3, "epsilon": 1.0},
+    "randomized_response": {"p": 0.3},
+    "sample_events": {"remove": 0.2},
+    "suppress_small": {"up_to": 2},
+    "suppress_unpopular": {"fraction": 0.5},
     "known_subset": {"alpha": 0.5, "training": 60, "challenges": 40, "validation": 20},
 }
 
+BOUNDS = Bounds(event=2, user_day=20, user=48, series=24, rois=5, null_roi=False)
+
 REGISTRIES = {
     "mechanism": (MECHANISMS, Mechanism),
+    "utility": (UTILITIES, Utility),
     "attack": (ATTACKS, Attack),
     "prior": (PRIORS, Prior),
     "cluster": (CLUSTERS, object),
@@ -55,7 +79,9 @@ def test_entry_is_a_frozen_picklable_value_that_config_can_name(kind, name):
 @pytest.mark.parametrize("name", list(MECHANISMS))
 @pytest.mark.parametrize("shape", [(5, 12), (3, 5, 12)])
 def test_mechanism_keeps_shape_and_follows_its_stream(name, shape):
-    mechanism = build(MECHANISMS, name)
+    mechanism = build(MECHANISMS, name).bind(BOUNDS)
+    assert mechanism.bind(BOUNDS) == mechanism
+    mechanism.check(group_size=20, n_rois=5, n_epochs=12)
     counts = np.random.default_rng(1).integers(0, 20, shape, dtype=np.int32)
     before = counts.copy()
     values = mechanism.release(counts, group_size=20, rng=stream(1, "noise"))
@@ -66,8 +92,32 @@ def test_mechanism_keeps_shape_and_follows_its_stream(name, shape):
     np.testing.assert_array_equal(values, again)
     np.testing.assert_array_equal(counts, before)
     guarantee = mechanism.guarantee
-    assert guarantee.epsilon > 0
     assert guarantee.reason
+    assert guarantee.epsilon >= 0
+    assert (guarantee.unit == "none") == np.isinf(guarantee.epsilon)
+    assert (mechanism.spent(BOUNDS) is None) == (guarantee.unit == "none")
+    user = user_level(mechanism, BOUNDS)
+    assert user.epsilon == np.inf or guarantee.unit != "none"
+    assert all(epsilon >= 0 and 0 <= delta <= 1 for epsilon, delta in user.curve)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in MECHANISMS if build(MECHANISMS, name).trace_steps]
+)
+def test_trace_step_is_reproducible_and_expands_to_the_old_cells(name, cube):
+    traces, frame = cube.traces(), cube.frame()
+    for step in build(MECHANISMS, name).trace_steps:
+        changed, after = step.apply(traces, frame, rng=stream(1, "step"))
+        again, _ = step.apply(traces, frame, rng=stream(1, "step"))
+        np.testing.assert_array_equal(changed.cells, again.cells)
+        np.testing.assert_array_equal(changed.offsets, again.offsets)
+        assert (len(after.lat), len(after.days)) == (changed.n_rois, changed.n_epochs)
+        bounds = measure_bounds(changed, after.days)
+        assert measure_bounds(changed, after.days).user_day <= step.limit(bounds).user_day
+        shape = (2, changed.n_rois + 1, changed.n_epochs)
+        expanded = step.expand(np.arange(np.prod(shape), dtype=float).reshape(shape), frame)
+        assert expanded.shape == (2, cube.n_rois + 1, cube.n_epochs)
+        assert np.isin(expanded[1], np.arange(shape[1] * shape[2], 2 * shape[1] * shape[2])).all()
 
 
 @pytest.fixture(scope="module")

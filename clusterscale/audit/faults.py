@@ -1,0 +1,86 @@
+"""What a cube cannot answer, with the keys of the config that ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clusterscale.audit.period import Period
+from clusterscale.contracts import Bounds, Frame, Mechanism, Traces
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError, PoolError
+
+if TYPE_CHECKING:
+    from clusterscale.audit.plan import AuditPlan
+
+__all__ = ["find_faults"]
+
+
+def find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
+    """Yield one line for each fault of ``plan``, the path of its key first."""
+    long = list(_too_long(plan, cube.n_epochs))
+    yield from long
+    yield from _too_large(plan, cube.n_users)
+    yield from _not_known(plan)
+    if not long:  # else there are no cells to try mechanisms on
+        yield from _nonsense(plan, cube)
+
+
+def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
+    for i, period in enumerate(plan.periods):
+        first, stop = period.spans[-1]
+        if stop > n_epochs:
+            yield (
+                f"periods.{i}: epochs {first} to {stop} reach beyond the cube, which has {n_epochs}"
+            )
+
+
+def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
+    for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
+        try:
+            prior.check(n_users, size)
+        except PoolError as error:
+            yield f"group_sizes.{i}: {error}"
+
+
+def _not_known(plan: AuditPlan) -> Iterator[str]:
+    """Find what a prior or an attack needs and is not given."""
+    for (i, period), prior in product(enumerate(plan.periods), plan.priors):
+        if prior.needs_past and not period.observed:
+            yield (
+                f"periods.{i}: {prior.name} learns from past releases: give the first epochs "
+                f"of past windows, e.g. observed: [{max(0, period.first - period.epochs)}]"
+            )
+    for (i, attack), prior in product(enumerate(plan.attacks), plan.priors):
+        if attack.needs_whereabouts and not prior.gives_whereabouts:
+            yield (
+                f"attacks.{i}: {attack.name} asks where the target was, and {prior.name} does "
+                "not tell; leave one of them out"
+            )
+
+
+def _nonsense(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
+    """Find mechanisms that make no sense for the cells and group sizes, one line each."""
+    for i, mechanism in enumerate(plan.mechanisms):
+        for period, size in product(plan.periods, plan.group_sizes):
+            try:
+                _try(mechanism, cube, period, size, null_roi=plan.null_roi)
+            except ConfigError as error:
+                yield f"mechanisms.{i}: {error}"
+                break
+
+
+def _try(
+    mechanism: Mechanism, cube: TraceCube, period: Period, group_size: int, *, null_roi: bool
+) -> None:
+    """Follow a mechanism up to what it asks of counts, on traces of nobody."""
+    traces = Traces(np.zeros(1, np.int64), np.zeros(0, np.int32), cube.n_rois, period.epochs)
+    frame: Frame = cube.frame(period.spans[-1])
+    for step in mechanism.trace_steps:
+        traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
+    mechanism.bind(Bounds(1 + null_roi, 1, 1, 1, 1, null_roi))
+    n_rois = traces.n_rois + null_roi
+    mechanism.check(group_size=group_size, n_rois=n_rois, n_epochs=traces.n_epochs)

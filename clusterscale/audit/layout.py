@@ -1,0 +1,69 @@
+"""Prices on the labelled dimensions of the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.audit.price import Price, PriceKey
+from clusterscale.schema import RESULTS
+
+__all__ = ["Coordinates", "lay_out_promises", "lay_out_utility"]
+
+Coordinates = dict[str, tuple[str, NDArray[Any]]]
+Prices = dict[PriceKey, Price]
+
+# The variable of the dataset that each field of a promise becomes.
+_PROMISES = {
+    "guarantee_unit": "unit",
+    "guarantee_epsilon": "epsilon",
+    "guarantee_delta": "delta",
+    "guarantee_neighbours": "neighbours",
+    "guarantee_reason": "reason",
+    "sensitivity": "sensitivity",
+    "sensitivity_needed": "needed",
+    "user_epsilon": "user_epsilon",
+    "user_delta": "user_delta",
+    "composed_epsilon": "composed_epsilon",
+    "composed_delta": "composed_delta",
+    "auc_ceiling": "ceiling",
+}
+
+
+def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
+    """Return every variable on (period, mechanism); group sizes do not change a promise."""
+    found = {name: _empty(coords, name) for name in _PROMISES}
+    for at, price in _placed(coords, prices):
+        for place, label in enumerate(coords["mechanism"][1].tolist()):
+            if label in price.promises:
+                for name, attribute in _PROMISES.items():
+                    found[name][at[0], place] = getattr(price.promises[label], attribute)
+    return found
+
+
+def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
+    """Return ``utility``, ``utility_sd`` and ``random_guess``."""
+    names = ("utility", "utility_sd", "random_guess")
+    utility, spread, guess = found = [_empty(coords, name) for name in names]
+    for at, price in _placed(coords, prices):
+        for place, label in enumerate(coords["mechanism"][1].tolist()):
+            if label in price.utility:
+                utility[(*at, place)], spread[(*at, place)] = price.utility[label]
+        if price.guess:
+            guess[at] = price.guess
+    return dict(zip(names, found, strict=True))
+
+
+def _empty(coords: Coordinates, name: str) -> NDArray[Any]:
+    shape = tuple(len(coords[dim][1]) for dim in RESULTS[name].dims)
+    numeric = RESULTS[name].kinds == "f"
+    return np.full(shape, np.nan) if numeric else np.full(shape, "", dtype=object)
+
+
+def _placed(coords: Coordinates, prices: Prices) -> Iterator[tuple[tuple[int, int], Price]]:
+    periods, sizes = (coords[dim][1].tolist() for dim in ("period", "group_size"))
+    for (period, size), price in sorted(prices.items()):
+        yield (periods.index(period), sizes.index(size)), price

@@ -1,0 +1,22 @@
+"""Lists in a config: at least one item, none twice."""
+
+from typing import Any
+
+from pydantic import AfterValidator, Strict
+
+__all__ = ["PERHAPS", "SEVERAL", "distinct"]
+
+
+def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return ``items``; raise ValueError where there is none, or two have the same label."""
+    if not items:
+        raise ValueError("give at least one")
+    labels = [getattr(item, "label", item) for item in items]
+    twice = sorted({str(label) for label in labels if labels.count(label) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands there twice")
+    return items
+
+
+SEVERAL = [Strict(False), AfterValidator(distinct)]
+PERHAPS = [Strict(False), AfterValidator(lambda items: items and distinct(items))]

@@ -1,0 +1,49 @@
+"""When: the epochs of a release, and of those before it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.audit.lists import PERHAPS
+from clusterscale.contracts import Component, Count
+
+__all__ = ["Period"]
+
+WEEK = 168
+
+First = Annotated[int, Strict(), Field(ge=0)]
+
+
+class Period(Component):
+    """The epochs of one release: ``epochs`` of them from the one numbered ``first``.
+
+    ``observed`` are the first epochs of past windows of the same length, whose releases priors of
+    past groups learn from: weeks, or the same day or hours of earlier weeks (NDSS18 §VI-B, §VI-C).
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    first: First = 0
+    epochs: Count = WEEK
+    observed: Annotated[tuple[First, ...], *PERHAPS] = ()
+
+    @property
+    def label(self) -> str:
+        """The name."""
+        return self.name
+
+    @model_validator(mode="after")
+    def _is_past(self) -> Self:
+        late = [first for first in self.observed if first + self.epochs > self.first]
+        if late:
+            raise ValueError(
+                f"observed: a window of {self.epochs} epochs from {late[0]} is not over when the "
+                f"period begins at {self.first}"
+            )
+        return self
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """First epoch and the one after the last, of observed windows and then of the period."""
+        return tuple((first, first + self.epochs) for first in (*self.observed, self.first))

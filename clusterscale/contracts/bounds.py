@@ -1,0 +1,71 @@
+"""Where and when cells are, and how much of a release one person can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Bounds", "Frame"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """Place and time of the cells of some traces.
+
+    Attributes
+    ----------
+    days
+        int64, shape (epoch,): number of the local day in which each epoch begins, increasing.
+    lat, lon
+        float64, shape (roi,): centres in degrees; not a number where not known. The null ROI,
+        which is nowhere, is not among them.
+    """
+
+    days: NDArray[np.int64]
+    lat: NDArray[np.float64]
+    lon: NDArray[np.float64]
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """Rows and columns where the ROIs are a grid, row by row; None where they are not."""
+        lat, lon = np.round(self.lat, 9), np.round(self.lon, 9)
+        rows, columns = np.unique(lat), np.unique(lon)
+        shape = (len(rows), len(columns))
+        if shape[0] * shape[1] != len(lat) or not np.isfinite(lat + lon).all():
+            return None
+        regular = (lat.reshape(shape) == rows[:, None]) & (lon.reshape(shape) == columns)
+        return shape if regular.all() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that one unit of data changes the counts of a period, over all users of a cube.
+
+    Changes are in visits and in L1 norm: what leaves the counts when the unit is removed, and,
+    where there is a null ROI, what enters there (an hour without its only event is idle).
+
+    Attributes
+    ----------
+    event
+        One event: 1, or 2 with a null ROI.
+    user_day
+        All events of one user on one local day.
+    user
+        All that is counted of one user, idle epochs too where there is a null ROI (the Δ of
+        NDSS18 §VII-B).
+    series
+        One user in the series of one ROI.
+    rois
+        ROIs in which one user is counted.
+    null_roi
+        Whether there is one.
+    """
+
+    event: int
+    user_day: int
+    user: int
+    series: int
+    rois: int
+    null_roi: bool

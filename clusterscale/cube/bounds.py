@@ -1,0 +1,69 @@
+"""How much one event, one day or one user can change the counts of a period."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Bounds, Ints, Traces
+from clusterscale.kernel import kernel
+
+__all__ = ["measure_bounds"]
+
+
+def measure_bounds(traces: Traces, days: NDArray[np.int64]) -> Bounds:
+    """Return the most that a unit of any user of ``traces`` changes the counts.
+
+    Parameters
+    ----------
+    traces
+        Traces of all users over the period, with or without a null ROI.
+    days
+        Number of the local day of each epoch, increasing, shape (epoch,).
+
+    Returns
+    -------
+    Bounds
+        In visits, at least 1 each. These are the sensitivities of NDSS18 §VII-B and PETS17 §5.2
+        ("the maximum number of location reports by a user"), measured.
+    """
+    nowhere = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
+    day = np.asarray(days - days[0], np.int64)
+    found = _measure(traces.offsets, traces.cells, traces.n_epochs, day, nowhere)
+    most_day, most_user, most_series, most_rois = (max(1, int(value)) for value in found)
+    return Bounds(
+        event=2 if traces.null_roi else 1,
+        user_day=most_day,
+        user=most_user,
+        series=most_series,
+        rois=most_rois,
+        null_roi=traces.null_roi,
+    )
+
+
+@kernel
+def _measure(
+    offsets: Ints, cells: Ints, n_epochs: int, days: Ints, nowhere: NDArray[np.bool_]
+) -> tuple[int, int, int, int]:
+    most_day, most_user, most_series, most_rois = 0, 0, 0, 0
+    has_null = nowhere.shape[1] > 0
+    by_day = np.empty(days[-1] + 1, np.int64)
+    for user in range(len(offsets) - 1):
+        by_day[:] = 0
+        n_rois, in_roi, last = 0, 0, -1
+        for i in range(offsets[user], offsets[user + 1]):
+            roi, epoch = divmod(cells[i], n_epochs)
+            by_day[days[epoch]] += 1
+            if roi != last:
+                n_rois, in_roi, last = n_rois + 1, 0, roi
+            in_roi += 1
+            most_series = max(most_series, in_roi)
+        n_idle = 0
+        for epoch in range(nowhere.shape[1]):
+            n_idle += nowhere[user, epoch]
+            by_day[days[epoch]] += not nowhere[user, epoch]  # an hour that would fall idle
+        most_day = max(most_day, by_day.max())
+        most_user = max(most_user, offsets[user + 1] - offsets[user] + n_idle)
+        most_series = max(most_series, n_idle)
+        most_rois = max(most_rois, n_rois + (has_null and n_idle > 0))
+    return most_day, most_user, most_series, most_rois

@@ -1,0 +1,80 @@
+"""At most so many events of a user and day: what makes a day's sensitivity a promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, Values
+from clusterscale.kernel import kernel
+from clusterscale.mechanisms.coarsening import OnTraces
+
+__all__ = ["CapContributions"]
+
+
+class CapContributions(OnTraces):
+    """Keep at most ``per_day`` events of each user and local day, at random (POPETS24 §6.2).
+
+    One user's day then changes the counts by no more than that (twice as much with a null ROI),
+    whoever the user is: noise after it needs no look at the data to be scaled. The events are drawn
+    once for a cube and period, by the publisher; in the game both sides hold the capped traces, so
+    the adversary knows which events were kept, and the audit errs towards exposure.
+    """
+
+    name: Literal["cap_contributions"] = "cap_contributions"
+    per_day: Count
+
+    def apply(
+        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
+    ) -> tuple[Traces, Frame]:
+        """Return capped traces over the same cells."""
+        days = frame.days - frame.days[0]
+        keys = rng.random(len(traces.cells))
+        offsets, cells = np.empty_like(traces.offsets), np.empty_like(traces.cells)
+        size = _cap(
+            traces.offsets, traces.cells, traces.n_epochs, days, self.per_day, keys, offsets, cells
+        )
+        return replace(traces, offsets=offsets, cells=cells[:size].copy()), frame
+
+    def limit(self, bounds: Bounds) -> Bounds:
+        """Return bounds with the cap for a user's day, which holds whatever the data."""
+        return replace(bounds, user_day=self.per_day * bounds.event)
+
+    def expand(self, values: Values, frame: Frame) -> Values:
+        """Return ``values``: cells are the same."""
+        return values
+
+
+@kernel
+def _cap(
+    offsets: Ints,
+    cells: Ints,
+    n_epochs: int,
+    days: Ints,
+    per_day: int,
+    keys: NDArray[np.float64],
+    new: Ints,
+    kept: Ints,
+) -> int:
+    """Keep the events with the lowest keys of each user and day, in their old order."""
+    size = 0
+    n_kept = np.zeros(days[-1] + 1, np.int64)
+    for user in range(len(offsets) - 1):
+        new[user] = size
+        start, stop = offsets[user], offsets[user + 1]
+        keep = np.zeros(stop - start, np.bool_)
+        n_kept[:] = 0
+        for i in np.argsort(keys[start:stop]):
+            day = days[cells[start + i] % n_epochs]
+            if n_kept[day] < per_day:
+                n_kept[day] += 1
+                keep[i] = True
+        for i in range(stop - start):
+            if keep[i]:
+                kept[size] = cells[start + i]
+                size += 1
+    new[len(offsets) - 1] = size
+    return size

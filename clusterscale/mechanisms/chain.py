@@ -1,0 +1,152 @@
+"""Several mechanisms, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Strict, model_validator
+
+from clusterscale.contracts import (
+    NO_NOISE,
+    Bounds,
+    Counts,
+    Guarantee,
+    Noise,
+    Spending,
+    TraceStep,
+    Values,
+)
+from clusterscale.mechanisms.catalogue import STEPS
+from clusterscale.mechanisms.defence import STAGES, Defence, Revision, no_guarantee
+from clusterscale.mechanisms.sampling import SampleEvents
+
+__all__ = ["Chain"]
+
+if TYPE_CHECKING:
+    Steps = tuple[Defence, ...]
+else:
+    Steps = Annotated[tuple[STEPS.field(), ...], Strict(False)]
+
+_STAGE_NAMES: dict[str, str] = {
+    "trace": "changes traces",
+    "sample": "drops events",
+    "noise": "adds noise",
+    "publish": "revises what is published",
+}
+
+
+class Chain(Defence):
+    """Mechanisms as ``steps``: on traces, then on events, then noise, then on what is published.
+
+    POMACS20's SPSC is ``sample_events`` and ``perturb_small``, its SFPA ``sample_events`` and
+    ``fourier`` (§4.2.4); POPETS24's DP+SSC is ``laplace`` and ``suppress_small`` (§2.2.2). The
+    guarantee is that of the noise: what comes after it sees only its output, and what comes before
+    is part of the data. Sampling before event-level noise strengthens it: an event that is counted
+    with probability q is ln(1 + q(e^ε − 1)), qδ-private (Balle et al., NeurIPS 2018); for larger
+    units nothing is claimed, for their events are not dropped together.
+    """
+
+    name: Literal["chain"] = "chain"
+    steps: Steps
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.steps:
+            raise ValueError("steps: give at least one")
+        for i, (before, after) in enumerate(pairwise(self.steps)):
+            if STAGES.index(before.stage) > STAGES.index(after.stage):
+                raise ValueError(
+                    f"steps.{i + 1}: {_name(after)} {_STAGE_NAMES[after.stage]} and must come "
+                    f"before {_name(before)}, which {_STAGE_NAMES[before.stage]}"
+                )
+        for stage in ("sample", "noise"):
+            several = [_name(step) for step in self.steps if step.stage == stage]
+            if len(several) > 1:
+                raise ValueError(
+                    f"steps: more than one {_STAGE_NAMES[stage]} ({', '.join(several)}): keep one"
+                )
+        if any(_name(step) == "exact" for step in self.steps):
+            raise ValueError("steps: exact does nothing in a chain")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The name with the labels of the steps."""
+        return f"chain({' + '.join(step.label for step in self.steps)})"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of the noise, strengthened by sampling where that is proven."""
+        noise, sample = self._step("noise"), self._step("sample")
+        if noise is None:
+            return no_guarantee("no step adds noise")
+        found = noise.guarantee
+        if not isinstance(sample, SampleEvents) or found.unit != "event":
+            return found
+        if not np.isfinite(found.epsilon) or found.neighbours != "add_remove":
+            return found
+        share = 1 - sample.remove
+        epsilon = float(np.logaddexp(np.log(share) + found.epsilon, np.log1p(-share)))
+        reason = f"{found.reason}; each event is counted with probability {share:g}"
+        return replace(found, epsilon=epsilon, delta=share * found.delta, reason=reason)
+
+    @property
+    def noise(self) -> Noise | None:
+        """That of the noise, if nothing but trace steps stands beside it."""
+        if self._step("sample") is not None or self._step("publish") is not None:
+            return None
+        noise = self._step("noise")
+        return NO_NOISE if noise is None else noise.noise
+
+    @property
+    def trace_steps(self) -> tuple[TraceStep, ...]:
+        """The steps that change traces."""
+        return tuple(step for step in self.steps if isinstance(step, TraceStep))
+
+    def bind(self, bounds: Bounds) -> Self:
+        """Return the chain with every step bound.
+
+        Raises
+        ------
+        ConfigError
+            If a step's definition does not hold for such counts.
+        """
+        return self.model_copy(update={"steps": tuple(step.bind(bounds) for step in self.steps)})
+
+    def needed(self, bounds: Bounds) -> float:
+        """Return the sensitivity that the noise asks for."""
+        noise = self._step("noise")
+        return np.nan if noise is None else noise.needed(bounds)
+
+    def spent(self, bounds: Bounds) -> Spending | None:
+        """Return what the noise spends."""
+        noise = self._step("noise")
+        return None if noise is None else noise.spent(bounds)
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`~clusterscale.errors.ConfigError` if such counts make no sense."""
+        for step in self.steps:
+            step.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return published values of counts made of traces after the trace steps, float64."""
+        self._check_shape(counts, group_size)
+        values: Any = counts
+        for step in self.steps:
+            if step.stage == "trace":
+                continue
+            if isinstance(step, Revision) and values is not counts:
+                step.revise(values)
+            else:
+                values = step.release(values, group_size=group_size, rng=rng)
+        return np.array(values, np.float64) if values is counts else values
+
+    def _step(self, stage: str) -> Defence | None:
+        return next((step for step in self.steps if step.stage == stage), None)
+
+
+def _name(step: Any) -> str:
+    return str(step.name)

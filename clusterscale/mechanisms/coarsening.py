@@ -1,0 +1,217 @@
+"""Coarser cells: places or hours merged before anyone is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.contracts import (
+    NO_NOISE,
+    Bounds,
+    Count,
+    Counts,
+    Frame,
+    Guarantee,
+    Ints,
+    Noise,
+    Traces,
+    TraceStep,
+    Values,
+)
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
+
+__all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
+
+Index = NDArray[np.int64]
+_Groups = Annotated[
+    tuple[Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], Strict(False)], ...],
+    Strict(False),
+]
+
+
+class OnTraces(Defence):
+    """A step that changes traces; counts made of them are published as they are."""
+
+    stage: ClassVar[Stage] = "trace"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None of its own."""
+        return no_guarantee("counts of changed traces are published as they are")
+
+    @property
+    def noise(self) -> Noise:
+        """None."""
+        return NO_NOISE
+
+    @property
+    def trace_steps(self) -> tuple[TraceStep, ...]:
+        """The step itself."""
+        return (self,)  # type: ignore[return-value]  # every subclass has apply and expand
+
+    def limit(self, bounds: Bounds) -> Bounds:
+        """Return ``bounds``: nothing more is known than what was measured."""
+        return bounds
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return the counts, which were made of changed traces, as float64, the same shape."""
+        self._check_shape(counts, group_size)
+        return counts.astype(np.float64)
+
+
+class _Coarsening(OnTraces):
+    """Merge neighbours: ``factor`` of them together, or the ``groups`` of indices that are listed.
+
+    What is in no group stays alone. A user is in a merged cell who was in any of its parts (the
+    union), and is counted once.
+    """
+
+    factor: Count | None = None
+    groups: _Groups | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.factor is None) == (self.groups is None):
+            raise ValueError("give exactly one of factor, groups")
+        if self.factor == 1:
+            raise ValueError("a factor of 1 merges nothing")
+        members = [index for group in self.groups or () for index in group]
+        twice = sorted({index for index in members if members.count(index) > 1})
+        if twice:
+            raise ValueError(f"groups: {twice[0]} is in two groups")
+        if self.groups is not None and max(map(len, self.groups), default=0) < 2:
+            raise ValueError("groups: there is none of two or more, so nothing is merged")
+        return self
+
+    def _listed(self, n: int, what: str) -> Index:
+        """Return the merged index of each of ``n``, those not listed alone."""
+        label = np.arange(n)
+        for group in self.groups or ():
+            if max(group, default=0) >= n:
+                raise ConfigError(f"{self._called()}: there is no {what} {max(group)} among {n}")
+            label[list(group)] = min(group, default=0)
+        return _renumber(label)
+
+    def _called(self) -> str:
+        return str(getattr(self, "name", ""))
+
+
+def _renumber(label: NDArray[Any]) -> Index:
+    """Return numbers for labels, counted from 0 in the order in which these first appear."""
+    _, first, place = np.unique(label, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return np.asarray(rank[place])
+
+
+class CoarsenSpace(_Coarsening):
+    """Merge places: SPG, POMACS20 §4.2.1.
+
+    With a ``factor`` f, squares of f × f cells where the ROIs are a grid, else f ROIs that lie
+    close together (neighbours on a curve that fills the plane, Morton 1966). ``groups`` lists
+    indices of ROIs. For utility every place takes the count of what it was merged into.
+    """
+
+    name: Literal["coarsen_space"] = "coarsen_space"
+
+    def apply(
+        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
+    ) -> tuple[Traces, Frame]:
+        """Return traces over merged ROIs, and their mean positions.
+
+        Raises
+        ------
+        ConfigError
+            If a listed ROI does not exist, or places without a position are to be merged by it.
+        """
+        merged = self._merged(frame)
+        size = np.bincount(merged)
+        lat, lon = (np.bincount(merged, values) / size for values in (frame.lat, frame.lon))
+        roi, epoch = np.divmod(traces.cells, traces.n_epochs)
+        coarse = replace(traces, cells=merged[roi] * traces.n_epochs + epoch, n_rois=len(size))
+        return _united(coarse), replace(frame, lat=lat, lon=lon)
+
+    def expand(self, values: Values, frame: Frame) -> Values:
+        """Return the values of merged ROIs on all ROIs of ``frame``."""
+        merged = self._merged(frame)
+        rest = np.arange(merged.max() + 1, values.shape[-2])  # the null ROI, if there is one
+        return np.asarray(values[..., np.concatenate([merged, rest]), :])
+
+    def _merged(self, frame: Frame) -> Index:
+        n_rois, factor = len(frame.lat), self.factor
+        if factor is None:
+            return self._listed(n_rois, "ROI")
+        if (shape := frame.grid) is not None:
+            row, column = np.divmod(np.arange(n_rois), shape[1])
+            return _renumber(row // factor * shape[1] + column // factor)
+        if not np.isfinite(frame.lat + frame.lon).all():
+            raise ConfigError(
+                f"{self.name}: a factor merges ROIs that lie close together, and some have no "
+                "position: list groups instead"
+            )
+        merged = np.empty(n_rois, np.int64)
+        merged[np.argsort(_morton(frame), kind="stable")] = np.arange(n_rois) // factor
+        return _renumber(merged)
+
+
+def _morton(frame: Frame) -> Index:
+    """Return places on a curve through the ROIs: the bits of latitude and longitude in turn."""
+    code = np.zeros(len(frame.lat), np.int64)
+    stretch = np.cos(np.radians(frame.lat.mean()))  # a degree of longitude is shorter
+    for shift, degrees in enumerate((frame.lon * stretch, frame.lat)):
+        extent = max(np.ptp(frame.lon) * stretch, np.ptp(frame.lat), 1e-12)
+        bits = ((degrees - degrees.min()) / extent * 65535).astype(np.int64)
+        for bit in range(16):
+            code |= ((bits >> bit) & 1) << (2 * bit + shift)
+    return code
+
+
+class CoarsenTime(_Coarsening):
+    """Merge epochs: TG, POMACS20 §4.2.1.
+
+    With a ``factor`` f, each f epochs from the first of the period; the last may be fewer.
+    ``groups`` lists indices of epochs of the period. For utility every epoch takes the count of
+    what it was merged into.
+    """
+
+    name: Literal["coarsen_time"] = "coarsen_time"
+
+    def apply(
+        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
+    ) -> tuple[Traces, Frame]:
+        """Return traces over merged epochs, each on the day of its first part.
+
+        Raises
+        ------
+        ConfigError
+            If a listed epoch does not exist.
+        """
+        merged = self._merged(traces.n_epochs)
+        _, first = np.unique(merged, return_index=True)
+        roi, epoch = np.divmod(traces.cells, traces.n_epochs)
+        coarse = replace(traces, cells=roi * len(first) + merged[epoch], n_epochs=len(first))
+        return _united(coarse), replace(frame, days=frame.days[first])
+
+    def expand(self, values: Values, frame: Frame) -> Values:
+        """Return the values of merged epochs on all epochs of ``frame``."""
+        return np.asarray(values[..., self._merged(len(frame.days))])
+
+    def _merged(self, n_epochs: int) -> Index:
+        if self.factor is None:
+            return self._listed(n_epochs, "epoch")
+        return np.arange(n_epochs) // self.factor
+
+
+def _united(traces: Traces) -> Traces:
+    """Sort each user's cells and let each stand once."""
+    user = np.repeat(np.arange(traces.n_users), np.diff(traces.offsets))
+    keys: Index = np.unique(user * np.int64(traces.n_cells) + traces.cells)
+    offsets = np.searchsorted(keys, np.arange(traces.n_users + 1) * np.int64(traces.n_cells))
+    cells: Ints = keys % traces.n_cells
+    cells = cells.astype(np.int32 if traces.n_cells < 2**31 else np.int64)
+    return replace(traces, offsets=offsets.astype(np.int64), cells=cells)

@@ -1,0 +1,185 @@
+"""What mechanisms have in common: what they answer unless they know better, and blocks of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import (
+    Bounds,
+    Component,
+    Counts,
+    Guarantee,
+    Noise,
+    Spending,
+    TraceStep,
+    Values,
+)
+from clusterscale.errors import ConfigError, InputError
+
+__all__ = ["STAGES", "Defence", "Noisy", "Revision", "Stage", "check_counts", "no_guarantee"]
+
+Stage = Literal["trace", "sample", "noise", "publish"]
+STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")
+"""The order in which steps can follow each other: what is done to the traces, to the events that
+are counted, to the counts, and to what is published of them."""
+
+_BLOCK = 1 << 15  # values: drawn, finished and written while they are in the nearest cache
+
+
+def no_guarantee(reason: str) -> Guarantee:
+    """Return the guarantee of a mechanism that has none."""
+    return Guarantee("none", np.inf, 0.0, "add_remove", reason)
+
+
+def check_counts(counts: NDArray[Any], group_size: int) -> None:
+    """Raise :class:`InputError` unless ``counts`` are whole numbers within 0 and the group size.
+
+    They may be kept as floats, as after sampling.
+    """
+    if counts.ndim < 2:
+        raise InputError(f"counts have shape {counts.shape}; they are (…, roi, epoch)")
+    if counts.size and not (counts.min() >= 0 and counts.max() <= group_size):
+        raise InputError(
+            f"counts from {counts.min()} to {counts.max()} are not those of {group_size} members"
+        )
+    if counts.dtype.kind not in "iu" and (counts != np.floor(counts)).any():
+        raise InputError("counts are not whole numbers")
+
+
+class Defence(Component):
+    """A mechanism, with the answers of one that adds no noise and promises nothing."""
+
+    stage: ClassVar[Stage] = "publish"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None, unless a mechanism says otherwise."""
+        return no_guarantee("nothing is added that would hide a member")
+
+    @property
+    def noise(self) -> Noise | None:
+        """No law that is known of every count."""
+        return None
+
+    @property
+    def trace_steps(self) -> tuple[TraceStep, ...]:
+        """Traces are counted as they are."""
+        return ()
+
+    def bind(self, bounds: Bounds) -> Self:
+        """Return the mechanism itself: it has no sensitivity to be found."""
+        return self
+
+    def needed(self, bounds: Bounds) -> float:
+        """Not a number: no sensitivity is asked for."""
+        return np.nan
+
+    def spent(self, bounds: Bounds) -> Spending | None:
+        """Without limit."""
+        return None
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Any counts will do."""
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return what is published of ``counts``, float64, the same shape (…, roi, epoch)."""
+        raise NotImplementedError
+
+    def _check_shape(self, counts: NDArray[Any], group_size: int) -> None:
+        if counts.ndim < 2:
+            raise InputError(f"counts have shape {counts.shape}; they are (…, roi, epoch)")
+        if group_size < 1:
+            raise InputError(f"a group of {group_size} is not a group")
+        n_rois, n_epochs = counts.shape[-2:]
+        self.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
+
+
+class Revision(Defence):
+    """A mechanism that revises values, noisy or not, without looking at anything else."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None of its own; after noise it keeps that of the noise, for it sees only its output."""
+        return no_guarantee("a fixed function of the counts: equal counts are published alike")
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return revised values, float64, shape (…, roi, epoch); nothing is drawn from ``rng``.
+
+        Raises
+        ------
+        ConfigError, InputError
+            If the revision makes no sense for such counts, or they have no ROI and epoch.
+        """
+        self._check_shape(counts, group_size)
+        values: Values = np.array(counts, np.float64, order="C")
+        self.revise(values)
+        return values
+
+    def revise(self, values: Values) -> None:
+        """Revise ``values``, C-contiguous, shape (…, roi, epoch), in place."""
+        raise NotImplementedError
+
+
+class Noisy(Defence):
+    """A mechanism that adds noise, with the steps that may follow it.
+
+    ``clip`` keeps values within 0 and the group size; ``integers`` then rounds to the nearest
+    (``round``, half to even), rounds down (``floor``) or does nothing (``none``). Neither weakens
+    a guarantee: they see nothing but the noisy value.
+    """
+
+    clip: bool = False
+    integers: Literal["round", "floor", "none"] = "none"
+
+    stage: ClassVar[Stage] = "noise"
+    _sensitivity: ClassVar[str] = ""
+
+    def bind(self, bounds: Bounds) -> Self:
+        """Return the mechanism with the cube's own sensitivity, where none was given."""
+        if not self._sensitivity or getattr(self, self._sensitivity) is not None:
+            return self
+        return self.model_copy(update={self._sensitivity: self.needed(bounds)})
+
+    def _norm(self) -> float:
+        """Return the sensitivity.
+
+        Raises
+        ------
+        ConfigError
+            If it was neither given nor found.
+        """
+        value = getattr(self, self._sensitivity)
+        if value is None:
+            raise ConfigError(
+                f"{self.label}: {self._sensitivity} is not known: give it, or bind the mechanism "
+                "to the bounds of a cube, as an audit does"
+            )
+        return float(value)
+
+    @property
+    def _known_norm(self) -> float:
+        """The sensitivity, not a number while it is not known."""
+        value = getattr(self, self._sensitivity)
+        return np.nan if value is None else float(value)
+
+    def _finish(self, values: Values, group_size: int) -> None:
+        """Apply the steps to ``values`` in place."""
+        if self.clip:
+            np.clip(values, 0, group_size, out=values)
+        if self.integers != "none":
+            (np.rint if self.integers == "round" else np.floor)(values, out=values)
+
+    def _add(self, counts: Counts, group_size: int, draw: Callable[[int], NDArray[Any]]) -> Values:
+        """Return finished counts plus ``draw(n)`` noise, block by block."""
+        self._check_shape(counts, group_size)
+        values: Values = np.empty(counts.shape)
+        flat, bare = values.reshape(-1), counts.reshape(-1)
+        for start in range(0, len(flat), _BLOCK):
+            block = flat[start : start + _BLOCK]
+            np.add(draw(len(block)), bare[start : start + _BLOCK], out=block)
+            self._finish(block, group_size)
+        return values

@@ -1,0 +1,168 @@
+"""Noise on the few coefficients that carry a time-series, instead of on all its values."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy import fft
+
+from clusterscale.contracts import (
+    Bounds,
+    Count,
+    Counts,
+    Guarantee,
+    Positive,
+    Probability,
+    Spending,
+    Values,
+)
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.defence import Noisy
+from clusterscale.mechanisms.gaussian import deviation, promised
+
+__all__ = ["EnhancedFourier", "Fourier"]
+
+_BLOCK = 1 << 16  # values of series that are transformed together, to stay in cache
+
+
+class _Transformed(Noisy):
+    """Perturb every ROI's series in a space of coefficients.
+
+    ``l2_sensitivity`` Δ₂ is the most that one user changes the series of one ROI, in L2 norm; where
+    it is not given, √(most hours of a user in one ROI) of the cube and period.
+    """
+
+    l2_sensitivity: Positive | None = None
+
+    _sensitivity: ClassVar[str] = "l2_sensitivity"
+
+    def needed(self, bounds: Bounds) -> float:
+        """Return √(most epochs of one user in one ROI)."""
+        return float(np.sqrt(bounds.series))
+
+    def _part(self, bounds: Bounds) -> float:
+        """Return how much larger a user's change of one series is than was allowed for."""
+        return self.needed(bounds) / self._norm()
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return perturbed counts, float64, the same shape (…, roi, epoch)."""
+        self._check_shape(counts, group_size)
+        values: Values = np.empty(counts.shape)
+        n_epochs = counts.shape[-1]
+        series, bare = values.reshape(-1, n_epochs), counts.reshape(-1, n_epochs)
+        step = max(1, _BLOCK // n_epochs)
+        for start in range(0, len(series), step):
+            block = series[start : start + step]
+            block[:] = self._perturb(bare[start : start + step].astype(np.float64), rng)
+            self._finish(block, group_size)
+        return values
+
+    def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
+        raise NotImplementedError
+
+
+class Fourier(_Transformed):
+    """Keep the first κ Fourier coefficients of each series, with noise (FPA, NDSS18 §VII-A).
+
+    Per ROI: orthonormal real transform, the first ``coefficients`` kept, Laplace noise of scale
+    √κ·Δ₂/ε on their real and imaginary parts, the rest zero, inverse (Rastogi and Nath, SIGMOD
+    2010). A real series of norm Δ₂ has coefficients with |F₀|² + 2·Σ|F_k|² ≤ Δ₂², so by
+    Cauchy–Schwarz |F₀| + Σ (|Re F_k| + |Im F_k|) over κ of them is at most √κ·Δ₂: the release of
+    one ROI's series is exactly ε-DP. A user who is in R ROIs spends R·ε.
+    """
+
+    name: Literal["fourier"] = "fourier"
+    epsilon: Positive
+    coefficients: Count
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on a coefficient."""
+        return float(np.sqrt(self.coefficients)) * self._norm() / self.epsilon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Pure ε for one user in the series of one ROI."""
+        reason = "Laplace noise of scale √κ·Δ₂/ε on κ Fourier coefficients; L2 norm of one series"
+        return Guarantee("roi_series", self.epsilon, 0.0, "add_remove", reason, self._known_norm)
+
+    def spent(self, bounds: Bounds) -> Spending:
+        """Return one part for each ROI that a user is in."""
+        return Spending("approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds))
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if a series has fewer coefficients."""
+        most = n_epochs // 2 + 1
+        if self.coefficients > most:
+            raise ConfigError(
+                f"{self.name}: coefficients is {self.coefficients}, but a series of {n_epochs} "
+                f"epochs has {most}"
+            )
+
+    def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
+        kept = fft.rfft(series, norm="ortho", axis=-1)[:, : self.coefficients].copy()
+        parts = rng.laplace(0.0, self.scale, (2, *kept.shape))
+        parts[1, :, 0] = 0.0  # the mean has no imaginary part
+        kept += parts[0] + 1j * parts[1]
+        return np.asarray(fft.irfft(kept, series.shape[-1], norm="ortho", axis=-1))
+
+
+class EnhancedFourier(_Transformed):
+    """Choose κ by the data, and perturb κ cosine coefficients (EFPAG, NDSS18 §VII-A).
+
+    Per ROI: orthonormal DCT-II F; κ from 1 … T by the exponential mechanism with ε/2, P(κ) ∝
+    exp(−(ε/2)·U(κ)/(2Δ₂)), where U(κ) = √(Σ_{i≥κ} F_i²) + √κ·σ is what is lost and what is added;
+    normal noise on the first κ with ε/2 and δ, σ = √(2 ln(2/δ))·Δ₂/(ε/2); the rest zero, inverse
+    (Ács and Castelluccia, KDD 2014). U changes by at most Δ₂ with a user's series, as a norm does,
+    so the choice is ε/2-DP and the whole (ε, δ)-DP for one ROI's series.
+    """
+
+    name: Literal["enhanced_fourier"] = "enhanced_fourier"
+    epsilon: Positive
+    delta: Probability
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise on a coefficient."""
+        return deviation(self.epsilon / 2, self.delta) * self._norm()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(ε, δ) for one user in the series of one ROI."""
+        epsilon = self.epsilon / 2 + promised(self.epsilon / 2, self.delta)
+        reason = (
+            "half of ε chooses how many cosine coefficients are kept, half is for normal noise on "
+            "them; L2 norm of one series"
+        )
+        if epsilon > self.epsilon:
+            reason += f"; the rule for σ fails at ε = {self.epsilon / 2:g}, this is the exact sum"
+        return Guarantee("roi_series", epsilon, self.delta, "add_remove", reason, self._known_norm)
+
+    def spent(self, bounds: Bounds) -> Spending | None:
+        """Return one part for each ROI that a user is in, None where Δ₂ is too small for it."""
+        if self._part(bounds) > 1 + 1e-9:  # no (ε, δ) is known for a larger change
+            return None
+        part = self.guarantee
+        return Spending("approximate", bounds.rois, epsilon=part.epsilon, delta=part.delta)
+
+    def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
+        found = np.asarray(fft.dct(series, type=2, norm="ortho", axis=-1))
+        kept = np.arange(found.shape[-1]) < self._choose(found, rng)[:, None]
+        noise = rng.normal(0.0, self.sigma, found.shape)
+        return np.asarray(
+            fft.idct(np.where(kept, found + noise, 0.0), type=2, norm="ortho", axis=-1)
+        )
+
+    def _choose(self, found: Values, rng: np.random.Generator) -> Values:
+        """Draw κ for each series by inverting its distribution function."""
+        n_epochs = found.shape[-1]
+        loss = np.zeros_like(found)  # loss[:, κ − 1] = U(κ)
+        np.cumsum(found[:, :0:-1] ** 2, axis=-1, out=loss[:, -2::-1])
+        np.sqrt(loss, out=loss)
+        loss += np.sqrt(np.arange(1, n_epochs + 1)) * self.sigma
+        loss -= loss.min(axis=-1, keepdims=True)
+        loss *= -self.epsilon / (4 * self._norm())
+        weight = np.cumsum(np.exp(loss, out=loss), axis=-1, out=loss)
+        drawn = rng.random(len(found)) * weight[:, -1]
+        return np.asarray((weight <= drawn[:, None]).sum(axis=-1) + 1)

@@ -1,0 +1,85 @@
+"""Publishing a range instead of a number."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from clusterscale.contracts import Count, Values
+from clusterscale.errors import ConfigError
+from clusterscale.kernel import kernel
+from clusterscale.mechanisms.defence import Revision
+
+__all__ = ["AdaptiveRanges", "FixedRanges"]
+
+
+class FixedRanges(Revision):
+    """Publish the middle of the range a count lies in: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1)."""
+
+    name: Literal["fixed_ranges"] = "fixed_ranges"
+    size: Count
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if a range is larger than the largest count."""
+        if self.size > group_size:
+            raise ConfigError(
+                f"{self.name}: size {self.size} is larger than any count of {group_size} members"
+            )
+
+    def revise(self, values: Values) -> None:
+        """Put the middle of its range in place of each value."""
+        np.floor_divide(values, self.size, out=values)
+        values += 0.5
+        values *= self.size
+
+
+class AdaptiveRanges(Revision):
+    """Publish medians of a few ranges of each ROI's series (DGAR, POMACS20 §4.2.1).
+
+    What lies between the least and the greatest value of a series is cut into as many equal
+    ``ranges``, the last one closed; each value becomes the median of the values in its range.
+    """
+
+    name: Literal["adaptive_ranges"] = "adaptive_ranges"
+    ranges: Count
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if there are more ranges than counts can have values."""
+        if self.ranges > group_size:
+            raise ConfigError(
+                f"{self.name}: {self.ranges} ranges are more than {group_size} members can fill"
+            )
+
+    def revise(self, values: Values) -> None:
+        """Put the median of its range in place of each value."""
+        _to_medians(values.reshape(-1, values.shape[-1]), self.ranges)
+
+
+@kernel
+def _range_of(above: float, width: float, n_ranges: int) -> int:
+    return min(int(above * n_ranges / width), n_ranges - 1)  # whole numbers divide exactly
+
+
+@kernel
+def _to_medians(series: Values, n_ranges: int) -> None:
+    n_epochs = series.shape[1]
+    for row in range(series.shape[0]):
+        order = np.argsort(series[row])
+        ordered = series[row][order]
+        low, width = ordered[0], ordered[-1] - ordered[0]
+        if width == 0.0:
+            continue
+        start = 0
+        while start < n_epochs:  # sorted, so a range is a run
+            found = _range_of(ordered[start] - low, width, n_ranges)
+            stop = start + 1
+            while stop < n_epochs and _range_of(ordered[stop] - low, width, n_ranges) == found:
+                stop += 1
+            middle = (start + stop) // 2
+            median = ordered[middle]
+            if (stop - start) % 2 == 0:
+                median = (ordered[middle - 1] + ordered[middle]) / 2
+            for place in range(start, stop):
+                series[row, order[place]] = median
+            start = stop

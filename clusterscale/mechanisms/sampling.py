@@ -1,0 +1,60 @@
+"""Counting only some of the events."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from clusterscale.contracts import Bounds, Counts, Guarantee, Probability, Values
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.defence import Defence, Stage, check_counts, no_guarantee
+
+__all__ = ["SampleEvents"]
+
+
+class SampleEvents(Defence):
+    """Drop each event with probability ``remove`` (SMP, POMACS20 §4.2.2).
+
+    Events of different members in a cell are dropped independently, so what is left of a count A
+    is Binomial(A, 1 − remove): drawn from the counts, the law is that of drawing for every event.
+    With a null ROI it is not, for who loses the only event of an hour enters the null ROI, which
+    counts alone do not tell: such an audit is refused.
+    """
+
+    name: Literal["sample_events"] = "sample_events"
+    remove: Probability
+
+    stage: ClassVar[Stage] = "sample"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None: an event that is kept is counted as it is."""
+        return no_guarantee("events that are kept are counted as they are")
+
+    def bind(self, bounds: Bounds) -> Self:
+        """Return the mechanism itself.
+
+        Raises
+        ------
+        ConfigError
+            If there is a null ROI.
+        """
+        if bounds.null_roi:
+            raise ConfigError(
+                f"{self.name}: who loses the only event of an hour would enter the null ROI, "
+                "which counts do not tell: set null_roi: false"
+            )
+        return self
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return what is left of the counts, float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        InputError
+            If ``counts`` are not those of ``group_size`` members.
+        """
+        self._check_shape(counts, group_size)
+        check_counts(counts, group_size)
+        return rng.binomial(counts.astype(np.int64), 1 - self.remove).astype(np.float64)

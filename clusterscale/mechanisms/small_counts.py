@@ -1,0 +1,123 @@
+"""Hiding or blurring what few people did."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from clusterscale.contracts import Count, Counts, Guarantee, Positive, Probability, Values
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.defence import (
+    Defence,
+    Revision,
+    Stage,
+    check_counts,
+    no_guarantee,
+)
+
+__all__ = ["PerturbSmall", "SuppressSmall", "SuppressUnpopular"]
+
+
+class SuppressSmall(Revision):
+    """Publish 0 where a count is small: SSC.
+
+    Small is less than ``below`` (POMACS20 §4.2.2), or no more than ``up_to`` (POPETS24 §2.2.2).
+    """
+
+    name: Literal["suppress_small"] = "suppress_small"
+    below: Count | None = None
+    up_to: Count | None = None
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Self:
+        if (self.below is None) == (self.up_to is None):
+            raise ValueError("give exactly one of below, up_to")
+        return self
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if no count could be published."""
+        if self.below is not None and self.below > group_size:
+            raise ConfigError(f"{self.name}: below {self.below} is every count of {group_size}")
+        if self.up_to is not None and self.up_to >= group_size:
+            raise ConfigError(f"{self.name}: up to {self.up_to} is every count of {group_size}")
+
+    def revise(self, values: Values) -> None:
+        """Zero small values in place."""
+        small = values < self.below if self.below is not None else values <= (self.up_to or 0)
+        values[small] = 0.0
+
+
+class SuppressUnpopular(Revision):
+    """Publish 0 in the least popular places at the least popular times (SLP, POMACS20 §4.2.2).
+
+    Of S ROIs and T epochs, the ⌊zS⌋ ROIs and the ⌊zT⌋ epochs with the lowest sums are found in
+    each release, ties going by index; cells that lie in both are zeroed, z being ``fraction``.
+    """
+
+    name: Literal["suppress_unpopular"] = "suppress_unpopular"
+    fraction: Probability
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if there would be nothing to suppress."""
+        if _share(self.fraction, n_rois) == 0 or _share(self.fraction, n_epochs) == 0:
+            raise ConfigError(
+                f"{self.name}: fraction {self.fraction} of {n_rois} ROIs or {n_epochs} epochs "
+                "is not one of them"
+            )
+
+    def revise(self, values: Values) -> None:
+        """Zero the cells in place, in each (roi, epoch) matrix by its own popularity."""
+        n_rois, n_epochs = values.shape[-2:]
+        for matrix in values.reshape(-1, n_rois, n_epochs):
+            rois = np.argsort(matrix.sum(axis=1), kind="stable")[: _share(self.fraction, n_rois)]
+            epochs = np.argsort(matrix.sum(axis=0), kind="stable")
+            matrix[np.ix_(rois, epochs[: _share(self.fraction, n_epochs)])] = 0.0
+
+
+def _share(fraction: float, n: int) -> int:
+    return int(fraction * n + 1e-9)  # .29 · 100 is a little less than 29
+
+
+class PerturbSmall(Defence):
+    """Add Laplace noise of scale 1/ε to counts less than ``below`` (PSC, POMACS20 §4.2.3).
+
+    These are then rounded and kept from falling below 0; larger counts are published as they are.
+    """
+
+    name: Literal["perturb_small"] = "perturb_small"
+    below: Count
+    epsilon: Positive
+
+    stage: ClassVar[Stage] = "noise"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None in the sense of DP: whoever lifts a count to the threshold is seen."""
+        return no_guarantee(
+            "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is no differential "
+            "privacy: counts from the threshold on are bare"
+        )
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if the threshold is beyond every count."""
+        if self.below > group_size:
+            raise ConfigError(f"{self.name}: below {self.below} is every count of {group_size}")
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return counts with noise on the small ones, float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        InputError
+            If ``counts`` are not those of ``group_size`` members.
+        """
+        self._check_shape(counts, group_size)
+        check_counts(counts, group_size)
+        values: Values = np.array(counts, np.float64, order="C")
+        small: NDArray[Any] = values < self.below
+        noisy = values[small] + rng.laplace(0.0, 1 / self.epsilon, int(small.sum()))
+        values[small] = np.maximum(np.rint(noisy), 0.0)
+        return values

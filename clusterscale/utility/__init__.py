@@ -1,0 +1,83 @@
+"""What a release is still good for: raw counts against published values, both (roi, epoch).
+
+===================================  ==================================  =====  ====================
+Measure                              Task it stands for                  Ideal  Source
+===================================  ==================================  =====  ====================
+:func:`mean_relative_error`          forecast of traffic                 0      NDSS18 eq. 7
+:func:`busiest_relative_error`       the same, in the busiest ROIs       0      POMACS20 eq. 2, §5.1
+:func:`hotspot_f1`                   which ROIs are the busiest          1      POMACS20 eq. 3
+:func:`hotspot_tau`                  in which order they are             1      POMACS20 eq. 4
+:func:`hotspot_tau_listwise`         the same, as the paper tabulates    1      POMACS20 appendix A
+:func:`jensen_shannon`               where people are (map inference)    0      POMACS20 eq. 5
+:func:`jensen_shannon_distance`      the same, as the paper tabulates    0      POMACS20 appendix A
+:func:`pearson`                      when it is unusual (anomalies)      1      POMACS20 eq. 6
+===================================  ==================================  =====  ====================
+
+*Ideal* is what a release equal to the raw counts gets. What a guess without data gets is found by
+measuring :func:`random_guess` (POMACS20 Table 4).
+
+>>> import numpy as np
+>>> from clusterscale import utility
+>>> raw = np.array([[8, 6], [2, 0], [1, 3]])
+>>> released = np.array([[8, 6], [0, 0], [0, 3]])  # counts below 3 suppressed
+>>> utility.mean_relative_error(raw, released)
+0.3333333333333333
+>>> utility.hotspot_f1(raw, released)
+1.0
+>>> measure = utility.create("mean_relative_error", floor=0.1)
+>>> measure.label, measure.ideal, measure.measure(raw, released)
+('mean_relative_error(floor=0.1)', 0.0, 0.3333333333333333)
+"""
+
+from clusterscale.registry import Registry
+from clusterscale.utility.correlation import Pearson, pearson
+from clusterscale.utility.divergence import (
+    JensenShannon,
+    JensenShannonDistance,
+    jensen_shannon,
+    jensen_shannon_distance,
+)
+from clusterscale.utility.guess import random_guess
+from clusterscale.utility.hotspots import (
+    HotspotF1,
+    HotspotTau,
+    HotspotTauListwise,
+    hotspot_f1,
+    hotspot_tau,
+    hotspot_tau_listwise,
+)
+from clusterscale.utility.measure import Utility
+from clusterscale.utility.relative_error import (
+    BusiestRelativeError,
+    MeanRelativeError,
+    busiest_relative_error,
+    mean_relative_error,
+)
+
+__all__ = [
+    "UTILITIES",
+    "Utility",
+    "busiest_relative_error",
+    "create",
+    "hotspot_f1",
+    "hotspot_tau",
+    "hotspot_tau_listwise",
+    "jensen_shannon",
+    "jensen_shannon_distance",
+    "mean_relative_error",
+    "pearson",
+    "random_guess",
+]
+
+UTILITIES: Registry[Utility] = Registry(
+    "utility",
+    MeanRelativeError,
+    BusiestRelativeError,
+    HotspotF1,
+    HotspotTau,
+    HotspotTauListwise,
+    JensenShannon,
+    JensenShannonDistance,
+    Pearson,
+)
+create = UTILITIES.create

@@ -1,0 +1,70 @@
+"""How well published series rise and fall with the counts."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from clusterscale.contracts import Component, Values
+from clusterscale.errors import InputError
+from clusterscale.utility.pair import check_pair
+
+__all__ = ["Pearson", "pearson"]
+
+
+def pearson(raw: ArrayLike, released: ArrayLike) -> float:
+    """Return the correlation of raw and released counts over time, mean over ROIs (POMACS20 eq. 6).
+
+    Parameters
+    ----------
+    raw
+        Counts, real, shape (roi, epoch), visits. ROIs with the same count in all epochs are left
+        out.
+    released
+        Published values, real, shape (roi, epoch), visits. A ROI whose values are all the same
+        counts 0.
+
+    Returns
+    -------
+    float
+        Between −1 and 1; 1 if every series is its counts times a positive number plus another.
+
+    Raises
+    ------
+    InputError
+        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
+        value is not finite, raw has no counts at all, or no ROI's counts vary.
+    """
+    before, after = check_pair(raw, released)
+    varies = np.ptp(before, axis=1) > 0
+    if not varies.any():
+        raise InputError("no ROI's raw counts vary over the epochs: nothing to average over")
+    first, second = _standardise(before[varies]), _standardise(after[varies])
+    return float(np.clip((first * second).sum(axis=1), -1, 1).mean())
+
+
+def _standardise(series: Values) -> Values:
+    """Return series of mean 0 and norm 1; a constant one becomes exactly 0."""
+    # Rounding a mean would leave some noise of a constant; values less their least are exact 0s.
+    series = series - series.min(axis=1, keepdims=True)
+    series /= _or_one(series.max(axis=1, keepdims=True))
+    series -= series.mean(axis=1, keepdims=True)
+    series /= _or_one(np.linalg.norm(series, axis=1, keepdims=True))
+    return series
+
+
+def _or_one(divisors: Values) -> Values:
+    return np.where(divisors > 0, divisors, 1)
+
+
+class Pearson(Component):
+    """Correlation over time, as :func:`pearson` computes it (POMACS20 eq. 6)."""
+
+    ideal: ClassVar[float] = 1.0
+    title: ClassVar[str] = "Pearson correlation"
+
+    name: Literal["pearson"] = "pearson"
+
+    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
+        """Return the correlation, between −1 and 1."""
+        return pearson(raw, released)

@@ -1,0 +1,73 @@
+"""The two arrays that every measure compares, and the ROIs that some keep to."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clusterscale.contracts import Values
+from clusterscale.errors import InputError
+
+__all__ = ["busiest", "check_pair"]
+
+
+def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
+    """Return raw counts and published values as float64, or say why they cannot be compared.
+
+    Parameters
+    ----------
+    raw
+        Real, shape (roi, epoch), visits: finite, not negative, not all zero.
+    released
+        Real, shape (roi, epoch): finite.
+
+    Raises
+    ------
+    InputError
+        If either is not as said.
+    """
+    before, after = _as_real(raw, "raw"), _as_real(released, "released")
+    if before.ndim != 2 or before.shape != after.shape:
+        raise InputError(
+            f"raw {before.shape} and released {after.shape} must have one shape (roi, epoch)"
+        )
+    if n_bad := int((~np.isfinite(before) | (before < 0)).sum()):
+        raise InputError(f"{n_bad} of {before.size} raw counts are negative or not finite")
+    if n_bad := int((~np.isfinite(after)).sum()):
+        raise InputError(f"{n_bad} of {after.size} released values are not finite")
+    if not before.any():
+        raise InputError("raw has no counts at all: there is nothing to average over")
+    return before, after
+
+
+def busiest(values: Values, top: float) -> NDArray[np.int64]:
+    """Return the busiest ROIs, busiest first, equally busy ones by index.
+
+    Parameters
+    ----------
+    values
+        float64, shape (…, roi).
+    top
+        Share of the ROIs, in (0, 1]. It is rounded down to whole ROIs, at least one.
+
+    Returns
+    -------
+    NDArray
+        int64, shape (…, hotspot): positions of the ROIs.
+
+    Raises
+    ------
+    InputError
+        If ``top`` is out of range.
+    """
+    if not 0 < top <= 1:
+        raise InputError(f"top is a share of the ROIs, above 0 and at most 1, not {top}")
+    # .29 * 100 is 28.999…96 in floating point: a product that near below a whole number is meant
+    # to be that number.
+    n_top = max(1, int(top * values.shape[-1] * (1 + 1e-12)))
+    return np.argsort(-values, axis=-1, kind="stable")[..., :n_top]
+
+
+def _as_real(given: ArrayLike, name: str) -> Values:
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} is {array.dtype}, not real numbers")
+    return array.astype(np.float64)

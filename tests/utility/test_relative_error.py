@@ -1,0 +1,91 @@
+"""Relative errors against loops in plain Python, and their properties."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.errors import InputError
+from clusterscale.utility import busiest_relative_error, mean_relative_error
+
+SEEDS = st.integers(0, 10**6)
+FLOORS = st.sampled_from([0.001, 0.1, 2.0])
+
+
+def draw(seed, *, n_rois=12, n_epochs=9):
+    """Draw sparse counts, a ROI of which stays empty, and noisy values for them."""
+    rng = np.random.default_rng(seed)
+    raw = rng.poisson(rng.gamma(0.5, 4, (n_rois, 1)), (n_rois, n_epochs))
+    raw[rng.integers(n_rois)] = 0
+    raw[0, 0] += 1
+    return raw, raw + rng.laplace(0, 2, raw.shape)
+
+
+def slow_error(raw, released, floor):
+    errors = []
+    for counts, values in zip(raw.tolist(), released.tolist(), strict=True):
+        if sum(counts) > 0:
+            least = floor * sum(counts)
+            errors += [abs(v - c) / max(least, c) for c, v in zip(counts, values, strict=True)]
+    return sum(errors) / len(errors)
+
+
+@given(SEEDS, FLOORS)
+def test_error_equals_the_loop(seed, floor):
+    raw, released = draw(seed)
+    found = mean_relative_error(raw, released, floor=floor)
+    assert found == pytest.approx(slow_error(raw, released, floor), rel=1e-12)
+
+
+@given(SEEDS, FLOORS, st.sampled_from([0.1, 0.25, 0.5, 1.0]))
+def test_busiest_error_is_the_error_of_the_busiest(seed, floor, top):
+    raw, released = draw(seed)
+    ranked = sorted(range(len(raw)), key=lambda roi: (-raw[roi].sum(), roi))
+    kept = ranked[: max(1, int(top * len(raw)))]
+    found = busiest_relative_error(raw, released, top=top, floor=floor)
+    assert found == pytest.approx(slow_error(raw[kept], released[kept], floor), rel=1e-12)
+
+
+def test_by_hand():
+    raw = [[10, 0], [1, 1], [0, 0]]
+    released = [[8, 1], [1, 0], [5, 5]]
+    # 2/10, 1/(.1·10); 0, 1/1; the third ROI has no counts.
+    assert mean_relative_error(raw, released, floor=0.1) == pytest.approx((0.2 + 1 + 0 + 1) / 4)
+    assert mean_relative_error(raw, released) == pytest.approx((0.2 + 100 + 0 + 1) / 4)
+    assert busiest_relative_error(raw, released) == pytest.approx((0.2 + 100) / 2)
+    assert busiest_relative_error(raw, released, top=0.7, floor=0.1) == pytest.approx(2.2 / 4)
+
+
+@given(SEEDS, FLOORS)
+def test_ideal_and_nothing_published(seed, floor):
+    raw, _ = draw(seed)
+    assert mean_relative_error(raw, raw, floor=floor) == 0
+    assert busiest_relative_error(raw, raw, floor=floor) == 0
+    assert 0 < mean_relative_error(raw, np.zeros_like(raw), floor=floor) <= 1
+
+
+@given(SEEDS)
+def test_order_of_rois_and_epochs_and_unit_do_not_matter(seed):
+    raw, released = draw(seed)
+    rng = np.random.default_rng(seed)
+    rois, epochs = rng.permutation(len(raw)), rng.permutation(raw.shape[1])
+    found = mean_relative_error(raw, released)
+    moved = mean_relative_error(raw[rois][:, epochs], released[rois][:, epochs])
+    assert moved == pytest.approx(found)
+    assert mean_relative_error(8.0 * raw, 8.0 * released) == pytest.approx(found)
+
+
+@given(SEEDS, st.floats(0, 5))
+def test_error_grows_with_the_distance(seed, factor):
+    raw, released = draw(seed)
+    once = mean_relative_error(raw, released)
+    times = mean_relative_error(raw, raw + factor * (released - raw))
+    assert times == pytest.approx(factor * once, abs=1e-9)
+
+
+@pytest.mark.parametrize("measure", [mean_relative_error, busiest_relative_error])
+@pytest.mark.parametrize("floor", [0.0, -0.1, np.nan, np.inf])
+def test_floor_is_a_positive_number(measure, floor):
+    with pytest.raises(InputError) as caught:
+        measure([[1]], [[1]], floor=floor)
+    assert str(caught.value) == f"floor is a share of a ROI's total count, above 0, not {floor}"

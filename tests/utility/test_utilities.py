@@ -1,0 +1,153 @@
+"""One body over every measure: what an audit needs of it, what it refuses, what it promises."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+from clusterscale import utility
+from clusterscale.errors import ConfigError, InputError, UnknownNameError
+from clusterscale.utility import UTILITIES, Utility
+
+NAMES = list(UTILITIES)
+RAW = np.random.default_rng(8).poisson(6, (30, 24))
+RELEASED = RAW + np.random.default_rng(9).laplace(0, 2, RAW.shape)
+NO_COUNTS = "raw has no counts at all: there is nothing to average over"
+
+
+def test_names():
+    assert sorted(NAMES) == [
+        "busiest_relative_error",
+        "hotspot_f1",
+        "hotspot_tau",
+        "hotspot_tau_listwise",
+        "jensen_shannon",
+        "jensen_shannon_distance",
+        "mean_relative_error",
+        "pearson",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_is_a_frozen_picklable_value_that_config_can_name(name):
+    entry = utility.create(name)
+    assert isinstance(entry, Utility)
+    assert entry.name == entry.label == name
+    copy = pickle.loads(pickle.dumps(entry))
+    assert copy == entry
+    assert hash(copy) == hash(entry)
+    assert type(entry).model_validate(entry.model_dump(mode="json")) == entry
+    with pytest.raises(ValueError, match="frozen"):
+        entry.name = "other"
+    assert type(entry).__doc__
+    assert entry.title
+    assert entry.ideal in (0.0, 1.0)
+
+
+def test_titles_are_distinct():
+    assert len({cls.title for cls in UTILITIES.classes}) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_has_the_keywords_and_defaults_of_its_function(name):
+    parameters = inspect.signature(getattr(utility, name)).parameters.values()
+    keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert utility.create(name).model_dump(exclude={"name"}) == keywords
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_measures_as_its_function_does(name):
+    function, settings = getattr(utility, name), {"top": 0.4, "floor": 0.2}
+    fields = utility.create(name).model_dump(exclude={"name"})
+    given = {key: value for key, value in settings.items() if key in fields}
+    entry = utility.create(name, **given)
+    found = entry.measure(RAW, RELEASED)
+    assert type(found) is float
+    assert found == function(RAW, RELEASED, **given)
+    if given:
+        assert found != function(RAW, RELEASED)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ideal_is_reached_and_noise_takes_away_from_it(name):
+    measure = utility.create(name)
+    raw = RAW + np.linspace(0, 0.5, RAW.size).reshape(RAW.shape)  # without ties
+    assert measure.measure(raw, raw) == pytest.approx(measure.ideal, abs=1e-12)
+    rng = np.random.default_rng(0)
+    slight, heavy = (
+        abs(measure.measure(raw, raw + rng.normal(0, scale, raw.shape)) - measure.ideal)
+        for scale in (0.5, 8)
+    )
+    assert 0 < slight < heavy
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.int64, np.float32])
+def test_any_real_dtype_and_memory_order_and_nothing_is_written(name, dtype):
+    measure = utility.create(name, **({"top": 0.5} if name.startswith("hotspot") else {}))
+    raw, released = (RAW % 2).astype(dtype), ((RAW + 1) // 2 % 2).astype(dtype)
+    before = raw.copy(), released.copy()
+    found = measure.measure(raw, released)
+    assert found == measure.measure(raw.astype(np.float64), released.astype(np.float64))
+    assert found == pytest.approx(
+        measure.measure(np.asfortranarray(raw), released.tolist()), abs=1e-12
+    )
+    np.testing.assert_array_equal(before, (raw, released))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("raw", "released", "message"),
+    [
+        (np.ones((2, 3)), np.ones((2, 4)), "raw (2, 3) and released (2, 4)"),
+        (np.ones(3), np.ones(3), "raw (3,) and released (3,)"),
+        (np.ones((1, 2, 3)), np.ones((1, 2, 3)), "raw (1, 2, 3) and released (1, 2, 3)"),
+        ([[1, -1, -2]], [[1, 1, 1]], "2 of 3 raw counts are negative or not finite"),
+        ([[1, np.nan]], [[1, 1]], "1 of 2 raw counts are negative or not finite"),
+        ([[1, np.inf]], [[1, 1]], "1 of 2 raw counts are negative or not finite"),
+        ([[1, 2]], [[np.nan, -np.inf]], "2 of 2 released values are not finite"),
+        ([[0, 0]], [[1, 2]], NO_COUNTS),
+        (np.ones((0, 4)), np.ones((0, 4)), NO_COUNTS),
+        (np.ones((4, 0)), np.ones((4, 0)), NO_COUNTS),
+        ([[1j]], [[1]], "raw is complex128, not real numbers"),
+        ([[1]], [["a"]], "released is <U1, not real numbers"),
+    ],
+)
+def test_bad_input_is_refused(name, raw, released, message):
+    if message.startswith("raw ("):
+        message += " must have one shape (roi, epoch)"
+    with pytest.raises(InputError) as caught:
+        utility.create(name).measure(raw, released)
+    assert str(caught.value) == message
+
+
+WITH_TOP = [name for name in NAMES if "top" in UTILITIES[name].model_fields]
+
+
+@pytest.mark.parametrize("name", WITH_TOP)
+@pytest.mark.parametrize("top", [0.0, -0.1, 1.1, np.nan])
+def test_top_is_a_share(name, top):
+    with pytest.raises(InputError) as caught:
+        getattr(utility, name)(RAW, RELEASED, top=top)
+    assert str(caught.value) == f"top is a share of the ROIs, above 0 and at most 1, not {top}"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("mean_relative_error", {"floor": 0.0}),
+        ("mean_relative_error", {"top": 0.1}),
+        ("hotspot_f1", {"top": 1.5}),
+        ("hotspot_f1", {"top": "a tenth"}),
+        ("pearson", {"floor": 0.1}),
+    ],
+)
+def test_wrong_settings_are_refused(name, fields):
+    with pytest.raises(ConfigError, match=next(iter(fields))):
+        utility.create(name, **fields)
+
+
+def test_unknown_name():
+    with pytest.raises(UnknownNameError, match=r"unknown utility 'hotspot_f2': .*hotspot_f1"):
+        utility.create("hotspot_f2")
