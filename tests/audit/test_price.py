@@ -1,0 +1,220 @@
+"""Promises are those of the mechanism on this cube; utility is that of groups drawn for it."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from clusterscale import mechanisms, utility
+from clusterscale.audit import AuditPlan, open_results, run
+from clusterscale.audit.journal import PriceJournal
+from clusterscale.audit.price import Price, run_price
+from clusterscale.audit.source import TraceSource, load_setting
+from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.errors import ConfigError, DamagedError, FormatError
+from clusterscale.groups import count_visits
+from clusterscale.metrics import auc_ceiling, privacy_gain
+from clusterscale.runtime import SerialExecutor
+
+DEFENCES = [
+    {"name": "exact"},
+    {"name": "laplace", "epsilon": 1.0},
+    {"name": "suppress_small", "below": 3},
+    {"name": "coarsen_time", "factor": 5},
+    {
+        "name": "chain",
+        "steps": [
+            {"name": "cap_contributions", "per_day": 4},
+            {"name": "coarsen_space", "factor": 2},
+            {"name": "laplace", "epsilon": 0.5, "unit": "user_day"},
+        ],
+    },
+]
+
+
+@pytest.fixture
+def defended(plan_fields):
+    return AuditPlan(**(plan_fields | {"mechanisms": DEFENCES, "utility": {"groups": 4}}))
+
+
+@pytest.fixture
+def task(defended, cube):
+    return next(task for task in defended.prices(cube) if task.group_size == 6)
+
+
+def test_a_price_task_is_small_and_pure(task):
+    assert len(pickle.dumps(task)) < 5000
+    assert pickle.dumps(run_price(task)) == pickle.dumps(
+        run_price(pickle.loads(pickle.dumps(task)))
+    )
+
+
+def test_promises_are_of_this_cube(task, defended, cube):
+    found = run_price(task)
+    assert list(found.promises) == [mechanism.label for mechanism in defended.mechanisms]
+    bounds = measure_bounds(with_null_roi(cube.traces()), cube.frame().days)
+    bare, noisy, *_, chain = found.promises.values()
+    assert (bare.unit, bare.epsilon, bare.ceiling) == ("none", np.inf, 1.0)
+    assert (noisy.unit, noisy.epsilon, noisy.sensitivity) == ("user", 1.0, bounds.user)
+    assert noisy.needed == bounds.user
+    assert noisy.user_epsilon == pytest.approx(1.0)
+    assert noisy.composed_epsilon < 1
+    assert 0.5 < noisy.ceiling <= auc_ceiling(2.0), "a user is replaced, not only removed"
+    assert (chain.unit, chain.epsilon) == ("user_day", 0.5)
+    assert chain.sensitivity == chain.needed == 8, "four events, and the hours they kept from idle"
+
+
+def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
+    found = run_price(task)
+    measures = defended.utility.measures
+    mean, spread = found.utility["exact"]
+    for measure, value, sd, guess in zip(measures, mean, spread, found.guess, strict=True):
+        if measure.name == "hotspot_tau":  # one hotspot has no order
+            continue
+        assert value == pytest.approx(measure.ideal, abs=1e-7), measure.label
+        assert sd < 0.6
+        assert abs(guess - measure.ideal) > abs(value - measure.ideal), measure.label
+
+
+def test_merged_cells_take_their_counts_to_every_part(task, dense):
+    """By hand: for every group, the union over five hours in each of them."""
+    whole = load_setting(task.source, ())
+    merged = load_setting(task.source, task.mechanisms[3].trace_steps)
+    group = np.arange(0, 60, 7)
+    blocks = np.arange(48) // 5
+    union = np.stack([dense[:, :, blocks == block].any(axis=2) for block in range(10)], axis=2)
+    idle = ~union.any(axis=1, keepdims=True)
+    expected = np.concatenate([union, idle], axis=1)[group].sum(axis=0)[:, blocks]
+    counts = count_visits(merged.traces, group[None, :])[0]
+    assert counts.shape == (9, 10)
+    np.testing.assert_array_equal(merged.expand(counts), expected)
+    assert whole.expand(counts) is counts
+
+
+def test_capped_traces_are_the_same_wherever_they_are_made(task):
+    steps = task.mechanisms[4].trace_steps
+    first = load_setting(task.source, steps)
+    load_setting.__globals__["_open"].cache_clear()
+    again = load_setting(task.source, steps)
+    assert again is not first
+    np.testing.assert_array_equal(first.traces.cells, again.traces.cells)
+    assert load_setting(task.source, steps) is again, "once a process"
+    assert first.bounds.user_day == 8
+
+
+def test_another_cube_at_the_address_is_refused(task):
+    source = task.source
+    wrong = TraceSource(source.uri, "0" * 32, source.spans, source.null_roi, source.seed)
+    with pytest.raises(FormatError, match="it was replaced since the audit was planned"):
+        load_setting(wrong, ())
+
+
+def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
+    results = run(defended, cube, tmp_path / "run", SerialExecutor())
+    assert (results.status == "done").all(), results.error.values
+    price = run_price(next(iter(defended.prices(cube))))
+    label = "suppress_small(below=3)"
+    chosen = results.sel(mechanism=label, group_size=3, period="all")
+    np.testing.assert_array_equal(chosen.utility, price.utility[label][0])
+    np.testing.assert_array_equal(chosen.utility_sd, price.utility[label][1])
+    np.testing.assert_array_equal(results.random_guess[0, 0], price.guess)
+    assert list(results.ideal.values) == [m.ideal for m in defended.utility.measures]
+    assert results.guarantee_unit.values.tolist() == [["none", "user", "none", "none", "user_day"]]
+    bare = results.auc.sel(mechanism="exact")
+    np.testing.assert_array_equal(
+        results.privacy_gain.sel(mechanism=label),
+        privacy_gain(bare, results.auc.sel(mechanism=label)),
+    )
+    assert (results.privacy_gain.sel(mechanism="exact") == 0).all()
+    assert json.loads(results.attrs["price_errors"]) == []
+    xr.testing.assert_identical(results, open_results(tmp_path / "run"))
+
+
+def test_trace_steps_are_compared_on_the_same_people(defended, cube, tmp_path, plan_fields):
+    """A step that changes nothing gives the outcomes of none: the draws are the same."""
+    idle = {"name": "cap_contributions", "per_day": 24 * 8}
+    plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "exact"}, idle], "control": False}))
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
+    np.testing.assert_array_equal(results.auc[..., 0, :], results.auc[..., 1, :])
+
+
+def test_without_bare_counts_there_is_no_gain(cube, tmp_path, plan_fields):
+    plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "laplace", "epsilon": 1.0}]}))
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
+    assert results.privacy_gain.isnull().all()
+
+
+def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkeypatch):
+    def fail(task):
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clusterscale.audit.driver.run_price", fail)
+        broken = run(defended, cube, tmp_path / "run", SerialExecutor())
+    assert json.loads(broken.attrs["price_errors"]) == ["MemoryError: no room"]
+    assert broken.utility.isnull().all()
+    assert (broken.guarantee_unit == "").all()
+    assert (broken.status == "done").all()
+    again = run(defended, cube, tmp_path / "run", SerialExecutor())
+    assert again.utility.notnull().all()
+
+
+def test_prices_come_back_as_they_were_put(task, tmp_path):
+    journal = PriceJournal(str(tmp_path))
+    price, failed = run_price(task), Price(("other", 3), error="it broke")
+    journal.add(price)
+    journal.add(failed)
+    assert repr(sorted(journal.entries().items())) == repr(
+        sorted({price.key: price, failed.key: failed}.items())
+    )
+    next(tmp_path.glob("*.json")).write_text('{"key": ["all"')
+    with pytest.raises(DamagedError, match="this entry of the journal cannot be read"):
+        journal.entries()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (
+            {"name": "fourier", "epsilon": 1.0, "coefficients": 26},
+            "fourier: coefficients is 26, but a series of 48 epochs has 25",
+        ),
+        (
+            {
+                "name": "chain",
+                "steps": [
+                    {"name": "coarsen_time", "factor": 12},
+                    {"name": "fourier", "epsilon": 1.0, "coefficients": 4},
+                ],
+            },
+            "fourier: coefficients is 4, but a series of 4 epochs has 3",
+        ),
+        (
+            {"name": "fixed_ranges", "size": 4},
+            "fixed_ranges: size 4 is larger than any count of 3 members",
+        ),
+        (
+            {"name": "sample_events", "remove": 0.5},
+            "sample_events: who loses the only event of an hour would enter the null ROI, which "
+            "counts do not tell: set null_roi: false",
+        ),
+        (
+            {"name": "coarsen_space", "groups": [[0, 8]]},
+            "coarsen_space: there is no ROI 8 among 8",
+        ),
+    ],
+)
+def test_mechanisms_that_make_no_sense_here(plan_fields, cube, mechanism, message):
+    plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "exact"}, mechanism]}))
+    with pytest.raises(ConfigError) as caught:
+        plan.check(cube)
+    assert str(caught.value) == f"mechanisms.1: {message}"
+
+
+def test_utility_names_and_settings_are_the_registry_s(plan_fields):
+    measures = [{"name": name} for name in utility.UTILITIES]
+    plan = AuditPlan(**(plan_fields | {"utility": {"measures": measures}}))
+    assert len(plan.utility.measures) == 8
+    assert mechanisms.create("exact").label == "exact"
