@@ -1,6 +1,6 @@
 """What a config can name, and the kinds of numbers its fields hold."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
@@ -18,10 +18,13 @@ class Component(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
+
     @property
     def label(self) -> str:
         """The name with the fields that were set, e.g. ``laplace(epsilon=1.0)``."""
         given = self.model_dump(exclude={"name"}, exclude_defaults=True)
+        given |= {key: given.pop(key) for key in self._told_last if key in given}
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))
         return f"{name}({fields})" if fields else name

@@ -137,6 +137,7 @@ class Noisy(Defence):
 
     stage: ClassVar[Stage] = "noise"
     _sensitivity: ClassVar[str] = ""
+    _told_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism with the cube's own sensitivity, where none was given."""
