@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 else:
     Measures = Annotated[tuple[UTILITIES.field(), ...], *SEVERAL]
 
+_ANYTHING = 10**12  # visits: more than anybody can make
+
 _USUAL = (
     "mean_relative_error",
     "busiest_relative_error",
@@ -126,7 +128,7 @@ def run_price(task: PriceTask) -> Price:
             setting = load_setting(task.source, steps)
             for mechanism in mechanisms:
                 bound = mechanism.bind(setting.bounds)
-                promises[mechanism.label] = _promise(bound, setting.bounds)
+                promises[mechanism.label] = _promise(bound, setting)
                 released = _publish(task, mechanism.label, bound, setting, members)
                 utility[mechanism.label] = _measure(task.utility.measures, raw, released)
         rng = stream(task.source.seed, "random guess", *task.key)
@@ -180,20 +182,37 @@ def _value(measure: Utility, raw: Values, released: Values) -> float:
         return np.nan
 
 
-def _promise(mechanism: Mechanism, bounds: Bounds) -> Promise:
-    stated, user = mechanism.guarantee, user_level(mechanism, bounds)
+def _promise(mechanism: Mechanism, setting: Setting) -> Promise:
+    stated, user = mechanism.guarantee, user_level(mechanism, setting.bounds)
     ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in user.curve]
     return Promise(
         unit=stated.unit,
         epsilon=stated.epsilon,
         delta=stated.delta,
         neighbours=stated.neighbours,
-        reason=stated.reason,
+        reason=stated.reason + _proviso(mechanism, setting),
         sensitivity=stated.sensitivity,
-        needed=mechanism.needed(bounds),
+        needed=mechanism.needed(setting.bounds),
         user_epsilon=user.epsilon,
         user_delta=user.delta,
         composed_epsilon=user.composed_epsilon,
         composed_delta=user.composed_delta,
         ceiling=min(ceilings, default=1.0),
     )
+
+
+def _proviso(mechanism: Mechanism, setting: Setting) -> str:
+    """Say so where the sensitivity would not do for a more active user than the cube has."""
+    anyone = Bounds(
+        event=setting.bounds.event,
+        user_day=_ANYTHING,
+        user=_ANYTHING,
+        series=_ANYTHING,
+        rois=_ANYTHING,
+        null_roi=setting.bounds.null_roi,
+    )
+    for step in setting.steps:
+        anyone = step.limit(anyone)
+    if not mechanism.guarantee.sensitivity < mechanism.needed(anyone):
+        return ""
+    return "; for users no more active than those of this cube"

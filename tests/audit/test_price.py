@@ -63,6 +63,8 @@ def test_promises_are_of_this_cube(task, defended, cube):
     assert noisy.composed_epsilon < 1
     assert 0.5 < noisy.ceiling <= auc_ceiling(2.0), "a user is replaced, not only removed"
     assert (chain.unit, chain.epsilon) == ("user_day", 0.5)
+    assert noisy.reason.endswith("; for users no more active than those of this cube")
+    assert chain.reason.endswith("L1 norm of one user's day"), "the cap holds for anyone"
     assert chain.sensitivity == chain.needed == 8, "four events, and the hours they kept from idle"
 
 
