@@ -29,7 +29,8 @@ class FixedRanges(Revision):
 
     def revise(self, values: Values) -> None:
         """Put the middle of its range in place of each value."""
-        np.floor_divide(values, self.size, out=values)
+        values /= self.size
+        np.floor(values, out=values)
         values += 0.5
         values *= self.size
 
