@@ -1,6 +1,7 @@
 """Errors of PETS17's priors alone, computed straight from the definitions, one user at a time.
 
-Pyrgelis, Troncoso, De Cristofaro: What Does The Crowd Say About You? Sections 3.1 and 3.2.
+Pyrgelis, Troncoso, De Cristofaro: What Does The Crowd Say About You? Sections 3.1 and 3.2; of
+section 5, the tables of mean relative errors on the San Francisco cabs.
 Traces are dense booleans of shape (roi, epoch); the null ROI is among the ROIs, so that every
 epoch has at least one.
 """
@@ -8,6 +9,18 @@ epoch has at least one.
 import numpy as np
 
 WEEK = 168
+
+EPSILONS = (0.001, 0.01, 0.1, 1.0)
+
+TABLE_4 = {  # by ε
+    "Lap(S·T'/ε)": (26.8, 26.3, 26.2, 26.2),
+    "Lap(Δ/ε)": (26.9, 26.5, 25.9, 24.3),
+    "Lap(T'/ε)": (26.1, 25.9, 22.4, 8.3),
+    "FPA": (24.1, 8.8, 1.1, 0.3),
+    "Lap(1/ε)": (19.9, 5.1, 0.6, 0.1),
+}
+
+TABLE_5 = {0.1: 0.4, 0.3: 0.7, 0.5: 1.1, 0.7: 1.6, 0.9: 2.9}  # SpotMe, by p
 
 
 def add_null_roi(trace):

@@ -4,16 +4,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+from real.cabs import BOX, HOURS, ingest_cabs
 
 from clusterscale.audit import AuditPlan, run
-from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1200)]
 
-BOX = (37.7282, -122.4528, 37.8021, -122.3637)
-START, HOURS = 1211180400, 504  # Monday 2008-05-19 00:00 in San Francisco
+START = 1211180400  # Monday 2008-05-19 00:00 in San Francisco
 
 # NDSS18 Fig. 4, 150 targets: mean AUC by members and attack.
 PAPER = {
@@ -32,17 +31,7 @@ FOUR = ["logistic", "perceptron", "forest", "nearest"]
 
 @pytest.fixture(scope="module")
 def cabs(real_data, tmp_path_factory):
-    from clusterscale.ingest import READERS, ingest
-
-    uri = str(tmp_path_factory.mktemp("cabs") / "cube")
-    ingest(
-        str(real_data / "sfcabs.parquet"),
-        uri,
-        reader=READERS.create("events"),
-        locator=Grid.parse(",".join(map(str, BOX)) + "/10x10"),
-        calendar=Calendar.parse("2008-05-19T00:00", "1h", HOURS, "America/Los_Angeles"),
-    )
-    return TraceCube(uri)
+    return ingest_cabs(real_data, str(tmp_path_factory.mktemp("cabs") / "cube"))
 
 
 def count_by_hand(path):
