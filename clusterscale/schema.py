@@ -41,7 +41,7 @@ RESULTS: Mapping[str, Variable] = {
     "attack": Variable(("attack",), "OUT", "", "distinguisher"),
     "measure": Variable(("measure",), "OUT", "", "measure of utility"),
     "measure_title": Variable(("measure",), "OUT", "", "the measure in words"),
-    "ideal": Variable(("measure",), "f", "1", "value of the measure when counts are untouched"),
+    "ideal": Variable(("measure",), "f", "1", "the best value that the measure can take"),
     "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),
     "privacy_loss": Variable(_CASE, "f", "1", "max(0, 2 auc - 1)"),
     "privacy_gain": Variable(

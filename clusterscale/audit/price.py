@@ -100,7 +100,7 @@ class Price:
 
     ``promises`` and ``utility`` go by the label of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
-    without any data. A group whose counts are all zero has no utility and is left out.
+    without any data. A measure that a group does not have (its counts are all zero) leaves that group out.
     """
 
     key: PriceKey
@@ -168,11 +168,10 @@ def _measure(
             for pair in zip(raw, released, strict=True)
         ]
     )
-    known = found[np.isfinite(found).all(axis=1)]
-    nothing = np.full(len(measures), np.nan)
-    mean = known.mean(axis=0) if len(known) else nothing
-    spread = known.std(axis=0, ddof=1) if len(known) > 1 else nothing
-    return tuple(mean.tolist()), tuple(spread.tolist())
+    columns = [column[np.isfinite(column)] for column in found.T]
+    mean = (float(known.mean()) if len(known) else np.nan for known in columns)
+    spread = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
+    return tuple(mean), tuple(spread)
 
 
 def _value(measure: Utility, raw: Values, released: Values) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -86,22 +88,51 @@ def show_cost(cost: Cost, cluster: str, folder: str) -> None:
 
 
 def show_results(results: xr.Dataset) -> None:
-    """Print the mean AUC and privacy loss over targets of every case."""
-    table = Table(title="mean over targets", title_justify="left")
-    dims = [dim for dim in results.auc.dims if dim != "target" and _tells(results, str(dim))]
-    for dim in dims:
-        table.add_column(str(dim).replace("_", " "), overflow="fold")
-    for name in ("AUC", "privacy loss", "control AUC"):
-        table.add_column(name, justify="right")
+    """Print means over targets of every case and, where counts were defended, what is left."""
+    defended = results.sizes["mechanism"] > 1
+    for period, prior in product(results.period.values, results.prior.values):
+        chosen = results.sel(period=period, prior=prior)
+        names = {"period": period, "prior": prior}
+        title = ["mean over targets", *(str(names[dim]) for dim in names if results.sizes[dim] > 1)]
+        _show_cases(chosen, ", ".join(title), defended=defended)
+    if defended and np.isfinite(results.utility.values).any():
+        for period, size in product(results.period.values, results.group_size.values):
+            where = f"groups of {size}" + (f", {period}" if results.sizes["period"] > 1 else "")
+            _show_utility(results.sel(period=period, group_size=size), f"utility, {where}")
+
+
+def _show_cases(results: xr.Dataset, title: str, *, defended: bool) -> None:
+    table = Table(title=escape(title), title_justify="left")
+    table.add_column("group size", max_width=5)
+    dims = ["group_size", "mechanism", "attack"] if defended else ["group_size", "attack"]
+    for dim in dims[1:]:
+        table.add_column(dim, overflow="fold")
+    numbers = {"auc": "AUC", "privacy_loss": "privacy loss", "control_auc": "control AUC"}
+    if defended:
+        numbers["privacy_gain"] = "gain"
+    for name in numbers.values():
+        table.add_column(name, justify="right", max_width=7)
     for case in product(*(results[dim].values for dim in dims)):
-        chosen = results.sel(dict(zip(dims, case, strict=True))).squeeze()
-        means = [_mean(chosen[name].values) for name in ("auc", "privacy_loss", "control_auc")]
-        table.add_row(*(str(value) for value in case), *means)
+        chosen = results.sel(dict(zip(dims, case, strict=True)))
+        means = [_mean(chosen[name].values) for name in numbers]
+        table.add_row(*(escape(str(value)) for value in case), *means)
     out.print(table)
 
 
-def _tells(results: xr.Dataset, dim: str) -> bool:
-    return results.sizes[dim] > 1 or dim in ("group_size", "attack")
+def _show_utility(results: xr.Dataset, title: str) -> None:
+    """Print measures by mechanism, and of values made up without any data."""
+    table = Table(title=escape(title), title_justify="left", caption_justify="left")
+    table.add_column("mechanism", overflow="fold")
+    measures = list(zip(results.measure_title.values, results.ideal.values, strict=True))
+    # names are longer than numbers: they stand below, and letters above the columns
+    for letter in ascii_lowercase[: len(measures)]:
+        table.add_column(letter, justify="right")
+    pairs = zip(ascii_lowercase, measures, strict=False)
+    table.caption = "\n".join(f"{a}  {escape(str(t))}, best {best:g}" for a, (t, best) in pairs)
+    for name, values in zip(results.mechanism.values, results.utility.values, strict=True):
+        table.add_row(escape(str(name)), *map(_mean, values))
+    table.add_row("[italic]random guess[/]", *map(_mean, results.random_guess.values))
+    out.print(table)
 
 
 def _mean(values: NDArray[np.float64]) -> str:

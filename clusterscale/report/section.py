@@ -9,7 +9,7 @@ from math import isfinite
 
 import xarray as xr
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 __all__ = [
     "TEMPLATES",
@@ -17,6 +17,7 @@ __all__ = [
     "Column",
     "Section",
     "Table",
+    "breakable",
     "fill",
     "interval",
     "join",
@@ -24,6 +25,7 @@ __all__ = [
     "number",
     "percent",
     "plural",
+    "quantity",
 ]
 
 TEMPLATES = Environment(
@@ -51,12 +53,17 @@ Build = Callable[[xr.Dataset], Section | None]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numbers align right, a header names its row, ``hint`` explains."""
+    """A column of a table.
+
+    Numbers align right, a header names its row, ``hint`` explains, a wide column leaves room for
+    long words.
+    """
 
     name: str
     number: bool = True
     header: bool = False
     hint: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,14 @@ class Table:
 def fill(template: str, **values: object) -> Markup:
     """Render a template of this package; every value that is not Markup is escaped."""
     return Markup(TEMPLATES.get_template(template).render(values))
+
+
+def breakable(label: str) -> Markup:
+    """Let a label such as ``laplace(epsilon=1.0)`` break where a reader would, if it must."""
+    text = escape(label)
+    for end in ("(", "_", "="):
+        text = text.replace(end, end + Markup("<wbr>"))
+    return text
 
 
 def join(parts: Sequence[Markup]) -> Markup:
@@ -120,3 +135,11 @@ def percent(share: float) -> str:
 def plural(n: int, noun: str) -> str:
     """Write a count with its noun, thousands apart."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def quantity(value: float, *, none: str = "none") -> str:
+    """Write a number of any size in about three digits; ``none`` for an infinite one."""
+    if not isfinite(value):
+        return none if value > 0 else "–"
+    size = abs(value)
+    return f"{value:,.0f}" if 1000 <= size < 1e6 else f"{value:.3g}"

@@ -60,6 +60,7 @@ class Cases:
     varying: tuple[str, ...]
     auc: Floats
     loss: Floats
+    gain: Floats
     accuracy: Floats
     control: Floats
     status: NDArray[np.str_]
@@ -153,9 +154,9 @@ def cases(results: xr.Dataset) -> Cases:
 
     status, error = flat("status").astype(object), flat("error").astype(object)
     done = (status == "done") & np.isfinite(flat("auc"))
-    auc, loss, accuracy, control = (
+    auc, loss, gain, accuracy, control = (
         np.where(done, flat(name).astype(np.float64), np.nan)
-        for name in ("auc", "privacy_loss", "accuracy", "control_auc")
+        for name in ("auc", "privacy_loss", "privacy_gain", "accuracy", "control_auc")
     )
     return Cases(
         settings=settings,
@@ -164,6 +165,7 @@ def cases(results: xr.Dataset) -> Cases:
         varying=tuple(axis for axis in _AXES if len(labels[axis]) > 1),
         auc=auc,
         loss=loss,
+        gain=gain,
         accuracy=accuracy,
         control=control,
         status=status,

@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -22,6 +23,72 @@ _PLAN = {
     "priors": [{"name": "known_subset", "alpha": 0.2}],
     "attacks": [{"name": "logistic"}, {"name": "spectral", "components": 0.99}],
 }
+
+IDEALS = {
+    "mean_relative_error(floor=0.1)": 0.0,
+    "busiest_relative_error": 0.0,
+    "hotspot_f1": 1.0,
+    "hotspot_tau": 1.0,
+    "hotspot_tau_listwise": 1.0,
+    "jensen_shannon": 0.0,
+    "jensen_shannon_distance": 0.0,
+    "pearson": 1.0,
+}
+
+
+def _gains(auc, mechanisms):
+    """What each mechanism saves of the edge on bare counts; unknown where these are absent."""
+    if "exact" not in mechanisms:
+        return np.full_like(auc, np.nan)
+    raw = auc[:, :, :, :, [list(mechanisms).index("exact")]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(raw > 0.5, np.clip((raw - auc) / (raw - 0.5), 0, 1), 0.0)
+    return np.where(np.isnan(raw) | np.isnan(auc), np.nan, gain)
+
+
+def _price(periods, sizes, mechanisms, rng):
+    """Utility that is lost step by step from the first mechanism to the last."""
+    ideal = np.array(list(IDEALS.values()))
+    wear = np.linspace(0, 0.9, len(mechanisms)) ** 2
+    wear = wear * [mechanism != "exact" for mechanism in mechanisms]
+    far = np.array([40.0 if "relative_error" in name else 0.9 for name in IDEALS])
+    noise = rng.uniform(0.8, 1.2, (len(periods), len(sizes), len(mechanisms), len(ideal)))
+    loss = wear[:, None] * far * noise
+    guess = np.broadcast_to(np.abs(ideal - 0.7 * far), (len(periods), len(sizes), len(ideal)))
+    return np.abs(ideal - loss), 0.05 * loss, guess.copy()
+
+
+def _promises(periods, mechanisms):
+    """A guarantee of an event for every mechanism that names an epsilon, else none."""
+    named = [re.search(r"epsilon=([0-9.]+)", mechanism) for mechanism in mechanisms]
+    rank = np.array([float(found[1]) if found else np.inf for found in named])
+    made = np.isfinite(rank)
+
+    def words(kept, none):
+        return np.where(made, kept, none)
+
+    def numbers(kept, none):
+        return np.where(made, kept, none).astype(float)
+
+    each = {
+        "guarantee_unit": words("event", "none"),
+        "guarantee_epsilon": rank,
+        "guarantee_delta": numbers(0.0, np.nan),
+        "guarantee_neighbours": np.full(len(made), "add_remove"),
+        "guarantee_reason": words(
+            "Laplace noise of scale sensitivity / epsilon on every count",
+            "counts are published as they are",
+        ),
+        "sensitivity": numbers(1.0, np.nan),
+        "sensitivity_needed": numbers(np.where(np.arange(len(made)) % 3 == 2, 2.0, 1.0), np.nan),
+        "user_epsilon": 168 * rank,
+        "user_delta": numbers(0.0, np.nan),
+        "composed_epsilon": 40 * rank,
+        "composed_delta": numbers(1e-5, np.nan),
+        "auc_ceiling": 1 - 1 / (1 + np.exp(np.minimum(80 * rank, 700))),
+    }
+    dims = ("period", "mechanism")
+    return {name: (dims, np.tile(value, (len(periods), 1))) for name, value in each.items()}
 
 
 def _numbers(shape, sizes, attacks, mechanisms, seed):
@@ -60,16 +127,23 @@ def make_results():
             error[failed] = "PoolError: the pool 'known' has 106 users, 100 fit"
             auc[failed] = control[failed] = np.nan
         accuracy = np.where(np.isnan(auc), np.nan, np.round(auc - 0.03, 3))
+        utility, spread, guess = _price(periods, sizes, mechanisms, np.random.default_rng(seed))
+        price = schema.RESULTS["utility"].dims
         names = pseudonyms or [f"u{7919 * (i + 1) % 65536:04x}" for i in range(n_targets)]
         return xr.Dataset(
             {
                 "auc": (dims, auc),
                 "privacy_loss": (dims, np.maximum(0, 2 * auc - 1)),
+                "privacy_gain": (dims, _gains(auc, mechanisms)),
                 "accuracy": (dims, accuracy),
                 "control_auc": (dims, control),
                 "seconds": (dims, np.where(np.isnan(auc), np.nan, 1.5)),
                 "status": (dims, status.astype(str)),
                 "error": (dims, error.astype(str)),
+                "utility": (price, utility),
+                "utility_sd": (price, spread),
+                "random_guess": (schema.RESULTS["random_guess"].dims, guess),
+                **_promises(periods, mechanisms),
             },
             coords={
                 "target": np.arange(n_targets),
@@ -81,6 +155,9 @@ def make_results():
                 "group_size": list(sizes),
                 "mechanism": list(mechanisms),
                 "attack": list(attacks),
+                "measure": list(IDEALS),
+                "measure_title": ("measure", [name.replace("_", " ") for name in IDEALS]),
+                "ideal": ("measure", list(IDEALS.values())),
             },
             attrs={
                 "format": schema.RESULTS_FORMAT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 
-VOID = {"meta", "link", "img", "br", "hr", "input", "line", "circle", "rect"}
+VOID = {"meta", "link", "img", "br", "hr", "input", "line", "circle", "rect", "wbr"}
 LOADS = {"src", "href", "srcset", "data", "action", "poster", "xlink:href", "formaction"}
 
 

@@ -4,9 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from bokeh.models import Span
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusterscale.report import figures
-from clusterscale.report.figures import boxes, distributions, plot
+from clusterscale.report.figures import Point, axis, boxes, distributions, plot, tradeoff
 
 
 def columns(panel, *names):
@@ -65,3 +68,48 @@ def test_every_colour_stands_out_on_light_and_dark_paper(paper):
     for index in range(8):
         pair = sorted((luminance(paper), luminance(figures.colour(index))))
         assert (pair[1] + 0.05) / (pair[0] + 0.05) >= 3
+
+
+def test_a_mark_stands_at_its_loss_and_gain_and_carries_its_name():
+    points = [Point(0, "exact", 0.0, 0.0), Point(3, "<b>", 2.5, 0.75)]
+    across = axis(np.array([0.0, 0.4, 2.5, 7.0]), log=True)
+    panel = tradeoff(points, 7.0, across)
+    ((x, gain, loss, names),) = columns(panel, "x", "gain", "loss", "mechanism")
+    assert x == [across.floor, 2.5]  # a logarithm has no place for 0
+    assert (gain, loss, names) == ([0, 0.75], [0, 2.5], ["exact", "<b>"])
+    assert [line.location for line in panel.select({"type": Span})] == [7.0]
+
+
+def test_without_a_guess_there_is_no_line():
+    panel = tradeoff([Point(0, "a", 0.2, 0.1)], np.nan, axis(np.array([0.2]), log=False))
+    assert not list(panel.select({"type": Span}))
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1), st.booleans())
+def test_an_axis_holds_every_value_and_its_ticks(values, log):
+    across = axis(np.array([*values, np.nan]), log=log)
+    places = [across.place(value) for value in (*values, *across.ticks)]
+    assert across.start <= min(places)
+    assert max(places) <= across.end
+    assert 2 <= len(across.ticks) <= 12
+
+
+def test_a_logarithmic_axis_has_a_tick_for_nothing():
+    across = axis(np.array([0.0, 0.03, 12.0]), log=True)
+    assert list(across.ticks.values()) == ["0", "0.01", "0.1", "1", "10", "100"]
+    assert across.place(0.0) == next(iter(across.ticks))
+    wide = axis(np.array([0.00002, 12.0]), log=True)
+    assert list(wide.ticks.values()) == ["0", "0.0001", "0.01", "1", "100"]
+
+
+def test_no_two_of_forty_marks_look_alike():
+    assert len({figures.look(i) for i in range(40)}) == 40
+
+
+def test_a_strip_shows_the_quartiles_in_per_cent():
+    html = figures.strip(np.array([0.0, 0.5, 0.5, 0.5, 1.0]), "#123456")
+    assert '<rect class="body" x="50.0%" width="0.0%"' in html
+    assert html.count('fill="none"') == 2  # both ends are beyond the whiskers
+    assert 'cx="2.0%"' in html
+    assert 'cx="98.0%"' in html
+    assert figures.strip(np.array([]), "#123456") == ""

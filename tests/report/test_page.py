@@ -187,8 +187,25 @@ def test_several_settings_are_told_apart_by_what_varies(make_results):
     assert groups[0] == "exact · Groups of 10"
     assert groups[-1] == "laplace(epsilon=1.0) · Groups of 100"
     folds = [named for tag, named in page.tags if tag == "details"]
-    assert ["open" in named for named in folds] == [True, False] * 3
-    assert len(page.figures) == 8
+    # gains and trade-off by group size; distributions, losses and the exposed by mechanism
+    assert ["open" in named for named in folds] == [True, False, False] * 2 + [True, False] * 3
+    assert len(page.figures) == 8 + 3 * 8
+
+
+def test_many_settings_are_folded_twice(make_results):
+    mechanisms = ("exact", *(f"laplace(epsilon={i}.0)" for i in range(1, 12)))
+    page = Page(render(make_results(mechanisms=mechanisms, attacks=("a",), sizes=(5,))))
+    words = " ".join(page.text.split())
+    assert words.count(" 4 more ") == 3
+    assert "The counts were published in 12 ways." in words
+    assert len([name for name in page.figures if name.startswith("auc-")]) == 12
+
+
+def test_a_long_list_does_not_push_the_findings_off_the_first_screen(make_results):
+    mechanisms = ("exact", *(f"laplace(epsilon={i}.0)" for i in range(1, 7)))
+    page = Page(render(make_results(mechanisms=mechanisms, sizes=(5, 10))))
+    assert "The strongest attack in each of 14 cases" in page.text
+    assert len(page.tables[STRONGEST]) == 1 + 7 * (1 + 2)
 
 
 def test_hostile_text_stays_text(make_results):
@@ -215,7 +232,7 @@ def test_hostile_text_stays_text(make_results):
 
 def test_hostile_text_is_no_label_of_a_figure(make_results):
     # BokehJS fetches a renderer for $$…$$ in titles, labels and ticks
-    page = Page(render(make_results(attacks=("$$a$$", "b"), mechanisms=("$$c$$",))))
+    page = Page(render(make_results(attacks=("$$a$$", "b"), mechanisms=("exact", "$$c$$"))))
 
     def texts(node, path=()):
         if isinstance(node, dict):

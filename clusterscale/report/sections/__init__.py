@@ -6,11 +6,15 @@ from clusterscale.report.sections import (
     distributions,
     exposed,
     failures,
+    gains,
     losses,
     overview,
+    promises,
     provenance,
     reading,
     table,
+    tradeoff,
+    utility,
 )
 
 __all__ = ["SECTIONS"]
@@ -18,6 +22,10 @@ __all__ = ["SECTIONS"]
 SECTIONS: tuple[Build, ...] = (
     overview.build,
     failures.build,
+    gains.build,
+    utility.build,
+    tradeoff.build,
+    promises.build,
     distributions.build,
     losses.build,
     table.build,

@@ -6,6 +6,8 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
+from clusterscale.report.bargains import bargain
+from clusterscale.report.defences import defences
 from clusterscale.report.section import (
     Column,
     Section,
@@ -16,10 +18,13 @@ from clusterscale.report.section import (
     number,
     percent,
     plural,
+    quantity,
 )
 from clusterscale.report.summary import Cases, Row, cases, check_control, row
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
+_MOST_NAMED = 4  # mechanisms in a sentence
+_MOST_OPEN = 12  # lines of a table before the rest of the page
 
 
 def build(results: xr.Dataset) -> Section:
@@ -35,6 +40,9 @@ def build(results: xr.Dataset) -> Section:
         best=min(lines, key=_mean_auc) if lines else None,
         label=table.label,
         strip_table=_strips(table, lines),
+        n_lines=len(lines),
+        n_open=_MOST_OPEN,
+        bargain=bargain(defences(results)),
         control=control,
         has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
@@ -43,6 +51,7 @@ def build(results: xr.Dataset) -> Section:
         number=number,
         percent=percent,
         plural=plural,
+        quantity=quantity,
     )
     return Section("overview", "Findings", "", body)
 
@@ -62,6 +71,7 @@ def _audited(results: xr.Dataset, table: Cases) -> dict[str, object]:
     n_users = cube.get("n_users")
     source = cube.get("source")
     run = [setting for index, setting in enumerate(table.settings) if table.planned[index].any()]
+    mechanisms = sorted({setting.mechanism for setting in run})
     return {
         "targets": plural(table.n_targets, "person" if table.n_targets == 1 else "target"),
         "n_targets": table.n_targets,
@@ -70,7 +80,8 @@ def _audited(results: xr.Dataset, table: Cases) -> dict[str, object]:
         "group_sizes": _listed([str(size) for size in table.group_sizes]),
         "attacks": table.attacks,
         "priors": sorted({setting.prior for setting in run}),
-        "mechanisms": sorted({setting.mechanism for setting in run}),
+        "mechanisms": mechanisms if len(mechanisms) <= _MOST_NAMED else [],
+        "n_mechanisms": len(mechanisms),
         "periods": sorted({setting.period for setting in run}),
     }
 

@@ -1,0 +1,90 @@
+"""The defence that buys most, told in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterscale.report.defences import BARE, Defences, Place
+from clusterscale.report.summary import Floats, mean
+
+__all__ = ["Bargain", "bargain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bargain:
+    """A mechanism with what it buys and costs where bare counts expose most.
+
+    ``period`` is empty where there is only one. ``gain`` is the mean privacy gain, the least over
+    ``n_priors`` priors; ``error`` the mean relative error and ``guess`` that of a random guess, not
+    a number where they were not measured.
+    """
+
+    mechanism: str
+    group_size: int
+    period: str
+    gain: float
+    n_priors: int
+    error: float
+    guess: float
+
+
+def bargain(found: Defences) -> Bargain | None:
+    """Return the mechanism with the highest gain, the cheapest of equals; None without gains.
+
+    All are compared at one place, on the same targets: a mean over places would favour those that
+    were only tried where it is easy. Every prior counts, for the defender cannot choose.
+    """
+    if not found.gains_known:
+        return None
+    exposure = [(_exposure(found, place), place) for place in found.places()]
+    known = [pair for pair in exposure if np.isfinite(pair[0])]
+    _, place = max(known, key=lambda pair: pair[0])
+    gains = {
+        mechanism: gain
+        for mechanism, name in enumerate(found.mechanisms)
+        if name != BARE and np.isfinite(gain := _least_gain(found, place, mechanism))
+    }
+    if not gains:
+        return None
+    error, guess = _prices(found, place)
+    # of those that look the same on the page, the cheapest
+    best = min(
+        gains, key=lambda i: (-round(gains[i], 2), float(np.nan_to_num(error[i], nan=np.inf)))
+    )
+    return Bargain(
+        mechanism=found.mechanisms[best],
+        group_size=found.table.group_sizes[place.size],
+        period=found.periods[place.period] if len(found.periods) > 1 else "",
+        gain=gains[best],
+        n_priors=len(_priors(found, place)),
+        error=float(error[best]),
+        guess=guess,
+    )
+
+
+def _priors(found: Defences, place: Place) -> list[int]:
+    return [i for i in range(len(found.priors)) if found.strongest(place, i) is not None]
+
+
+def _prices(found: Defences, place: Place) -> tuple[Floats, float]:
+    """Return the mean relative error of each mechanism and of a guess; NaN where not measured."""
+    names = [measure.name.partition("(")[0] for measure in found.measures]
+    if "mean_relative_error" not in names:
+        return np.full(len(found.mechanisms), np.nan), float("nan")
+    at, cost = (place.period, place.size), names.index("mean_relative_error")
+    return found.utility[at][:, cost], float(found.guess[at][cost])
+
+
+def _exposure(found: Defences, place: Place) -> float:
+    """Return the highest mean AUC of any attack and prior on bare counts."""
+    bare = found.mechanisms.index(BARE)
+    left = [found.left(place, prior, bare) for prior in _priors(found, place)]
+    return max(left, default=float("nan"))
+
+
+def _least_gain(found: Defences, place: Place, mechanism: int) -> float:
+    """Return the least mean gain over priors; not a number unless it is known for each."""
+    means = [mean(found.gains(place, prior, mechanism)) for prior in _priors(found, place)]
+    return float(np.min(means))

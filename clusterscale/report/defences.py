@@ -1,0 +1,144 @@
+"""What mechanisms buy and cost, as plain arrays: beside the bare counts, or there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from clusterscale.report.summary import Cases, Floats, cases, mean
+
+__all__ = ["BARE", "Defences", "Measure", "Place", "defences"]
+
+BARE = "exact"
+"""Label of the mechanism that publishes the counts as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure of utility: its name, its words, and its value when counts are untouched."""
+
+    name: str
+    title: str
+    ideal: float
+
+    @property
+    def relative(self) -> bool:
+        """Whether it is an error relative to the counts, which may pass 1 many times over."""
+        return "relative_error" in self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A period and a group size, by their indices, and how to tell them from the others."""
+
+    period: int
+    size: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Defences:
+    """The numbers of an audit by mechanism.
+
+    ``auc`` and ``gain`` are on the axes (period, prior, mechanism, group_size, attack, target),
+    NaN wherever a case did not finish; ``utility`` and ``spread`` on (period, group_size,
+    mechanism, measure), ``guess`` on (period, group_size, measure).
+    """
+
+    table: Cases
+    periods: tuple[str, ...]
+    priors: tuple[str, ...]
+    mechanisms: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    auc: Floats
+    gain: Floats
+    utility: Floats
+    spread: Floats
+    guess: Floats
+
+    @property
+    def any(self) -> bool:
+        """Whether counts were published in any other way than bare."""
+        return any(mechanism != BARE for mechanism in self.mechanisms)
+
+    @property
+    def gains_known(self) -> bool:
+        """Whether what a defence buys is known: it was tried, and so were bare counts."""
+        others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != BARE]
+        return bool(BARE in self.mechanisms and np.isfinite(self.gain[:, :, others]).any())
+
+    @property
+    def loss(self) -> Floats:
+        """Utility loss, shape (period, group_size, mechanism, measure): distance to the ideal."""
+        return np.asarray(np.abs(self.utility - self._ideals))
+
+    @property
+    def guess_loss(self) -> Floats:
+        """Utility loss of values drawn without any data, shape (period, group_size, measure)."""
+        return np.asarray(np.abs(self.guess - self._ideals))
+
+    @property
+    def _ideals(self) -> Floats:
+        return np.array([measure.ideal for measure in self.measures], dtype=np.float64)
+
+    def places(self) -> Iterator[Place]:
+        """Yield every period and group size, named by what varies."""
+        for period, name in enumerate(self.periods):
+            for size, group_size in enumerate(self.table.group_sizes):
+                parts = [name] if len(self.periods) > 1 else []
+                yield Place(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
+
+    def strongest(self, place: Place, prior: int) -> int | None:
+        """Return the attack with the highest mean AUC on bare counts; None where there is none."""
+        if BARE not in self.mechanisms:
+            return None
+        bare = self.auc[place.period, prior, self.mechanisms.index(BARE), place.size]
+        means = [mean(values) for values in bare]
+        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+
+    def gains(self, place: Place, prior: int, mechanism: int) -> Floats:
+        """Return the known privacy gains of targets against the strongest attack on bare counts."""
+        attack = self.strongest(place, prior)
+        if attack is None:
+            return np.empty(0)
+        values = self.gain[place.period, prior, mechanism, place.size, attack]
+        return np.asarray(values[np.isfinite(values)])
+
+    def left(self, place: Place, prior: int, mechanism: int) -> float:
+        """Return the highest mean AUC that any attack still has; NaN when none is known."""
+        means = [mean(values) for values in self.auc[place.period, prior, mechanism, place.size]]
+        return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
+
+
+def defences(results: xr.Dataset) -> Defences:
+    """Return the numbers of ``results`` by mechanism, group sizes ascending."""
+    table = cases(results)
+    labels = {
+        name: tuple(str(value) for value in results[name].values)
+        for name in ("period", "prior", "mechanism")
+    }
+    by_setting = (*(len(names) for names in labels.values()), *table.auc.shape[1:])
+    sorted_results = results.sortby("group_size")
+
+    def values(name: str, *dims: str) -> Floats:
+        return np.asarray(sorted_results[name].transpose(*dims).values, dtype=np.float64)
+
+    columns = zip(
+        *(results[name].values for name in ("measure", "measure_title", "ideal")), strict=True
+    )
+    price = ("period", "group_size", "mechanism", "measure")
+    return Defences(
+        table=table,
+        periods=labels["period"],
+        priors=labels["prior"],
+        mechanisms=labels["mechanism"],
+        measures=tuple(Measure(str(n), str(title), float(ideal)) for n, title, ideal in columns),
+        auc=table.auc.reshape(by_setting),
+        gain=table.gain.reshape(by_setting),
+        utility=values("utility", *price),
+        spread=values("utility_sd", *price),
+        guess=values("random_guess", "period", "group_size", "measure"),
+    )

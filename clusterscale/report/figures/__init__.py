@@ -1,0 +1,30 @@
+"""Figures: Bokeh models described as JSON inside the page, or small pictures without script.
+
+Text that comes from the data never becomes a label of a figure: BokehJS would read ``$$…$$`` in
+it as mathematics and ask the network for a renderer. Such text stands in HTML beside the figure.
+"""
+
+from clusterscale.report.figures.boxes import boxes, quartiles
+from clusterscale.report.figures.distributions import distributions
+from clusterscale.report.figures.frame import Floats, plot
+from clusterscale.report.figures.looks import colour, dash, legend, look, marks
+from clusterscale.report.figures.strips import strip
+from clusterscale.report.figures.tradeoff import Axis, Point, axis, tradeoff
+
+__all__ = [
+    "Axis",
+    "Floats",
+    "Point",
+    "axis",
+    "boxes",
+    "colour",
+    "dash",
+    "distributions",
+    "legend",
+    "look",
+    "marks",
+    "plot",
+    "quartiles",
+    "strip",
+    "tradeoff",
+]

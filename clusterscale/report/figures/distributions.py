@@ -1,0 +1,66 @@
+"""How a number is spread over the targets, as curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from bokeh.models import FixedTicker, HoverTool, Range1d, Span
+
+from clusterscale.report.figures.frame import Floats, panel
+from clusterscale.report.figures.looks import NEUTRAL, colour, dash
+
+__all__ = ["distributions"]
+
+_MAX_POINTS = 400
+
+
+def distributions(series: Mapping[int, Floats], names: Sequence[str], *, start: float) -> Any:
+    """Draw the CDF over targets of the AUC of each attack (NDSS18 Figs 2 and 4).
+
+    ``series`` maps the index of an attack to the AUC of its finished targets, ``start`` is the
+    left end of the axis.
+    """
+    drawn = panel(
+        height=250,
+        x_range=Range1d(start, 1.005),
+        y_range=Range1d(0, 1.01),
+        x_axis_label="AUC of a target",
+        y_axis_label="share of targets",
+    )
+    drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
+    drawn.add_layout(Span(location=0.5, dimension="height", line_color=NEUTRAL, line_dash="4 4"))
+    lines = []
+    for index, values in series.items():
+        x, y = _steps(values, start)
+        data = {"auc": x, "share": y}
+        line = drawn.step(
+            "auc",
+            "share",
+            source=data,
+            mode="after",
+            name=names[index],
+            line_color=colour(index),
+            line_width=2,
+            line_dash=dash(index),
+        )
+        lines.append(line)
+    tips = [
+        ("attack", "$name"),
+        ("share of targets", "@share{0 %}"),
+        ("AUC up to", "@auc{0.000}"),
+    ]
+    drawn.add_tools(HoverTool(renderers=lines, tooltips=tips, line_policy="prev"))
+    return drawn
+
+
+def _steps(values: Floats, start: float) -> tuple[list[float], list[float]]:
+    x, counts = np.unique(values, return_counts=True)
+    y = np.cumsum(counts) / len(values)
+    if len(x) > _MAX_POINTS:
+        # the curve cannot show more steps than it has pixels
+        keep = np.unique(np.linspace(0, len(x) - 1, _MAX_POINTS).astype(int))
+        x, y = x[keep], y[keep]
+    # four digits are finer than a pixel and keep the file small
+    return [start, *np.round(x, 4).tolist(), 1.01], [0.0, *np.round(y, 4).tolist(), 1.0]

@@ -1,0 +1,45 @@
+"""How series are told apart: colours, dashes and marks, and their legends in HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from clusterscale.report.section import fill
+
+__all__ = ["NEUTRAL", "colour", "dash", "legend", "look", "marks"]
+
+# Each has a contrast of at least 3 with the light and with the dark page, so that a printed or a
+# switched page needs no second drawing; dashes and shapes tell them apart without colour.
+_COLOURS = ("#2f7fc4", "#cf6a1f", "#1d9a6c", "#b35cc4", "#8a8420", "#d0527c", "#2a96a5", "#83776c")
+_DASHES = ("solid", "dashed", "dotdash", "dotted")
+_SHAPES = ("circle", "square", "triangle", "diamond", "inverted_triangle")
+NEUTRAL = "#767676"
+
+
+def colour(index: int) -> str:
+    """Return the colour of the series ``index``."""
+    return _COLOURS[index % len(_COLOURS)]
+
+
+def dash(index: int) -> str:
+    """Return the dash pattern of the series ``index``."""
+    return _DASHES[(index + index // len(_COLOURS)) % len(_DASHES)]  # no pair returns before 32
+
+
+def look(index: int) -> tuple[str, str]:
+    """Return the colour and the shape of the mark ``index``; no pair returns before 40."""
+    return colour(index), _SHAPES[(index + index // len(_COLOURS)) % len(_SHAPES)]
+
+
+def legend(names: Sequence[str], *, dashed: bool = True) -> Markup:
+    """Name the series in HTML, in the order of their colours."""
+    series = [(name, colour(i), dash(i) if dashed else "box") for i, name in enumerate(names)]
+    return fill("legend.html.j2", marks=series)
+
+
+def marks(names: Sequence[str], *, line: str) -> Markup:
+    """Name the marks of a scatter in HTML, in their order, and what its dashed line is."""
+    series = [(name, *look(i)) for i, name in enumerate(names)]
+    return fill("marks.html.j2", marks=series, line=line, neutral=NEUTRAL)

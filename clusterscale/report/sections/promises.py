@@ -1,0 +1,144 @@
+"""What each mechanism guarantees, and whether the guarantee holds in this cube."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.defences import defences
+from clusterscale.report.section import Column, Section, Table, breakable, fill, number, quantity
+
+_UNITS = {
+    "event": "one event",
+    "user_day": "one day of one user",
+    "user": "all of one user",
+    "roi_series": "one user at one place",
+}
+_NEIGHBOURS = {"add_remove": "one more or less", "replace": "one for another"}
+_COLUMNS = (
+    Column("Mechanism", number=False, header=True, wide=True),
+    Column("Protects", number=False, hint="What may change without the release showing it"),
+    Column("ε"),
+    Column("δ"),
+    Column("Neighbours", number=False, hint="How the two inputs differ that look alike"),
+    Column("Sensitivity", number=False, hint="What noise is scaled to, and what one unit needs"),
+    Column("ε of a user, sum", hint="For all of one user, plain sum; with its δ"),
+    Column("ε of a user, accounted", hint="For all of one user, accounted; with its δ"),
+    Column("AUC bound", hint="Most AUC of any adversary, when one user is exchanged for another"),
+    Column("Why", number=False, wide=True),
+)
+_WORDS = ("guarantee_unit", "guarantee_neighbours", "guarantee_reason")
+_NUMBERS = (
+    "guarantee_epsilon",
+    "guarantee_delta",
+    "sensitivity",
+    "sensitivity_needed",
+    "user_epsilon",
+    "user_delta",
+    "composed_epsilon",
+    "composed_delta",
+    "auc_ceiling",
+)
+
+Promise = Mapping[str, str | float]
+
+
+def build(results: xr.Dataset) -> Section | None:
+    """Build one row for each mechanism, grouped by period; None for bare counts alone."""
+    known = (results["guarantee_unit"].values.astype(object) != "").any()
+    if not defences(results).any or not known:
+        return None
+    periods = [str(period) for period in results["period"].values]
+    groups, broken = [], []
+    for index, period in enumerate(periods):
+        promises = _promises(results, index)
+        rows = [_row(promise) for promise in promises]
+        groups.append((period if len(periods) > 1 else "", rows))
+        broken += [str(promise["mechanism"]) for promise in promises if _is_broken(promise)]
+    table = Table("Guarantees of differential privacy", _COLUMNS, groups).html
+    return Section(
+        "promises",
+        "What is promised",
+        "Tests show what some attacks could do; a guarantee bounds all of them. The smaller ε, "
+        "the stronger. Protecting one event says little about a user with many, so the ε of a "
+        "user adds up all that a user changes in this cube, and the last bound follows from it.",
+        fill("promises.html.j2", broken=list(dict.fromkeys(broken)), table=table),
+    )
+
+
+def _promises(results: xr.Dataset, period: int) -> list[Promise]:
+    """Return what is known of each mechanism in a period, one mapping a mechanism."""
+    chosen = results.isel(period=period)
+    return [
+        {"mechanism": str(mechanism)}
+        | {name: str(chosen[name].values[i]) for name in _WORDS}
+        | {name: float(chosen[name].values[i]) for name in _NUMBERS}
+        for i, mechanism in enumerate(chosen["mechanism"].values)
+    ]
+
+
+def _is_broken(promise: Promise) -> bool:
+    """Whether noise is scaled to less than one unit changes in this cube."""
+    used, needed = float(promise["sensitivity"]), float(promise["sensitivity_needed"])
+    return _is_made(promise) and used < needed * (1 - 1e-9)
+
+
+def _is_made(promise: Promise) -> bool:
+    return promise["guarantee_unit"] not in ("none", "") and bool(
+        np.isfinite(promise["guarantee_epsilon"])
+    )
+
+
+def _row(promise: Promise) -> list[str | Markup]:
+    name, reason = breakable(str(promise["mechanism"])), str(promise["guarantee_reason"])
+    ceiling = _ceiling(float(promise["auc_ceiling"]))
+    if promise["guarantee_unit"] == "":
+        return [name, *["–"] * (len(_COLUMNS) - 1)]
+    if not _is_made(promise):
+        nothing = Markup("<strong>no guarantee</strong>")
+        return [name, nothing, "none", "–", "–", "–", *_user(promise), ceiling, reason]
+    unit, neighbours = str(promise["guarantee_unit"]), str(promise["guarantee_neighbours"])
+    return [
+        name,
+        _UNITS.get(unit, unit),
+        quantity(float(promise["guarantee_epsilon"])),
+        quantity(float(promise["guarantee_delta"])),
+        _NEIGHBOURS.get(neighbours, neighbours),
+        _sensitivity(promise),
+        *_user(promise),
+        ceiling,
+        reason,
+    ]
+
+
+def _sensitivity(promise: Promise) -> str | Markup:
+    used, needed = float(promise["sensitivity"]), float(promise["sensitivity_needed"])
+    if np.isnan(used) and np.isnan(needed):
+        return "none asked for"
+    return fill(
+        "sensitivity.html.j2",
+        used=quantity(used, none="no limit"),
+        needed=quantity(needed, none="no limit"),
+        broken=_is_broken(promise),
+    )
+
+
+def _user(promise: Promise) -> list[str | Markup]:
+    pairs = (("user_epsilon", "user_delta"), ("composed_epsilon", "composed_delta"))
+    return [_budget(float(promise[epsilon]), float(promise[delta])) for epsilon, delta in pairs]
+
+
+def _budget(epsilon: float, delta: float) -> Markup:
+    known = np.isfinite(epsilon) and np.isfinite(delta) and delta > 0
+    spread = f"δ {quantity(delta)}" if known else ""
+    return fill("spread.html.j2", value=quantity(epsilon), spread=spread)
+
+
+def _ceiling(auc: float) -> str:
+    """Write the ceiling; 1 is none, and one that rounds to 1 is still below it."""
+    if auc >= 1:
+        return "none"
+    return "> 0.999" if auc >= 0.9995 else number(auc)

@@ -1,0 +1,80 @@
+"""The tables of an audit on a terminal."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from rich.console import Console
+
+from clusterscale.cli import show
+
+CASE = ("target", "period", "prior", "group_size", "mechanism", "attack")
+CHAIN = "chain(steps=[sample_events(remove=0.4), fourier(epsilon=10.0, coefficients=20)])"
+
+
+def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
+    shape = (3, 1, len(priors), 2, len(mechanisms), 1)
+    gain = np.broadcast_to(0.25 * np.arange(len(mechanisms))[:, None], shape)
+    utility = np.full((1, 2, len(mechanisms), 2), 0.125)
+    return xr.Dataset(
+        {
+            "auc": (CASE, np.full(shape, 0.75)),
+            "privacy_loss": (CASE, np.full(shape, 0.5)),
+            "control_auc": (CASE, np.full(shape, np.nan)),
+            "privacy_gain": (CASE, gain.copy()),
+            "utility": (("period", "group_size", "mechanism", "measure"), utility),
+            "random_guess": (("period", "group_size", "measure"), np.full((1, 2, 2), 7.5)),
+        },
+        coords={
+            "period": ["0:168"],
+            "prior": list(priors),
+            "group_size": [5, 100],
+            "mechanism": list(mechanisms),
+            "attack": ["spectral(variance=0.99)"],
+            "measure": ["mean_relative_error(floor=0.1)", "pearson"],
+            "measure_title": ("measure", ["mean relative error", "Pearson correlation"]),
+            "ideal": ("measure", [0.0, 1.0]),
+        },
+    )
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    def call(dataset):
+        monkeypatch.setattr(show, "out", Console(width=100, record=True, file=None, quiet=False))
+        with show.out.capture() as text:
+            show.show_results(dataset)
+        return text.get()
+
+    return call
+
+
+def test_bare_counts_alone_have_no_gain_and_no_price(shown):
+    text = shown(results(["exact"]))
+    assert "0.750" in text
+    assert "gain" not in text
+    assert "utility" not in text
+
+
+def test_defences_have_a_gain_and_their_utility_beside_a_guess(shown):
+    text = shown(results(["exact", CHAIN, "[bold]x[/bold]"]))
+    assert "gain" in text
+    for number in ("0.000", "0.250", "0.500", "0.125", "7.500"):
+        assert number in text
+    assert text.count("random guess") == 2  # one a group size
+    assert "a  mean relative error, best 0" in text
+    assert "b  Pearson correlation, best 1" in text
+    assert "[bold]x[/bold]" in text  # a label, not a style
+    assert "chain(steps=[sample_events" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_priors_have_a_table_each(shown):
+    text = shown(results(["exact", "laplace(epsilon=1.0)"], priors=("a[1]", "b")))
+    assert "mean over targets, a[1]" in text
+    assert "mean over targets, b" in text
+
+
+def test_utility_that_was_not_measured_is_not_shown(shown):
+    dataset = results(["exact", "laplace(epsilon=1.0)"])
+    dataset["utility"][:] = np.nan
+    assert "utility" not in shown(dataset)

@@ -1,0 +1,286 @@
+"""What the page says about defences: their gains, their costs, their promises."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import xarray as xr
+from report.page import Page
+
+from clusterscale.report import render
+from clusterscale.report.bargains import bargain
+from clusterscale.report.defences import defences
+
+NEW = ["gains", "utility", "tradeoff", "promises"]
+PRIORS = ("known_subset(noise='passive')", "known_subset(noise='strategic')")
+MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
+UTILITY = "Utility of what is published, mean (standard deviation) over groups"
+PROMISES = "Guarantees of differential privacy"
+HOSTILE = '<script>alert(1)</script>$$x$$<img src=x onerror="alert(1)">'
+
+
+@pytest.fixture
+def make(make_results):
+    """Build the results of an audit of defences, small unless told otherwise."""
+    return partial(make_results, mechanisms=MECHANISMS, sizes=(5,), attacks=("logistic", "b"))
+
+
+def new_sections(page):
+    return [name for name in page.sections if name in NEW]
+
+
+def gains_table(page, size):
+    (rows,) = (
+        rows
+        for caption, rows in page.tables.items()
+        if caption.startswith(f"Groups of {size}: privacy gain")
+    )
+    return rows
+
+
+def filled(results, **values):
+    """Return the results with some variables set to one value."""
+    return results.assign({name: xr.full_like(results[name], v) for name, v in values.items()})
+
+
+def test_bare_counts_alone_have_none_of_these_sections(make):
+    assert new_sections(Page(render(make(mechanisms=("exact",))))) == []
+
+
+def test_a_defence_beside_bare_counts_has_all(make):
+    assert new_sections(Page(render(make()))) == NEW
+
+
+def test_without_bare_counts_there_is_no_gain_to_show(make):
+    page = Page(render(make(mechanisms=MECHANISMS[1:])))
+    assert new_sections(page) == ["utility", "promises"]
+    assert "Defences." not in page.text
+
+
+@pytest.mark.parametrize(
+    ("unknown", "left"),
+    [
+        (("utility", "utility_sd", "random_guess"), ["gains", "promises"]),
+        (("privacy_gain",), ["utility", "promises"]),
+    ],
+)
+def test_a_section_without_a_number_is_not_there(make, unknown, left):
+    results = filled(make(), **dict.fromkeys(unknown, np.nan))
+    assert new_sections(Page(render(results))) == left
+
+
+def test_promises_that_were_not_looked_up_are_not_shown(make):
+    results = make()
+    results["guarantee_unit"] = results["guarantee_unit"].where(False, "")
+    assert "promises" not in new_sections(Page(render(results)))
+
+
+def test_utility_may_not_have_been_measured_at_all(make):
+    results = make().isel(measure=[])
+    assert new_sections(Page(render(results))) == ["gains", "promises"]
+
+
+def test_gains_are_those_of_the_attack_that_is_strongest_on_bare_counts(make):
+    results = make(sizes=(5, 100))
+    page = Page(render(results))
+    for size in (5, 100):
+        at = results.isel(period=0, prior=0).sel(group_size=size)
+        attack = at.auc.sel(mechanism="exact").mean("target").idxmax("attack").item()
+        rows = gains_table(page, size)
+        assert [row[0] for row in rows] == ["Mechanism", *MECHANISMS]
+        for name, _, median, mean, left in rows[1:]:
+            gain = at.privacy_gain.sel(mechanism=name, attack=attack)
+            assert median == f"{gain.median().item():.3f}"
+            assert mean == f"{gain.mean().item():.3f}"
+            assert left == f"{at.auc.sel(mechanism=name).mean('target').max().item():.3f}"
+        assert any(caption.endswith(f"against {attack}") for caption in page.tables)
+
+
+def test_passive_and_strategic_stand_beside_each_other(make):
+    results = make(priors=PRIORS)
+    page = Page(render(results))
+    rows = gains_table(page, 5)
+    assert [row[-5] for row in rows[1:]] == ["A", "B"] * 3
+    for letter, prior in zip("AB", PRIORS, strict=True):
+        assert f"{letter}: {prior}" in page.text
+    found = defences(results)
+    (place,) = found.places()
+    for row, (mechanism, prior) in zip(rows[1:], np.ndindex(3, 2), strict=True):
+        assert row[-2] == f"{found.gains(place, prior, mechanism).mean():.3f}"
+
+
+def test_each_prior_has_its_own_strongest_attack(make):
+    results = make(priors=PRIORS, attacks=("a", "b"))
+    results["auc"].loc[{"prior": PRIORS[0], "attack": "a"}] = 1.0
+    results["auc"].loc[{"prior": PRIORS[1], "attack": "b"}] = 1.0
+    page = Page(render(results))
+    assert "Groups of 5: privacy gain of targets, A against a, B against b" in page.tables
+
+
+def test_unfinished_gains_are_left_out(make):
+    failed = np.zeros((12, 1, 1, 1, 3, 1), dtype=bool)
+    failed[:, :, :, :, 1] = True
+    failed[:6, :, :, :, 2] = True
+    results = make(attacks=("a",), failed=failed)
+    results["privacy_gain"] = results["privacy_gain"].where(~failed, 1.0)  # must not leak
+    rows = gains_table(Page(render(results)), 5)
+    assert rows[2][-3:] == ["–", "–", "–"]
+    kept = results.privacy_gain.isel(mechanism=2, target=slice(6, None))
+    assert rows[3][-2] == f"{kept.mean().item():.3f}"
+
+
+def test_utility_is_as_given_with_the_guess_last(make):
+    results = make()
+    head, group, *rows = Page(render(results)).tables[UTILITY]
+    assert group == ["Groups of 5"]
+    assert head[1] == "mean relative error(floor=0.1) best 0"
+    assert head[3] == "hotspot f1 best 1"
+    assert [row[0] for row in rows] == [*MECHANISMS, "random guess"]
+    for row in rows[:-1]:
+        at = results.sel(mechanism=row[0]).isel(period=0, group_size=0)
+        pairs = zip(at.utility.values, at.utility_sd.values, strict=True)
+        assert row[1:] == [f"{value:.3f} ({sd:.3f})" for value, sd in pairs]
+    assert rows[-1][1:] == [f"{value:.3f}" for value in results.random_guess.values[0, 0]]
+
+
+def test_unknown_utility_is_a_dash_and_large_errors_stay_short(make):
+    results = make()
+    results["utility"][0, 0, 1, :3] = [np.nan, 1234567.0, 12345.6]
+    results["utility_sd"][0, 0, 1] = np.nan
+    row = Page(render(results)).tables[UTILITY][3]
+    assert row[1:4] == ["–", "1.23e+06", "12,346"]
+
+
+def test_every_measure_has_a_panel_with_every_mechanism(make):
+    results = make(priors=PRIORS, sizes=(5, 100))
+    page = Page(render(results))
+    panels = [name for name in page.figures if name.startswith("tradeoff-")]
+    assert len(panels) == 2 * 2 * results.sizes["measure"]
+    labels = [named["aria-label"] for _, named in page.tags if "data-figure" in named]
+    labels = [label for label in labels if label.startswith("Mean privacy gain and utility loss")]
+    gain = defences(results)
+    place = next(iter(gain.places()))
+    for name, index in zip(MECHANISMS, range(3), strict=True):
+        assert f"{name}: gain {gain.gains(place, 0, index).mean():.2f}" in labels[0]
+    assert "A random guess has loss 28" in labels[0]
+    for prior in PRIORS:
+        assert f"{prior} · Groups of 100" in page.text
+
+
+def test_a_mark_without_both_numbers_is_left_out(make):
+    results = make()
+    results["utility"][..., 1, 0] = np.nan
+    results["utility"][..., 1] = np.nan  # a whole measure
+    page = Page(render(results))
+    panels = [name for name in page.figures if name.startswith("tradeoff-")]
+    assert len(panels) == results.sizes["measure"] - 1
+
+
+def test_promises_in_words(make):
+    page = Page(render(make()))
+    _, exact, laplace, suppress = page.tables[PROMISES]
+    assert exact[1:8] == ["no guarantee", "none", "–", "–", "–", "none", "none"]
+    assert exact[8:] == ["none", "counts are published as they are"]
+    assert suppress[1] == "no guarantee"
+    assert laplace[1:6] == ["one event", "0.1", "0", "one more or less", "1 used, 1 needed"]
+    assert laplace[6:9] == ["16.8", "4 δ 1e-05", "> 0.999"]
+    assert "Stated, but not kept" not in page.text
+
+
+def test_a_ceiling_is_written_in_full(make):
+    results = filled(make(), auc_ceiling=0.7311)
+    assert Page(render(results)).tables[PROMISES][2][8] == "0.731"
+
+
+def test_a_sensitivity_below_what_this_cube_needs_is_flagged(make):
+    results = make()
+    results["sensitivity_needed"][:, 1] = 2.0
+    page = Page(render(results))
+    assert page.tables[PROMISES][2][5] == "1 used, 2 neededdoes not hold here"
+    assert "Stated, but not kept in this cube." in page.text
+    assert "does not hold here" not in "".join(page.tables[PROMISES][3])
+    results["sensitivity_needed"][:, 1] = 1.0 + 1e-12  # rounding
+    assert "does not hold here" not in Page(render(results)).text
+
+
+def test_without_limit_and_unknown_are_told_apart(make):
+    results = make()
+    results["sensitivity_needed"][:, 1] = np.inf
+    results["user_epsilon"][:, 1] = np.inf
+    results["composed_epsilon"][:, 1] = np.nan
+    row = Page(render(results)).tables[PROMISES][2]
+    assert row[5].startswith("1 used, no limit needed")
+    assert row[6:8] == ["none", "–"]
+
+
+def test_a_promise_that_is_missing_is_a_row_of_dashes(make):
+    results = make(periods=("0:168", "168:336"))
+    results["guarantee_unit"] = results["guarantee_unit"].where(results.period != "0:168", "")
+    _, group, *rows = Page(render(results)).tables[PROMISES]
+    assert group == ["0:168"]
+    assert rows[1] == [MECHANISMS[1], *["–"] * 9]
+    assert rows[3] == ["168:336"]
+
+
+def test_the_first_screen_names_the_best_defence_and_its_price(make):
+    results = make(priors=PRIORS, sizes=(5, 100))
+    best = bargain(defences(results))
+    words = " ".join(Page(render(results)).text.split())
+    assert f"In groups of 5, where bare counts expose most, {best.mechanism} takes" in words
+    assert f"a mean privacy gain of {best.gain:.2f}" in words
+    assert "(the least over 2 priors)" in words
+    assert f"at a mean relative error of {best.error:.3g} (a guess without data: 28)" in words
+
+
+def test_the_best_defence_is_best_against_the_best_informed(make):
+    results = make(priors=PRIORS, attacks=("a",))
+    # one wins by far against the passive adversary, the other against both
+    results["privacy_gain"].loc[{"mechanism": MECHANISMS[1]}] = 0.5
+    results["privacy_gain"].loc[{"mechanism": MECHANISMS[2], "prior": PRIORS[0]}] = 1.0
+    results["privacy_gain"].loc[{"mechanism": MECHANISMS[2], "prior": PRIORS[1]}] = 0.3
+    best = bargain(defences(results))
+    assert (best.mechanism, best.gain) == (MECHANISMS[1], 0.5)
+
+
+def test_of_equal_defences_the_cheaper_is_named(make):
+    results = make()
+    results["privacy_gain"][..., 1, :] = 0.9
+    results["privacy_gain"][..., 2, :] = 0.901
+    assert bargain(defences(results)).mechanism == MECHANISMS[1]
+    results["utility"][..., 1, 0] = np.nan  # a price that is not known is no low price
+    assert bargain(defences(results)).mechanism == MECHANISMS[2]
+
+
+def test_a_defence_without_a_price_is_named_without_one(make):
+    results = make().isel(measure=[2, 7])
+    words = " ".join(Page(render(results)).text.split())
+    assert "a mean privacy gain of" in words
+    assert "at a mean relative error" not in words
+
+
+def test_hostile_names_stay_text(make):
+    results = make(mechanisms=("exact", HOSTILE), priors=(HOSTILE, "b"))
+    results = results.assign_coords(measure_title=("measure", [HOSTILE] * results.sizes["measure"]))
+    results["guarantee_reason"] = xr.full_like(results["guarantee_reason"], HOSTILE, dtype=object)
+    results["guarantee_unit"] = xr.full_like(results["guarantee_unit"], HOSTILE, dtype=object)
+    results["guarantee_neighbours"] = results["guarantee_unit"]
+    results["guarantee_epsilon"][:] = 1.0
+    html = render(results)
+    page = Page(html)
+    assert "<script>alert" not in html
+    assert {tag for tag, _ in page.tags}.isdisjoint({"img", "iframe", "object"})
+    assert not [name for _, named in page.tags for name in named if name.startswith("on")]
+    assert gains_table(page, 5)[3][0] == HOSTILE
+    assert page.tables[UTILITY][3][0] == HOSTILE
+    assert page.tables[PROMISES][2].count(HOSTILE) == 4
+
+
+def test_the_same_results_make_the_same_page_and_every_anchor_exists(make):
+    case = {"priors": PRIORS, "periods": ("0:168", "168:336")}
+    html = render(make(**case))
+    assert html == render(make(**case))
+    page = Page(html)
+    assert page.stack == []
+    anchors = [named["id"] for _, named in page.tags if "id" in named]
+    assert len(anchors) == len(set(anchors))
+    assert {ref[1:] for ref in page.references} <= set(anchors)
