@@ -100,7 +100,7 @@ class Price:
 
     ``promises`` and ``utility`` go by the label of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
-    without any data. A measure that a group does not have (its counts are all zero) leaves that group out.
+    without any data. A measure leaves out groups that have none, their counts being all zero.
     """
 
     key: PriceKey

@@ -25,7 +25,8 @@ from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 
 __all__ = ["assemble", "open_results", "save_results"]
 
-_PACKAGES = "bokeh clusterscale dp-accounting numba numpy scikit-learn scipy xarray zarr".split()
+_PACKAGES = ["bokeh", "clusterscale", "dp-accounting", "numba", "numpy"]
+_PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
 _NUMBERS = ("auc", "accuracy", "control_auc", "seconds")
 _LONGEST_ERROR = 300
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,6 +57,10 @@ def audit(
     n_failed = int((results.status == "failed").sum())
     if n_failed:
         err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")
+    unpriced = json.loads(results.attrs["price_errors"])
+    if unpriced:
+        err.print("[bold red]promises or utility of some defences are missing[/]; see the report")
+    if n_failed or unpriced:
         raise typer.Exit(1)
 
 

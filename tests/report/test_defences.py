@@ -284,3 +284,11 @@ def test_the_same_results_make_the_same_page_and_every_anchor_exists(make):
     anchors = [named["id"] for _, named in page.tags if "id" in named]
     assert len(anchors) == len(set(anchors))
     assert {ref[1:] for ref in page.references} <= set(anchors)
+
+
+def test_what_was_not_measured_of_defences_is_told(make_results):
+    results = make_results(price_errors='["MemoryError: <no room>"]')
+    page = render(results)
+    assert "What was not measured" in page
+    assert "MemoryError: &lt;no room&gt;" in page
+    assert "What was not measured" not in render(make_results(price_errors="[]"))

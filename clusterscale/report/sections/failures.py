@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.section import Column, Section, Table, plural
+from clusterscale.report.section import Column, Section, Table, json_attribute, plural
 from clusterscale.report.summary import Cases, cases
 
 _COLUMNS = (
@@ -18,11 +18,12 @@ _COLUMNS = (
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build the count of failed tests by kind of error; None when all finished."""
+    """Build the count of failed tests by kind of error, and what of defences was not measured."""
     table = cases(results)
     failed = np.argwhere(table.planned & ~np.isfinite(table.auc))
+    unpriced = _unpriced(results)
     if not len(failed):
-        return None
+        return unpriced
     names = [str(name) for name in results["pseudonym"].values]
     groups: dict[str, list[tuple[int, ...]]] = {}
     for index in map(tuple, failed.tolist()):
@@ -39,7 +40,26 @@ def build(results: xr.Dataset) -> Section | None:
         f"{plural(len(failed), 'test')} failed and {n_done:,} finished. Failed tests are left "
         "out of every number on this page; if they failed for a reason that has to do with the "
         "target, the means that remain are not those of all targets.",
-        Table("Failed tests by kind of error", _COLUMNS, [("", rows)]).html,
+        Table("Failed tests by kind of error", _COLUMNS, [("", rows)]).html
+        + (unpriced.body if unpriced else ""),
+    )
+
+
+def _unpriced(results: xr.Dataset) -> Section | None:
+    """Build what was not measured of defences; None where all was."""
+    errors = json_attribute(results, "price_errors").get("price_errors", [])
+    if not isinstance(errors, list) or not errors:
+        return None
+    rows = [[str(error)] for error in errors]
+    return Section(
+        "failures",
+        "What was not measured",
+        "Guarantees or utility of some defences are missing from this page; every attack finished.",
+        Table(
+            "Errors that ended the measuring of defences",
+            (Column("Error", number=False, header=True),),
+            [("", rows)],
+        ).html,
     )
 
 
