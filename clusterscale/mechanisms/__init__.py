@@ -24,7 +24,7 @@ chain                several of these in order                        POMACS20 Â
 >>> import numpy as np
 >>> from clusterscale import mechanisms
 >>> counts = np.array([[3, 0], [1, 7]], dtype=np.int32)
->>> noisy = mechanisms.create("laplace", epsilon=1.0, sensitivity=1.0, unit="event")
+>>> noisy = mechanisms.create("laplace", epsilon=1.0, unit="event")
 >>> noisy.release(counts, group_size=10, rng=np.random.default_rng(1)).shape
 (2, 2)
 >>> mechanisms.create("gaussian", epsilon=10.0, delta=0.1).guarantee.epsilon.__round__(1)

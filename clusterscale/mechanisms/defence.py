@@ -153,13 +153,13 @@ class Noisy(Defence):
         ConfigError
             If it was neither given nor found.
         """
-        value = getattr(self, self._sensitivity)
-        if value is None:
+        norm = self._known_norm
+        if np.isnan(norm):
             raise ConfigError(
                 f"{self.label}: {self._sensitivity} is not known: give it, or bind the mechanism "
                 "to the bounds of a cube, as an audit does"
             )
-        return float(value)
+        return norm
 
     @property
     def _known_norm(self) -> float:

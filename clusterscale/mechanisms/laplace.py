@@ -45,6 +45,12 @@ class Laplace(Noisy):
     _sensitivity: ClassVar[str] = "sensitivity"
 
     @property
+    def _known_norm(self) -> float:
+        if self.sensitivity is None and self.unit == "event":
+            return 1.0  # until bound to counts that may have a null ROI
+        return super()._known_norm
+
+    @property
     def scale(self) -> float:
         """Scale of the noise, in visits."""
         return self._norm() / self.epsilon

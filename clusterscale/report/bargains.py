@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterscale.report.defences import BARE, Defences, Place
+from clusterscale.report.defences import BARE, Defences, Measure, Place
 from clusterscale.report.summary import Floats, mean
 
 __all__ = ["Bargain", "bargain"]
@@ -17,8 +17,8 @@ class Bargain:
     """A mechanism with what it buys and costs where bare counts expose most.
 
     ``period`` is empty where there is only one. ``gain`` is the mean privacy gain, the least over
-    ``n_priors`` priors; ``error`` the mean relative error and ``guess`` that of a random guess, not
-    a number where they were not measured.
+    ``n_priors`` priors. The price is told by the measure in which it comes closest to a random
+    guess, for others flatter: ``value`` and ``guess`` are not numbers where nothing was measured.
     """
 
     mechanism: str
@@ -26,7 +26,8 @@ class Bargain:
     period: str
     gain: float
     n_priors: int
-    error: float
+    measure: Measure | None
+    value: float
     guess: float
 
 
@@ -48,19 +49,22 @@ def bargain(found: Defences) -> Bargain | None:
     }
     if not gains:
         return None
-    error, guess = _prices(found, place)
+    share = _shares(found, place)
+    price = np.max(np.nan_to_num(share, nan=-1.0), axis=1, initial=-1.0)
+    price[price < 0] = np.inf  # one that is not known is no low one
     # of those that look the same on the page, the cheapest
-    best = min(
-        gains, key=lambda i: (-round(gains[i], 2), float(np.nan_to_num(error[i], nan=np.inf)))
-    )
+    best = min(gains, key=lambda i: (-round(gains[i], 2), float(price[i])))
+    worst = int(np.nanargmax(share[best])) if np.isfinite(price[best]) else None
+    at = (place.period, place.size)
     return Bargain(
         mechanism=found.mechanisms[best],
         group_size=found.table.group_sizes[place.size],
         period=found.periods[place.period] if len(found.periods) > 1 else "",
         gain=gains[best],
         n_priors=len(_priors(found, place)),
-        error=float(error[best]),
-        guess=guess,
+        measure=None if worst is None else found.measures[worst],
+        value=np.nan if worst is None else float(found.utility[at][best, worst]),
+        guess=np.nan if worst is None else float(found.guess[at][worst]),
     )
 
 
@@ -68,13 +72,13 @@ def _priors(found: Defences, place: Place) -> list[int]:
     return [i for i in range(len(found.priors)) if found.strongest(place, i) is not None]
 
 
-def _prices(found: Defences, place: Place) -> tuple[Floats, float]:
-    """Return the mean relative error of each mechanism and of a guess; NaN where not measured."""
-    names = [measure.name.partition("(")[0] for measure in found.measures]
-    if "mean_relative_error" not in names:
-        return np.full(len(found.mechanisms), np.nan), float("nan")
-    at, cost = (place.period, place.size), names.index("mean_relative_error")
-    return found.utility[at][:, cost], float(found.guess[at][cost])
+def _shares(found: Defences, place: Place) -> Floats:
+    """Return utility losses as shares of a guess's, shape (mechanism, measure)."""
+    at = (place.period, place.size)
+    lost, guessed = found.loss[at], found.guess_loss[at]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = lost / guessed
+    return np.where(np.isfinite(share), share, np.nan)
 
 
 def _exposure(found: Defences, place: Place) -> float:

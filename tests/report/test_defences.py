@@ -229,7 +229,8 @@ def test_the_first_screen_names_the_best_defence_and_its_price(make):
     assert f"In groups of 5, where bare counts expose most, {best.mechanism} takes" in words
     assert f"a mean privacy gain of {best.gain:.2f}" in words
     assert "(the least over 2 priors)" in words
-    assert f"at a mean relative error of {best.error:.3g} (a guess without data: 28)" in words
+    price = f"It costs most in {best.measure.title}: {best.value:.3g}, where the best is"
+    assert price in words
 
 
 def test_the_best_defence_is_best_against_the_best_informed(make):
@@ -247,15 +248,26 @@ def test_of_equal_defences_the_cheaper_is_named(make):
     results["privacy_gain"][..., 1, :] = 0.9
     results["privacy_gain"][..., 2, :] = 0.901
     assert bargain(defences(results)).mechanism == MECHANISMS[1]
-    results["utility"][..., 1, 0] = np.nan  # a price that is not known is no low price
+    results["utility"][..., 1, :] = np.nan  # a price that is not known is no low price
     assert bargain(defences(results)).mechanism == MECHANISMS[2]
 
 
 def test_a_defence_without_a_price_is_named_without_one(make):
-    results = make().isel(measure=[2, 7])
+    results = make()
+    results["utility"][:] = np.nan
     words = " ".join(Page(render(results)).text.split())
     assert "a mean privacy gain of" in words
-    assert "at a mean relative error" not in words
+    assert "It costs most in" not in words
+
+
+def test_the_price_is_told_where_it_is_closest_to_a_guess(make):
+    """Publishing nothing has a small relative error, but names no busy place."""
+    results = make()
+    results["privacy_gain"][..., 1, :] = 1.0
+    results["utility"][..., 1, :] = results["ideal"]
+    results["utility"][..., 1, 2] = 0.02
+    best = bargain(defences(results))
+    assert (best.mechanism, best.measure.name, best.value) == (MECHANISMS[1], "hotspot_f1", 0.02)
 
 
 def test_hostile_names_stay_text(make):
