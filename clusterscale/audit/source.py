@@ -96,7 +96,7 @@ def _change(source: TraceSource, windows: tuple[Window, ...], steps: Steps) -> S
         _follow(source, window, span, steps)
         for window, span in zip(windows, source.spans, strict=True)
     )
-    bounds = measure_bounds(traces, frames[-1].days)
+    bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
     for step in steps:
         bounds = step.limit(bounds)
     return Setting(tuple(each for each, _ in past), traces, bounds, steps, frames[:-1])

@@ -21,11 +21,19 @@ class Frame:
     lat, lon
         float64, shape (roi,): centres in degrees; not a number where not known. The null ROI,
         which is nowhere, is not among them.
+    until
+        int64, shape (epoch,): the local day in which each epoch ends; as ``days`` where None.
     """
 
     days: NDArray[np.int64]
     lat: NDArray[np.float64]
     lon: NDArray[np.float64]
+    until: NDArray[np.int64] | None = None
+
+    @property
+    def last_days(self) -> NDArray[np.int64]:
+        """The local day in which each epoch ends, int64, shape (epoch,)."""
+        return self.days if self.until is None else self.until
 
     @property
     def grid(self) -> tuple[int, int] | None:

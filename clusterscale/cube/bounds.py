@@ -11,7 +11,9 @@ from clusterscale.kernel import kernel
 __all__ = ["measure_bounds"]
 
 
-def measure_bounds(traces: Traces, days: NDArray[np.int64]) -> Bounds:
+def measure_bounds(
+    traces: Traces, days: NDArray[np.int64], until: NDArray[np.int64] | None = None
+) -> Bounds:
     """Return the most that a unit of any user of ``traces`` changes the counts.
 
     Parameters
@@ -19,7 +21,10 @@ def measure_bounds(traces: Traces, days: NDArray[np.int64]) -> Bounds:
     traces
         Traces of all users over the period, with or without a null ROI.
     days
-        Number of the local day of each epoch, increasing, shape (epoch,).
+        Number of the local day in which each epoch begins, increasing, shape (epoch,).
+    until
+        The day in which each ends; as ``days`` where None. Merged hours can belong to two days,
+        and then change with either.
 
     Returns
     -------
@@ -28,8 +33,9 @@ def measure_bounds(traces: Traces, days: NDArray[np.int64]) -> Bounds:
         ("the maximum number of location reports by a user"), measured.
     """
     nowhere = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
-    day = np.asarray(days - days[0], np.int64)
-    found = _measure(traces.offsets, traces.cells, traces.n_epochs, day, nowhere)
+    first = np.asarray(days - days[0], np.int64)
+    last = first if until is None else np.asarray(until - days[0], np.int64)
+    found = _measure(traces.offsets, traces.cells, traces.n_epochs, first, last, nowhere)
     most_day, most_user, most_series, most_rois = (max(1, int(value)) for value in found)
     return Bounds(
         event=2 if traces.null_roi else 1,
@@ -43,17 +49,22 @@ def measure_bounds(traces: Traces, days: NDArray[np.int64]) -> Bounds:
 
 @kernel
 def _measure(
-    offsets: Ints, cells: Ints, n_epochs: int, days: Ints, nowhere: NDArray[np.bool_]
+    offsets: Ints,
+    cells: Ints,
+    n_epochs: int,
+    days: Ints,
+    until: Ints,
+    nowhere: NDArray[np.bool_],
 ) -> tuple[int, int, int, int]:
     most_day, most_user, most_series, most_rois = 0, 0, 0, 0
     has_null = nowhere.shape[1] > 0
-    by_day = np.empty(days[-1] + 1, np.int64)
+    by_day = np.empty(until.max() + 1, np.int64)
     for user in range(len(offsets) - 1):
         by_day[:] = 0
         n_rois, in_roi, last = 0, 0, -1
         for i in range(offsets[user], offsets[user + 1]):
             roi, epoch = divmod(cells[i], n_epochs)
-            by_day[days[epoch]] += 1
+            by_day[days[epoch] : until[epoch] + 1] += 1
             if roi != last:
                 n_rois, in_roi, last = n_rois + 1, 0, roi
             in_roi += 1
@@ -61,7 +72,8 @@ def _measure(
         n_idle = 0
         for epoch in range(nowhere.shape[1]):
             n_idle += nowhere[user, epoch]
-            by_day[days[epoch]] += not nowhere[user, epoch]  # an hour that would fall idle
+            if not nowhere[user, epoch]:  # an hour that would fall idle
+                by_day[days[epoch] : until[epoch] + 1] += 1
         most_day = max(most_day, by_day.max())
         most_user = max(most_user, offsets[user + 1] - offsets[user] + n_idle)
         most_series = max(most_series, n_idle)

@@ -123,11 +123,15 @@ class Calendar:
         """Return the UTC second at which each epoch begins, int64, shape (epoch,)."""
         return self.start + self.step * np.arange(self.n_epochs, dtype=np.int64)
 
-    def days(self) -> NDArray[np.int64]:
-        """Return the number of the local day in which each epoch begins, int64, shape (epoch,)."""
+    def days(self, *, ends: bool = False) -> NDArray[np.int64]:
+        """Return the number of the local day in which each epoch begins, int64, shape (epoch,).
+
+        With ``ends``, of the day in which its last second lies.
+        """
         zone = ZoneInfo(self.timezone)
-        starts = (datetime.fromtimestamp(second, zone) for second in self.seconds().tolist())
-        return np.fromiter((start.toordinal() for start in starts), np.int64, self.n_epochs)
+        seconds = self.seconds() + (self.step - 1 if ends else 0)
+        times = (datetime.fromtimestamp(second, zone) for second in seconds.tolist())
+        return np.fromiter((time.toordinal() for time in times), np.int64, self.n_epochs)
 
     def describe(self) -> str:
         """Say when the calendar runs, in its own zone."""

@@ -180,7 +180,8 @@ class TraceCube:
     def frame(self, epochs: tuple[int, int] | None = None) -> Frame:
         """Return where the ROIs are and on which days some epochs; all epochs where None."""
         first, stop = epochs or (0, self.n_epochs)
-        return Frame(self.calendar.days()[first:stop], self.regions.lat, self.regions.lon)
+        days, until = (self.calendar.days(ends=ends)[first:stop] for ends in (False, True))
+        return Frame(days, self.regions.lat, self.regions.lon, until)
 
     def blocks(self, n_users: int) -> Iterator[tuple[int, Traces]]:
         """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time.

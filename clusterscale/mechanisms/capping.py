@@ -31,12 +31,11 @@ class CapContributions(OnTraces):
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator
     ) -> tuple[Traces, Frame]:
         """Return capped traces over the same cells."""
-        days = frame.days - frame.days[0]
+        days, until = frame.days - frame.days[0], frame.last_days - frame.days[0]
         keys = rng.random(len(traces.cells))
         offsets, cells = np.empty_like(traces.offsets), np.empty_like(traces.cells)
-        size = _cap(
-            traces.offsets, traces.cells, traces.n_epochs, days, self.per_day, keys, offsets, cells
-        )
+        events, kept = (traces.offsets, traces.cells, keys), (offsets, cells)
+        size = _cap(*events, traces.n_epochs, days, until, self.per_day, *kept)
         return replace(traces, offsets=offsets, cells=cells[:size].copy()), frame
 
     def limit(self, bounds: Bounds) -> Bounds:
@@ -52,25 +51,27 @@ class CapContributions(OnTraces):
 def _cap(
     offsets: Ints,
     cells: Ints,
+    keys: NDArray[np.float64],
     n_epochs: int,
     days: Ints,
+    until: Ints,
     per_day: int,
-    keys: NDArray[np.float64],
     new: Ints,
     kept: Ints,
 ) -> int:
     """Keep the events with the lowest keys of each user and day, in their old order."""
     size = 0
-    n_kept = np.zeros(days[-1] + 1, np.int64)
+    n_kept = np.zeros(until.max() + 1, np.int64)
     for user in range(len(offsets) - 1):
         new[user] = size
         start, stop = offsets[user], offsets[user + 1]
         keep = np.zeros(stop - start, np.bool_)
         n_kept[:] = 0
         for i in np.argsort(keys[start:stop]):
-            day = days[cells[start + i] % n_epochs]
-            if n_kept[day] < per_day:
-                n_kept[day] += 1
+            epoch = cells[start + i] % n_epochs
+            on = n_kept[days[epoch] : until[epoch] + 1]  # merged hours can lie on two days
+            if on.max() < per_day:
+                on += 1
                 keep[i] = True
         for i in range(stop - start):
             if keep[i]:

@@ -19,6 +19,7 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
 )
+from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.catalogue import STEPS
 from clusterscale.mechanisms.defence import STAGES, Defence, Revision, no_guarantee
 from clusterscale.mechanisms.sampling import SampleEvents
@@ -84,6 +85,9 @@ class Chain(Defence):
         if noise is None:
             return no_guarantee("no step adds noise")
         found = noise.guarantee
+        capped = any(isinstance(step, CapContributions) for step in self.steps)
+        if found.unit == "event" and capped:  # where one event goes, another may move up
+            found = replace(found, reason=f"{found.reason}; events are those kept by the cap")
         if not isinstance(sample, SampleEvents) or found.unit != "event":
             return found
         if not np.isfinite(found.epsilon) or found.neighbours != "add_remove":

@@ -184,7 +184,7 @@ class CoarsenTime(_Coarsening):
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator
     ) -> tuple[Traces, Frame]:
-        """Return traces over merged epochs, each on the day of its first part.
+        """Return traces over merged epochs, which last from their first part to their last.
 
         Raises
         ------
@@ -195,7 +195,9 @@ class CoarsenTime(_Coarsening):
         _, first = np.unique(merged, return_index=True)
         roi, epoch = np.divmod(traces.cells, traces.n_epochs)
         coarse = replace(traces, cells=roi * len(first) + merged[epoch], n_epochs=len(first))
-        return _united(coarse), replace(frame, days=frame.days[first])
+        until = np.full(len(first), frame.days[0])
+        np.maximum.at(until, merged, frame.last_days)
+        return _united(coarse), replace(frame, days=frame.days[first], until=until)
 
     def expand(self, values: Values, frame: Frame) -> Values:
         """Return the values of merged epochs on all epochs of ``frame``."""

@@ -129,7 +129,9 @@ class Noisy(Defence):
 
     ``clip`` keeps values within 0 and the group size; ``integers`` then rounds to the nearest
     (``round``, half to even), rounds down (``floor``) or does nothing (``none``). Neither weakens
-    a guarantee: they see nothing but the noisy value.
+    a guarantee: they see nothing but the noisy value. Nor is a guarantee of real numbers one of
+    floating-point numbers, whose last bits tell what was added to (Mironov, CCS 2012): publish
+    integers, or discrete noise, where the last bits are published too.
     """
 
     clip: bool = False

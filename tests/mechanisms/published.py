@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from clusterscale import mechanisms
@@ -14,6 +16,14 @@ WITH_NULL = Bounds(event=2, user_day=8, user=16, series=7, rois=3, null_roi=True
 # With fixed seeds each statistic is fixed too; a sound law falls below this once in a thousand
 # seeds, so a test that is run again with other seeds may fail that often.
 RARE = 0.001
+
+# Small counts of up to 6 members, alone and in batches, empty ones too.
+SHAPES = st.one_of(
+    st.tuples(st.integers(1, 5), st.integers(1, 6)),
+    st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(1, 6)),
+    st.tuples(st.integers(1, 2), st.integers(1, 2), st.integers(1, 4), st.integers(1, 4)),
+)
+MATRICES = SHAPES.flatmap(lambda shape: hnp.arrays(np.int32, shape, elements=st.integers(0, 6)))
 
 
 def publish(mechanism, counts, *, group_size=10, seed=5):

@@ -95,8 +95,10 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
 
 
 def test_unbound_release_is_refused():
+    mechanism = gaussian(epsilon=1.0, delta=0.1)
+    assert np.isnan(mechanism.noise.scale)
     with pytest.raises(ConfigError) as caught:
-        publish(gaussian(epsilon=1.0, delta=0.1), COUNTS)
+        publish(mechanism, COUNTS)
     assert str(caught.value) == (
         "gaussian(epsilon=1.0, delta=0.1): l2_sensitivity is not known: give it, or bind the "
         "mechanism to the bounds of a cube, as an audit does"

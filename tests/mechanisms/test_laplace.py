@@ -121,7 +121,9 @@ def test_unit_is_a_user_unless_stated():
 @pytest.mark.parametrize("bounds", [BOUNDS, WITH_NULL])
 def test_sensitivity_is_taken_from_the_cube(unit, bounds):
     free = laplace(epsilon=0.5, unit=unit)
-    assert np.isnan(free.guarantee.sensitivity)
+    known = 1.0 if unit == "event" else np.nan
+    np.testing.assert_equal(free.guarantee.sensitivity, known)
+    np.testing.assert_equal(free.noise.scale, 2 * known)
     bound = free.bind(bounds)
     assert bound.sensitivity == free.needed(bounds) == getattr(bounds, unit)
     assert bound.scale == 2 * getattr(bounds, unit)
@@ -137,18 +139,27 @@ def test_discrete_noise_is_not_spent_as_laplace():
     assert mechanism.spent(BOUNDS) == Spending("approximate", 9, epsilon=0.25)
 
 
-def test_unbound_release_is_refused():
-    for ask in (
-        lambda mechanism: publish(mechanism, COUNTS),
-        lambda mechanism: mechanism.noise,
-        lambda mechanism: mechanism.spent(BOUNDS),
-    ):
+@pytest.mark.parametrize("unit", ["user_day", "user"])
+def test_unbound_release_is_refused(unit):
+    mechanism = laplace(epsilon=1.0, unit=unit)
+    assert np.isnan(mechanism.noise.scale)
+    for ask in (lambda: publish(mechanism, COUNTS), lambda: mechanism.spent(BOUNDS)):
         with pytest.raises(ConfigError) as caught:
-            ask(laplace(epsilon=1.0, unit="event"))
+            ask()
         assert str(caught.value) == (
-            "laplace(epsilon=1.0, unit='event'): sensitivity is not known: give it, or bind the "
-            "mechanism to the bounds of a cube, as an audit does"
+            f"{mechanism.label}: sensitivity is not known: give it, or bind the mechanism to the "
+            "bounds of a cube, as an audit does"
         )
+    assert laplace(epsilon=1.0).label == "laplace(epsilon=1.0)"
+
+
+def test_an_event_changes_one_count_until_there_is_a_null_roi():
+    free = laplace(epsilon=1.0, unit="event")
+    given = laplace(epsilon=1.0, unit="event", sensitivity=1.0)
+    np.testing.assert_array_equal(publish(free, COUNTS), publish(given, COUNTS))
+    assert free.scale == 1.0
+    assert free.bind(BOUNDS).scale == 1.0
+    assert free.bind(WITH_NULL).scale == 2.0
 
 
 @pytest.mark.parametrize(

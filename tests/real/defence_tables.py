@@ -69,7 +69,7 @@ def draw_crowd(
     members = np.array(
         [np.sort(rng.choice(cube.n_users, size, replace=False)) for _ in range(n_groups)]
     )
-    bounds = measure_bounds(traces, frame.days)
+    bounds = measure_bounds(traces, frame.days, frame.until)
     return Crowd(traces, frame, bounds, members, count_visits(traces, members))
 
 

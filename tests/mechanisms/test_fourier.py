@@ -1,0 +1,343 @@
+"""Noise on coefficients: its law there, what comes back, and that a user changes no more."""
+
+import numpy as np
+import pytest
+from cube import crowd
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from mechanisms.published import BOUNDS, RARE, WITH_NULL, fits, publish, refusal
+from scipy import stats
+
+from clusterscale import mechanisms
+from clusterscale.contracts import Spending
+from clusterscale.errors import ConfigError
+
+COUNTS = np.random.default_rng(3).integers(0, 20, (3000, 2, 12)).astype(np.int32)
+ENDLESS = 1e12  # ε: the noise is 1e-12
+
+
+def fourier(coefficients, epsilon=2.0, l2_sensitivity=1.5, **more):
+    return mechanisms.create(
+        "fourier",
+        epsilon=epsilon,
+        coefficients=coefficients,
+        l2_sensitivity=l2_sensitivity,
+        **more,
+    )
+
+
+def enhanced(epsilon=2.0, delta=0.1, l2_sensitivity=1.5, **more):
+    return mechanisms.create(
+        "enhanced_fourier", epsilon=epsilon, delta=delta, l2_sensitivity=l2_sensitivity, **more
+    )
+
+
+def real_transform(series):
+    """Orthonormal, as sums written out: F_k = Σ x_t exp(−2πikt/T)/√T up to k = T/2."""
+    n_epochs = series.shape[-1]
+    at = np.arange(n_epochs)
+    waves = np.exp(-2j * np.pi * np.outer(at, np.arange(n_epochs // 2 + 1)) / n_epochs)
+    return series @ waves / np.sqrt(n_epochs)
+
+
+def cosines(n_epochs):
+    """Rows of the orthonormal DCT-II."""
+    at = np.arange(n_epochs)
+    rows = np.cos(np.pi * np.outer(at, at + 0.5) / n_epochs) * np.sqrt(2 / n_epochs)
+    rows[0] /= np.sqrt(2)
+    return rows
+
+
+def low_pass(series, coefficients):
+    """Project on the sines and cosines of the first frequencies."""
+    n_epochs = series.shape[-1]
+    at = np.arange(n_epochs)
+    waves = [np.ones(n_epochs)]
+    for k in range(1, coefficients):
+        waves.append(np.cos(2 * np.pi * k * at / n_epochs))
+        if 2 * k < n_epochs:
+            waves.append(np.sin(2 * np.pi * k * at / n_epochs))
+    basis = np.array([wave / np.linalg.norm(wave) for wave in waves])
+    return series @ basis.T @ basis
+
+
+@pytest.mark.parametrize(
+    ("n_epochs", "kept"), [(12, 1), (12, 4), (12, 6), (12, 7), (11, 5), (11, 6), (2, 2), (1, 1)]
+)
+def test_law_of_coefficients(n_epochs, kept):
+    """κ = T/2 + 1 is the most, for even T and odd ones; 22 tests at .001 each."""
+    counts = COUNTS[..., :n_epochs]
+    released = publish(fourier(kept), counts)
+    noise = real_transform(released) - real_transform(counts.astype(float))
+    scale = np.sqrt(kept) * 1.5 / 2.0
+    law = stats.laplace(scale=scale).cdf
+    real_ones = {0, n_epochs // 2} if n_epochs % 2 == 0 else {0}
+    for k in range(kept):
+        assert stats.kstest(noise[..., k].real.ravel(), law).pvalue > RARE
+        if k in real_ones:
+            assert np.abs(noise[..., k].imag).max() < 1e-12
+        else:
+            assert stats.kstest(noise[..., k].imag.ravel(), law).pvalue > RARE
+    assert np.abs(real_transform(released)[..., kept:]).max(initial=0.0) < 1e-12
+
+
+@pytest.mark.parametrize(("n_epochs", "kept"), [(12, 4), (12, 7), (11, 6)])
+def test_coefficients_have_independent_noise(n_epochs, kept):
+    counts = COUNTS[..., :n_epochs]
+    noise = real_transform(publish(fourier(kept), counts) - counts)[..., :kept]
+    noise = noise.reshape(len(counts), -1)
+    parts = np.concatenate([noise.real, noise.imag], axis=1)
+    parts = parts[:, parts.std(axis=0) > 1e-9]
+    assert parts.shape[1] == 2 * (2 * kept - 1 - (kept == 7))  # two ROIs
+    correlation = np.corrcoef(parts.T) - np.eye(parts.shape[1])
+    assert np.abs(correlation).max() < 4.5 / np.sqrt(len(parts))
+
+
+@pytest.mark.parametrize(("n_epochs", "kept"), [(12, 1), (12, 4), (12, 7), (11, 6)])
+def test_variance_of_each_epoch(n_epochs, kept):
+    """A wave carries 2/√T of each part of F_k, the mean and the fastest wave 1/√T, so in every
+    epoch the variance is 2b²/T times 1 for k = 0 and T/2, times 4 for each k between."""
+    counts = COUNTS[..., :n_epochs]
+    fastest = 2 * (kept - 1) == n_epochs
+    parts = 1 + 4 * (kept - 1 - fastest) + fastest
+    scale = np.sqrt(kept) * 1.5 / 2.0
+    noise = publish(fourier(kept), counts) - low_pass(counts.astype(float), kept)
+    expected = parts * 2 * scale**2 / n_epochs
+    np.testing.assert_allclose(noise.var(axis=(0, 1)), expected, rtol=0.12)  # 4 standard errors
+
+
+@crowd.few(80)
+@given(
+    counts=hnp.arrays(
+        np.int32, st.tuples(*map(st.integers, (1, 1, 1), (3, 3, 13))), elements=st.integers(0, 50)
+    ),
+    data=st.data(),
+)
+def test_without_noise_it_is_a_low_pass_filter(counts, data):
+    kept = data.draw(st.integers(1, counts.shape[-1] // 2 + 1))
+    mechanism = fourier(kept, epsilon=ENDLESS)
+    values = publish(mechanism, counts, group_size=50)
+    np.testing.assert_allclose(values, low_pass(counts.astype(float), kept), atol=1e-9)
+    if kept == counts.shape[-1] // 2 + 1:
+        np.testing.assert_allclose(values, counts, atol=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", [fourier(2, epsilon=ENDLESS), enhanced(epsilon=ENDLESS)])
+def test_more_series_than_are_transformed_at_once(mechanism):
+    counts = np.random.default_rng(0).integers(0, 9, (5, 11_000, 3)).astype(np.int32)
+    np.testing.assert_allclose(publish(mechanism, counts), counts, atol=1e-8)
+
+
+@crowd.few(300)
+@given(
+    trace=hnp.arrays(np.bool_, st.integers(1, 24)),
+    kept=st.floats(0, 1),
+)
+def test_a_user_changes_coefficients_by_no_more_than_the_noise_allows(trace, kept):
+    """The sum of |parts| over κ coefficients is at most √κ times the norm of the series."""
+    n_kept = 1 + int(kept * (len(trace) // 2))
+    found = real_transform(trace.astype(float))[:n_kept]
+    change = np.abs(found.real).sum() + np.abs(found.imag).sum()
+    assert change <= np.sqrt(n_kept) * np.sqrt(trace.sum()) + 1e-9
+
+
+def test_and_one_user_changes_them_by_as_much():
+    found = real_transform(np.array([1.0, 1.0, 0.0, 0.0]))[:2]
+    change = np.abs(found.real).sum() + np.abs(found.imag).sum()
+    assert change == pytest.approx(np.sqrt(2) * np.sqrt(2))
+
+
+def loss(series, sigma):
+    """U(κ) of each κ, as a plain loop."""
+    found = cosines(len(series)) @ series
+    return np.array(
+        [
+            np.sqrt(sum(x * x for x in found[kept:])) + np.sqrt(kept) * sigma
+            for kept in range(1, len(series) + 1)
+        ]
+    )
+
+
+def law_of_kept(series, epsilon, sigma, norm):
+    """The exponential mechanism with ε/2, as it is defined."""
+    score = np.exp(-(epsilon / 2) * loss(series, sigma) / (2 * norm))
+    return score / score.sum()
+
+
+def n_kept(released):
+    found = np.abs(released @ cosines(released.shape[-1]).T) > 1e-10
+    return found.shape[-1] - np.argmax(found[..., ::-1], axis=-1)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "series",
+    [
+        [9, 1, 4, 4, 7, 0],
+        [5, 5, 5, 5, 5],
+        [0, 0, 0],
+        [40, 38, 1, 0, 0, 0, 2, 30, 41, 39, 40],
+        [1, 8],
+    ],
+)
+def test_how_many_coefficients_are_kept(series, epsilon):
+    mechanism = enhanced(epsilon=epsilon)
+    sigma = np.sqrt(2 * np.log(20)) * 1.5 / (epsilon / 2)
+    assert mechanism.sigma == pytest.approx(sigma, rel=1e-12)
+    counts = np.tile(np.array(series, np.int32), (10_000, 2, 1))
+    kept = n_kept(publish(mechanism, counts, group_size=50)).ravel()
+    law = law_of_kept(np.array(series, float), epsilon, sigma, 1.5)
+    assert fits(np.bincount(kept, minlength=len(series) + 1)[1:], law * kept.size)
+
+
+def test_kept_cosines_have_normal_noise():
+    counts = COUNTS[:, :, :6]
+    mechanism = enhanced()
+    released = publish(mechanism, counts)
+    kept = n_kept(released)
+    noise = (released - counts) @ cosines(6).T
+    for i in range(6):
+        law = stats.norm(scale=mechanism.sigma).cdf
+        assert stats.kstest(noise[kept > i][:, i], law).pvalue > RARE
+    two = noise[kept > 1]
+    assert abs(np.corrcoef(two[:, 0], two[:, 1])[0, 1]) < 4.5 / np.sqrt(len(two))
+
+
+@crowd.few(60)
+@given(series=hnp.arrays(np.int32, st.integers(1, 12), elements=st.integers(0, 50)))
+def test_without_noise_no_cosine_is_lost(series):
+    """At an endless ε whatever is not zero is worth keeping."""
+    values = publish(enhanced(epsilon=ENDLESS), series[None, :], group_size=50)
+    np.testing.assert_allclose(values[0], series, atol=1e-8)
+    found = np.abs(cosines(len(series)) @ series) > 1e-9
+    least = 1 + np.flatnonzero(found).max(initial=0)
+    assert n_kept(values)[0] >= (least if found.any() else 0)
+
+
+@crowd.few(100)
+@given(
+    n_epochs=st.integers(1, 10),
+    sigma=st.floats(0, 20),
+    data=st.data(),
+)
+def test_a_user_changes_the_loss_by_no_more_than_the_norm(n_epochs, sigma, data):
+    series = data.draw(hnp.arrays(np.int32, n_epochs, elements=st.integers(0, 30)))
+    trace = data.draw(hnp.arrays(np.bool_, n_epochs))
+    change = loss(series + trace.astype(float), sigma) - loss(series.astype(float), sigma)
+    assert np.abs(change).max() <= np.sqrt(trace.sum()) + 1e-9
+
+
+@pytest.mark.parametrize("make", [lambda **more: fourier(4, **more), enhanced])
+def test_clip_comes_before_integers(make):
+    plain = publish(make(), COUNTS, group_size=20)
+    values = publish(make(clip=True, integers="floor"), COUNTS, group_size=20)
+    np.testing.assert_array_equal(values, np.floor(np.clip(plain, 0, 20)))
+    assert values.min() == 0
+    assert values.max() == 20
+
+
+def test_guarantee_of_fourier():
+    guarantee = fourier(4, epsilon=0.7).guarantee
+    assert (guarantee.unit, guarantee.epsilon, guarantee.delta, guarantee.neighbours) == (
+        "roi_series",
+        0.7,
+        0.0,
+        "add_remove",
+    )
+    assert guarantee.sensitivity == 1.5
+    assert guarantee.reason == (
+        "Laplace noise of scale √κ·Δ₂/ε on κ Fourier coefficients; L2 norm of one series"
+    )
+    assert fourier(4).noise is None
+
+
+def test_guarantee_of_enhanced_fourier():
+    plain = (
+        "half of ε chooses how many cosine coefficients are kept, half is for normal noise on "
+        "them; L2 norm of one series"
+    )
+    guarantee = enhanced(epsilon=1.0).guarantee
+    assert (guarantee.unit, guarantee.epsilon, guarantee.delta, guarantee.neighbours) == (
+        "roi_series",
+        1.0,
+        0.1,
+        "add_remove",
+    )
+    assert (guarantee.sensitivity, guarantee.reason) == (1.5, plain)
+    loud = enhanced(epsilon=20.0).guarantee
+    normal = mechanisms.create("gaussian", epsilon=10.0, delta=0.1).guarantee.epsilon
+    assert loud.epsilon == pytest.approx(10.0 + normal)
+    assert loud.reason == f"{plain}; the rule for σ fails at ε = 10, this is the exact sum"
+
+
+@pytest.mark.parametrize("bounds", [BOUNDS, WITH_NULL])
+def test_sensitivity_is_taken_from_the_cube(bounds):
+    for name, more in (("fourier", {"coefficients": 2}), ("enhanced_fourier", {"delta": 0.1})):
+        free = mechanisms.create(name, epsilon=1.0, **more)
+        assert np.isnan(free.guarantee.sensitivity)
+        bound = free.bind(bounds)
+        assert bound.l2_sensitivity == free.needed(bounds) == np.sqrt(bounds.series)
+        delta = more.get("delta", 0.0)
+        part = Spending("approximate", bounds.rois, epsilon=1.0, delta=delta)
+        assert bound.spent(bounds) == part
+        with pytest.raises(ConfigError) as caught:
+            publish(free, COUNTS)
+        assert str(caught.value) == (
+            f"{free.label}: l2_sensitivity is not known: give it, or bind the mechanism to the "
+            "bounds of a cube, as an audit does"
+        )
+
+
+def test_a_sensitivity_that_is_too_small():
+    """Laplace noise then costs more; of normal noise nothing is known."""
+    small = {"l2_sensitivity": 0.5}
+    assert fourier(2, **small).spent(BOUNDS).epsilon == pytest.approx(2.0 * 4)
+    assert enhanced(**small).spent(BOUNDS) is None
+    assert enhanced(l2_sensitivity=2.0).spent(BOUNDS).epsilon == 2.0
+
+
+@pytest.mark.parametrize(("n_epochs", "most"), [(12, 7), (11, 6), (2, 2), (1, 1)])
+def test_more_coefficients_than_there_are(n_epochs, most):
+    counts = COUNTS[:2, :, :n_epochs]
+    assert publish(fourier(most), counts).shape == counts.shape
+    with pytest.raises(ConfigError) as caught:
+        publish(fourier(most + 1), counts)
+    assert str(caught.value) == (
+        f"fourier: coefficients is {most + 1}, but a series of {n_epochs} epochs has {most}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        (
+            "fourier",
+            {"epsilon": 0.0, "coefficients": 2},
+            "epsilon: is 0.0, but should be greater than 0",
+        ),
+        (
+            "fourier",
+            {"epsilon": 1.0, "coefficients": 0},
+            "coefficients: is 0, but should be greater than or equal to 1",
+        ),
+        (
+            "fourier",
+            {"epsilon": 1.0, "coefficients": 2.0},
+            "coefficients: is 2.0, but should be a whole number",
+        ),
+        (
+            "enhanced_fourier",
+            {"epsilon": -2.0, "delta": 0.1},
+            "epsilon: is -2.0, but should be greater than 0",
+        ),
+        (
+            "enhanced_fourier",
+            {"epsilon": 1.0, "delta": 0},
+            "delta: is 0, but should be greater than 0",
+        ),
+        ("enhanced_fourier", {"epsilon": 1.0}, "delta: is missing"),
+    ],
+)
+def test_nonsense_is_refused(name, params, message):
+    assert refusal(name, **params) == message
