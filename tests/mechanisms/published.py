@@ -56,3 +56,19 @@ def alike(one, other):
     table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
     table = table[:, table.sum(axis=0) > 0]
     return table.shape[1] == 1 or stats.chi2_contingency(table).pvalue > RARE
+
+
+def fourier(coefficients, epsilon=2.0, l2_sensitivity=1.5, **more):
+    return mechanisms.create(
+        "fourier",
+        epsilon=epsilon,
+        coefficients=coefficients,
+        l2_sensitivity=l2_sensitivity,
+        **more,
+    )
+
+
+def enhanced(epsilon=2.0, delta=0.1, l2_sensitivity=1.5, **more):
+    return mechanisms.create(
+        "enhanced_fourier", epsilon=epsilon, delta=delta, l2_sensitivity=l2_sensitivity, **more
+    )

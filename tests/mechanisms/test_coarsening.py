@@ -5,7 +5,7 @@ import pytest
 from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
-from mechanisms.published import BOUNDS, publish, refusal
+from mechanisms.published import BOUNDS, publish
 
 from clusterscale import mechanisms
 from clusterscale.contracts import NO_NOISE, Frame, Traces
@@ -291,23 +291,3 @@ def test_places_without_a_position():
     )
     after, _ = apply(space(groups=[[0, 4]]), traces, where)
     assert after.n_rois == 5
-
-
-@pytest.mark.parametrize("name", ["coarsen_space", "coarsen_time"])
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({}, "give exactly one of factor, groups"),
-        ({"factor": 2, "groups": [[0, 1]]}, "give exactly one of factor, groups"),
-        ({"factor": 1}, "a factor of 1 merges nothing"),
-        ({"factor": 0}, "factor: is 0, but should be greater than or equal to 1"),
-        ({"factor": 2.0}, "factor: is 2.0, but should be a whole number"),
-        ({"groups": [[0, 1], [1, 2]]}, "groups: 1 is in two groups"),
-        ({"groups": []}, "groups: there is none of two or more, so nothing is merged"),
-        ({"groups": [[0], [1]]}, "groups: there is none of two or more, so nothing is merged"),
-        ({"groups": [[0, -1]]}, "groups.0.1: is -1, but should be greater than or equal to 0"),
-        ({"groups": [0, 1]}, "groups.0: is 0, but should be a list"),
-    ],
-)
-def test_nonsense_is_refused(name, params, message):
-    assert refusal(name, **params).splitlines()[0] == message

@@ -9,57 +9,12 @@ here the seeds are fixed.
 import numpy as np
 import pytest
 from cube import crowd
+from mechanisms.distinguish import SIZE, add, laplace_ratio, measured, normal_ratio
 from scipy import fft, stats
 
 from clusterscale import mechanisms
 from clusterscale.contracts import Frame
 from clusterscale.cube import measure_bounds, with_null_roi
-from clusterscale.metrics import epsilon_lower_bound
-
-CONFIDENCE = 0.999
-SIZE = 40  # members of each group
-
-
-def release(mechanism, counts, n, seed):
-    """Publish one matrix n times, as one batch."""
-    batch = np.broadcast_to(np.asarray(counts, np.int32), (n, *np.shape(counts)))
-    return mechanism.release(batch, group_size=SIZE, rng=np.random.default_rng(seed))
-
-
-def measured(mechanism, outside, inside, score, *, n=10_000, delta=0.0, seed=0):
-    """Return the ε that is seen, n releases of each matrix."""
-    released = [
-        release(mechanism, counts, n, (seed, side)) for side, counts in enumerate((outside, inside))
-    ]
-    labels = np.repeat([False, True], n)
-    scores = np.concatenate([score(values) for values in released])
-    return epsilon_lower_bound(labels, scores, delta=delta, confidence=CONFIDENCE)
-
-
-def laplace_ratio(outside, inside, scale):
-    """Log-likelihood ratio under independent Laplace noise, the same for geometric noise."""
-
-    def score(values):
-        nearer = np.abs(values - outside) - np.abs(values - inside)
-        # To nine digits: the last bits of a float tell more, see the last test but one.
-        return np.round(nearer.reshape(len(values), -1).sum(axis=1) / scale, 9)
-
-    return score
-
-
-def normal_ratio(outside, inside):
-    """What it grows with under normal noise: the projection on the difference."""
-    change = (np.asarray(inside, float) - outside).ravel()
-    return lambda values: values.reshape(len(values), -1) @ change
-
-
-def add(counts, cells):
-    """Return counts with one visit more in each of the cells (roi, epoch)."""
-    more = np.array(counts)
-    for cell in cells:
-        more[cell] += 1
-    return more
-
 
 BASE = np.random.default_rng(4).integers(3, 30, (3, 4)).astype(np.int32)
 DAY = [(0, 0), (1, 0), (1, 1)]
@@ -311,60 +266,3 @@ def test_randomized_response(p):
     found = measured(mechanism, outside, inside, score, delta=guarantee.delta)
     assert found <= guarantee.epsilon == 0.0
     assert measured(mechanism, outside, inside, score, delta=0.8 * guarantee.delta) > 0.0
-
-
-def test_low_bits_of_floats_tell_more():
-    """The promise of continuous noise is one of real numbers (Mironov, CCS 2012). A float that is
-    no multiple of 2⁻⁵³ is no 1 + noise, so it was bare noise on a count of 0. Rounding the
-    published value takes that away, and discrete noise never had it."""
-    outside, inside = np.array([[0]]), np.array([[1]])
-
-    def coarse(values):
-        return np.ldexp(values, 53)[:, 0, 0] % 1 == 0
-
-    def found(**more):
-        mechanism = mechanisms.create("laplace", epsilon=1.0, sensitivity=1.0, **more)
-        scores = (coarse, lambda values: values[:, 0, 0])
-        return max(measured(mechanism, outside, inside, score) for score in scores)
-
-    assert found() > 4
-    assert found(integers="round") <= 1
-    assert found(discrete=True) <= 1
-
-
-class Truncated:
-    """Laplace noise cut to whole numbers before it is added, as a published code does.
-
-    Noise between −1 and 1 becomes 0, so P(0) = 1 − e^−ε, but P(±1) = ½e^−ε(1 − e^−ε): a count
-    that was changed by one event is told at ε + ln 2.
-    """
-
-    def __init__(self, epsilon):
-        self.epsilon = epsilon
-
-    def release(self, counts, *, group_size, rng):
-        return counts + np.trunc(rng.laplace(0.0, 1 / self.epsilon, counts.shape))
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_a_broken_laplace_is_caught(epsilon):
-    """It claims ε for an event; whether a release reaches the larger count tells ln(2e^ε − 1).
-
-    With 10,000 releases of each matrix the bound was 1.37 ± .03 at ε = 1 and 2.44 ± .05 at ε = 2
-    (mean and standard deviation) over 1,000 seeds, each of which found it: twelve and nine standard
-    deviations above ε, so the power is all but 1. Sound noise of that scale, rounded after it is
-    added, passes the same test.
-    """
-    outside, inside = np.array([[7]]), np.array([[8]])
-    found = [
-        measured(Truncated(epsilon), outside, inside, lambda values: values[:, 0, 0], seed=seed)
-        for seed in range(20)
-    ]
-    assert min(found) > epsilon
-    assert max(found) < epsilon + np.log(2)
-    sound = mechanisms.create(
-        "laplace", epsilon=epsilon, sensitivity=1.0, unit="event", integers="floor"
-    )
-    for seed in range(20):
-        found = measured(sound, outside, inside, lambda values: values[:, 0, 0], seed=seed)
-        assert found <= epsilon
