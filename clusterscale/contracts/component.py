@@ -18,12 +18,14 @@ class Component(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    _told_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
     _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
 
     @property
     def label(self) -> str:
         """The name with the fields that were set, e.g. ``laplace(epsilon=1.0)``."""
         given = self.model_dump(exclude={"name"}, exclude_defaults=True)
+        given |= {key: getattr(self, key) for key in self._told_always}
         given |= {key: given.pop(key) for key in self._told_last if key in given}
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))

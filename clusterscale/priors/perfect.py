@@ -23,6 +23,7 @@ class Perfect(Component):
     groups: Even = 400
     adversary: Literal["strategic", "passive"] = "strategic"
 
+    _told_always: ClassVar[tuple[str, ...]] = ("adversary",)
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
 

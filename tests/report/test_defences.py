@@ -229,7 +229,8 @@ def test_the_first_screen_names_the_best_defence_and_its_price(make):
     assert f"In groups of 5, where bare counts expose most, {best.mechanism} takes" in words
     assert f"a mean privacy gain of {best.gain:.2f}" in words
     assert "(the least over 2 priors)" in words
-    price = f"It costs most in {best.measure.title}: {best.value:.3g}, where the best is"
+    value = f"{best.value:.3g}" if best.measure.relative else f"{best.value:.2f}"
+    price = f"It costs most in {best.measure.title}: {value}, where the best is"
     assert price in words
 
 
