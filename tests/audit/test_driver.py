@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from oracles.entries import build
 
 from clusterscale import attacks
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, open_results, run
 from clusterscale.audit import task as audit_task
 from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
+from clusterscale.mechanisms import MECHANISMS
 from clusterscale.report import write_report
 from clusterscale.runtime import Local, SerialExecutor
 
@@ -186,6 +188,15 @@ EVERYTHING = {
             {"name": "perfect", "groups": 24, "adversary": "passive"},
         ],
         "attacks": [{"name": name} for name in ATTACKS],
+    },
+    "what publishers do": FEW
+    | {
+        "null_roi": False,
+        "mechanisms": [
+            build(MECHANISMS, name).model_dump(mode="json", exclude_none=True)
+            for name in MECHANISMS
+        ],
+        "attacks": [{"name": "projection"}],
     },
     "what was seen of groups": FEW
     | {

@@ -1,0 +1,31 @@
+"""One working example of every entry of every registry."""
+
+# Fields that an entry cannot do without; an entry that needs none is not listed.
+NEEDED = {
+    "adaptive_ranges": {"ranges": 3},
+    "cap_contributions": {"per_day": 3},
+    "chain": {
+        "steps": [
+            {"name": "cap_contributions", "per_day": 3},
+            {"name": "laplace", "epsilon": 1.0, "unit": "user_day", "clip": True},
+            {"name": "suppress_small", "below": 3},
+        ]
+    },
+    "coarsen_space": {"factor": 2},
+    "coarsen_time": {"groups": [[0, 1, 5], [7, 6]]},
+    "enhanced_fourier": {"epsilon": 1.0, "delta": 0.1},
+    "fixed_ranges": {"size": 3},
+    "fourier": {"epsilon": 1.0, "coefficients": 3},
+    "gaussian": {"epsilon": 1.0, "delta": 0.1},
+    "laplace": {"epsilon": 1.0, "unit": "event"},
+    "perturb_small": {"below": 3, "epsilon": 1.0},
+    "randomized_response": {"p": 0.3},
+    "sample_events": {"remove": 0.2},
+    "suppress_small": {"up_to": 2},
+    "suppress_unpopular": {"fraction": 0.5},
+    "known_subset": {"alpha": 0.5, "training": 60, "challenges": 40, "validation": 20},
+}
+
+
+def build(registry, name):
+    return registry.create(name, **NEEDED.get(name, {}))
