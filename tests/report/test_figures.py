@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from bokeh.models import Span
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterscale.report import figures
@@ -86,6 +86,7 @@ def test_without_a_guess_there_is_no_line():
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1), st.booleans())
+@example([999999999.9999999], False)
 def test_an_axis_holds_every_value_and_its_ticks(values, log):
     across = axis(np.array([*values, np.nan]), log=log)
     places = [across.place(value) for value in (*values, *across.ticks)]

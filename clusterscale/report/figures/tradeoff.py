@@ -48,7 +48,8 @@ def axis(values: Floats, *, log: bool) -> Axis:
     positive = known[known > 0]
     if not log or not len(positive):
         end = max(1.0, float(known.max(initial=0.0)))
-        step = 0.2 if end <= 1.2 else 0.5 if end <= 3 else 10 ** floor(log10(end))
+        step = 0.2 if end <= 1.2 else 0.5 if end <= 3 else 10.0 ** floor(log10(end))
+        step = step if step <= end else step / 10  # the logarithm was rounded up
         ticks = {round(i * step, 3): f"{i * step:g}" for i in range(floor(end / step) + 1)}
         return Axis(-0.03 * end, 1.03 * end, ticks)
     top = ceil(log10(float(positive.max())) + 1e-9)
