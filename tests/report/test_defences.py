@@ -178,7 +178,7 @@ def test_a_mark_without_both_numbers_is_left_out(make):
 
 def test_promises_in_words(make):
     page = Page(render(make()))
-    _, exact, laplace, suppress = page.tables[PROMISES]
+    _, laplace, exact, suppress = page.tables[PROMISES]
     assert exact[1:8] == ["no guarantee", "none", "–", "–", "–", "none", "none"]
     assert exact[8:] == ["none", "counts are published as they are"]
     assert suppress[1] == "no guarantee"
@@ -189,14 +189,14 @@ def test_promises_in_words(make):
 
 def test_a_ceiling_is_written_in_full(make):
     results = filled(make(), auc_ceiling=0.7311)
-    assert Page(render(results)).tables[PROMISES][2][8] == "0.731"
+    assert Page(render(results)).tables[PROMISES][1][8] == "0.731"
 
 
 def test_a_sensitivity_below_what_this_cube_needs_is_flagged(make):
     results = make()
     results["sensitivity_needed"][:, 1] = 2.0
     page = Page(render(results))
-    assert page.tables[PROMISES][2][5] == "1 used, 2 neededdoes not hold here"
+    assert page.tables[PROMISES][1][5] == "1 used, 2 neededdoes not hold here"
     assert "Stated, but not kept in this cube." in page.text
     assert "does not hold here" not in "".join(page.tables[PROMISES][3])
     results["sensitivity_needed"][:, 1] = 1.0 + 1e-12  # rounding
@@ -208,7 +208,7 @@ def test_without_limit_and_unknown_are_told_apart(make):
     results["sensitivity_needed"][:, 1] = np.inf
     results["user_epsilon"][:, 1] = np.inf
     results["composed_epsilon"][:, 1] = np.nan
-    row = Page(render(results)).tables[PROMISES][2]
+    row = Page(render(results)).tables[PROMISES][1]
     assert row[5].startswith("1 used, no limit needed")
     assert row[6:8] == ["none", "–"]
 

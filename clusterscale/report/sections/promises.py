@@ -47,14 +47,14 @@ Promise = Mapping[str, str | float]
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build one row for each mechanism, grouped by period; None for bare counts alone."""
+    """Build one row for each mechanism by period, guarantees first; None for bare counts alone."""
     known = (results["guarantee_unit"].values.astype(object) != "").any()
     if not defences(results).any or not known:
         return None
     periods = [str(period) for period in results["period"].values]
     groups, broken = [], []
     for index, period in enumerate(periods):
-        promises = _promises(results, index)
+        promises = sorted(_promises(results, index), key=lambda each: not _is_made(each))
         rows = [_row(promise) for promise in promises]
         groups.append((period if len(periods) > 1 else "", rows))
         broken += [str(promise["mechanism"]) for promise in promises if _is_broken(promise)]
