@@ -99,6 +99,10 @@ def show_results(results: xr.Dataset) -> None:
         for period, size in product(results.period.values, results.group_size.values):
             where = f"groups of {size}" + (f", {period}" if results.sizes["period"] > 1 else "")
             _show_utility(results.sel(period=period, group_size=size), f"utility, {where}")
+        for letter, title, best in zip(
+            ascii_lowercase, results.measure_title.values, results.ideal.values, strict=False
+        ):
+            out.print(f"{letter}  {escape(str(title))}, best {best:g}", highlight=False)
 
 
 def _show_cases(results: xr.Dataset, title: str, *, defended: bool) -> None:
@@ -121,14 +125,11 @@ def _show_cases(results: xr.Dataset, title: str, *, defended: bool) -> None:
 
 def _show_utility(results: xr.Dataset, title: str) -> None:
     """Print measures by mechanism, and of values made up without any data."""
-    table = Table(title=escape(title), title_justify="left", caption_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("mechanism", overflow="fold")
-    measures = list(zip(results.measure_title.values, results.ideal.values, strict=True))
-    # names are longer than numbers: they stand below, and letters above the columns
-    for letter in ascii_lowercase[: len(measures)]:
+    # names are longer than numbers: they stand below the last table, and letters above the columns
+    for letter in ascii_lowercase[: results.sizes["measure"]]:
         table.add_column(letter, justify="right")
-    pairs = zip(ascii_lowercase, measures, strict=False)
-    table.caption = "\n".join(f"{a}  {escape(str(t))}, best {best:g}" for a, (t, best) in pairs)
     for name, values in zip(results.mechanism.values, results.utility.values, strict=True):
         table.add_row(escape(str(name)), *map(_mean, values))
     table.add_row("[italic]random guess[/]", *map(_mean, results.random_guess.values))
