@@ -30,7 +30,14 @@ class CapContributions(OnTraces):
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator
     ) -> tuple[Traces, Frame]:
-        """Return capped traces over the same cells."""
+        """Return capped traces over the same cells.
+
+        Raises
+        ------
+        InputError
+            If the traces have a null ROI.
+        """
+        self._refuse_null_roi(traces)
         days, until = frame.days - frame.days[0], frame.last_days - frame.days[0]
         keys = rng.random(len(traces.cells))
         offsets, cells = np.empty_like(traces.offsets), np.empty_like(traces.cells)

@@ -22,7 +22,7 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
 )
-from clusterscale.errors import ConfigError
+from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
@@ -53,6 +53,11 @@ class OnTraces(Defence):
     def trace_steps(self) -> tuple[TraceStep, ...]:
         """The step itself."""
         return (self,)  # type: ignore[return-value]  # every subclass has apply and expand
+
+    def _refuse_null_roi(self, traces: Traces) -> None:
+        """Raise :class:`InputError` if idle hours, which the step would change, are fixed already."""
+        if traces.null_roi:
+            raise InputError(f"{self.label}: the null ROI is derived after trace steps, not before")
 
     def limit(self, bounds: Bounds) -> Bounds:
         """Return ``bounds``: nothing more is known than what was measured."""
@@ -128,7 +133,10 @@ class CoarsenSpace(_Coarsening):
         ------
         ConfigError
             If a listed ROI does not exist, or places without a position are to be merged by it.
+        InputError
+            If the traces have a null ROI.
         """
+        self._refuse_null_roi(traces)
         merged = self._merged(frame)
         size = np.bincount(merged)
         lat, lon = (np.bincount(merged, values) / size for values in (frame.lat, frame.lon))
@@ -190,7 +198,10 @@ class CoarsenTime(_Coarsening):
         ------
         ConfigError
             If a listed epoch does not exist.
+        InputError
+            If the traces have a null ROI.
         """
+        self._refuse_null_roi(traces)
         merged = self._merged(traces.n_epochs)
         _, first = np.unique(merged, return_index=True)
         roi, epoch = np.divmod(traces.cells, traces.n_epochs)

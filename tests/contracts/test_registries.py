@@ -9,7 +9,7 @@ from oracles.entries import build
 from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import Attack, Bounds, Mechanism, Prior
 from clusterscale.cube import measure_bounds, with_null_roi
-from clusterscale.errors import PoolError
+from clusterscale.errors import InputError, PoolError
 from clusterscale.game import play
 from clusterscale.mechanisms import MECHANISMS, user_level
 from clusterscale.priors import PRIORS
@@ -78,6 +78,8 @@ def test_mechanism_keeps_shape_and_follows_its_stream(name, shape):
 def test_trace_step_is_reproducible_and_expands_to_the_old_cells(name, cube):
     traces, frame = cube.traces(), cube.frame()
     for step in build(MECHANISMS, name).trace_steps:
+        with pytest.raises(InputError, match="the null ROI is derived after trace steps"):
+            step.apply(with_null_roi(traces), frame, rng=stream(1, "step"))
         changed, after = step.apply(traces, frame, rng=stream(1, "step"))
         again, _ = step.apply(traces, frame, rng=stream(1, "step"))
         np.testing.assert_array_equal(changed.cells, again.cells)
