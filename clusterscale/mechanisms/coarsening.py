@@ -55,7 +55,7 @@ class OnTraces(Defence):
         return (self,)  # type: ignore[return-value]  # every subclass has apply and expand
 
     def _refuse_null_roi(self, traces: Traces) -> None:
-        """Raise :class:`InputError` if idle hours, which the step would change, are fixed already."""
+        """Raise :class:`InputError` if idle hours, which a step changes, are fixed already."""
         if traces.null_roi:
             raise InputError(f"{self.label}: the null ROI is derived after trace steps, not before")
 
