@@ -137,7 +137,7 @@ def _show_utility(results: xr.Dataset, title: str) -> None:
 
 
 def _mean(values: NDArray[np.float64]) -> str:
-    return "-" if np.isnan(values).all() else f"{np.nanmean(values):.3f}"
+    return "-" if np.isnan(values).all() else f"{np.nanmean(values):z.3f}"
 
 
 def _two_columns(title: str, rows: dict[str, str]) -> None:

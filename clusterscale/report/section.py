@@ -111,8 +111,8 @@ def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number with fixed digits; an en dash where there is none."""
-    return f"{value:.{digits}f}" if isfinite(value) else "–"
+    """Write a number with fixed digits, nothing without a sign; an en dash where there is none."""
+    return f"{value:z.{digits}f}" if isfinite(value) else "–"
 
 
 def interval(low: float, high: float) -> str:

@@ -10,6 +10,7 @@ from report.page import Page
 from clusterscale.report import render
 from clusterscale.report.bargains import bargain
 from clusterscale.report.defences import defences
+from clusterscale.report.section import number
 
 NEW = ["gains", "utility", "tradeoff", "promises"]
 PRIORS = ("known_subset(noise='passive')", "known_subset(noise='strategic')")
@@ -305,3 +306,8 @@ def test_what_was_not_measured_of_defences_is_told(make_results):
     assert "What was not measured" in page
     assert "MemoryError: &lt;no room&gt;" in page
     assert "What was not measured" not in render(make_results(price_errors="[]"))
+
+
+def test_nothing_has_no_sign():
+    assert number(-0.0004) == "0.000"
+    assert number(-0.0006) == "-0.001"
