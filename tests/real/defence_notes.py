@@ -21,7 +21,7 @@ _NUMPY = (
 
 NOTES = {
     "6": (
-        "Cause not found. A merged cell's places tie, and the SPEC breaks ties by index; at random "
+        "Cause not found. A merged cell's places tie, and ties go by index here; at random "
         "F1 would be .59, .24, .10 and τ about 0, which is nearer but no match. Sums of counts, "
         "averaged or not, are farther off than the union."
     ),
@@ -53,23 +53,21 @@ NOTES = {
     "20": f"{_NEARLY_EMPTY} {_NUMBERING}",
     "22": _NUMPY,
     "24": f"{_NEARLY_EMPTY} {_NUMBERING}",
-    "26": (
-        f"{_NUMPY} With sampling its Δ is (1 − w)·Δ, as §4.2.4 has it; the SPEC's does not shrink."
-    ),
+    "26": (f"{_NUMPY} With sampling its Δ is (1 − w)·Δ, as §4.2.4 has it; ours does not shrink."),
     "4": _NEARLY_EMPTY,
     "III": (
         "All hangs on the nearly empty ROIs: with LPA(Δ/ε) at ε .01 single groups lie between 81 "
-        "and 151, and the paper has 1.3 to 1.4 times our mean there and in LPA(1/ε). The SPEC's "
-        "figures (115/111/102/50 and so on) are 1.1 to 1.25 times our means; 4 to 18 % of single "
-        "groups are above them. FPA as found: see POMACS20 Table 22; EFPAG as found: noise √168 = "
+        "and 151, and the paper has 1.3 to 1.4 times our mean there and in LPA(1/ε). Another "
+        "computation's figures (115/111/102/50 and so on) are 1.1 to 1.25 times our means; 4 to "
+        "18 % of single groups are above them. FPA as found: see POMACS20 Table 22; EFPAG as found: noise √168 = "
         "13 times less, κ chosen for it. 'noise ÷': by how much the noise must shrink for the "
         "paper's figure on our groups (more would be too little on theirs). GSM has .7 of our "
         "error at ε of 1 and 10, cause not found (ln(1.25/δ) for ln(2/δ) gives .92)."
     ),
     "pets": (
         "As found: the floor is .1 % of an hour's sum over all ROIs, which is the text's 0.1 % "
-        "with its sum taken over the other axis, and FPA as in POMACS20 Table 22. With the SPEC's "
-        "floor (.1 of a ROI's sum) Laplace and SpotMe rows are 3 to 6 times the paper's; FPA, "
+        "with its sum taken over the other axis, and FPA as in POMACS20 Table 22. With a floor of "
+        ".1 of a ROI's sum Laplace and SpotMe rows are 3 to 6 times the paper's; FPA, "
         "whose noise is also whole, up to 90 times. No order changes."
     ),
 }

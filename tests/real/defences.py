@@ -2,7 +2,7 @@
 
 Each cell is ours/theirs; * marks more than 10 % (and .005) between them. Lines "as found" are ours
 by the convention that the paper seems to have used where it is not the stated one; the package
-keeps to the SPEC. Without CUBE the cabs are ingested from the folder CLUSTERSCALE_DATA.
+keeps to the stated one. Without CUBE the cabs are ingested from the folder CLUSTERSCALE_DATA.
 
     python tests/real/defences.py --help
 """

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(600)]
 GROUPS = 200
 
 # An independent re-computation on the same cabs: table, parameter, {column: figure}.
-SPEC = [
+RECOMPUTED = [
     (18, "0.2", {"MRE": 0.011, "MRE 10%": 0.012, "F1": 0.94, "JS": 0.040, "r": 0.92}),
     (10, "2", {"MRE": 0.68}),
     (10, "10", {"MRE": 3.40}),
@@ -57,7 +57,7 @@ def test_groups_are_many_enough_for_the_draw_not_to_matter(pomacs, ndss, pets):
             assert error <= 0.03 * ours, row.setting
 
 
-@pytest.mark.parametrize(("table", "setting", "figures"), SPEC)
+@pytest.mark.parametrize(("table", "setting", "figures"), RECOMPUTED)
 def test_pomacs20_agrees_with_the_other_computation(pomacs, table, setting, figures):
     """All within 10 %, but for one that is a draw: 22 % of our groups are above its 3.6."""
     row = pomacs[table, setting]
@@ -67,7 +67,7 @@ def test_pomacs20_agrees_with_the_other_computation(pomacs, table, setting, figu
         assert ours == pytest.approx(figure, rel=share, abs=0.001), column
 
 
-@pytest.mark.parametrize(("table", "setting", "figures"), SPEC)
+@pytest.mark.parametrize(("table", "setting", "figures"), RECOMPUTED)
 def test_pomacs20_agrees_with_the_paper(pomacs, table, setting, figures):
     row = pomacs[table, setting]
     for column in figures:
