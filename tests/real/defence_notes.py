@@ -60,9 +60,10 @@ NOTES = {
         "and 151, and the paper has 1.3 to 1.4 times our mean there and in LPA(1/ε). Another "
         "computation's figures (115/111/102/50 and so on) are 1.1 to 1.25 times our means; 4 to "
         "18 % of single groups are above them. FPA as found: see POMACS20 Table 22; EFPAG as "
-        "found: noise √168 = 13 times less, κ chosen for it. 'noise ÷': by how much the noise must shrink for the "
-        "paper's figure on our groups (more would be too little on theirs). GSM has .7 of our "
-        "error at ε of 1 and 10, cause not found (ln(1.25/δ) for ln(2/δ) gives .92)."
+        "found: noise √168 = 13 times less, κ chosen for it. 'noise ÷': by how much the noise "
+        "must shrink for the paper's figure on our groups (more would be too little on theirs). "
+        "GSM has .7 of our error at ε of 1 and 10, cause not found (ln(1.25/δ) for ln(2/δ) gives "
+        ".92)."
     ),
     "pets": (
         "As found: the floor is .1 % of an hour's sum over all ROIs, which is the text's 0.1 % "
