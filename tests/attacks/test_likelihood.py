@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from oracles.plays import EXACT, blind, crowd, deal
 from scipy.special import logsumexp
-from scipy.stats import binom, dlaplace, norm
+from scipy.stats import binom, norm
 
 from clusterscale.attacks import create
 from clusterscale.attacks.moments import noise_variance
@@ -102,14 +102,17 @@ def test_geometric_noise_is_convolved_with_the_counts(scale, here):
     """A sum over every count and the whole-numbered noise that takes it to the value."""
     size, chance = 9, 3.5 / (N_USERS + 1)
     values, count = np.arange(-30, 40), np.arange(size + 1)
-    noise = dlaplace(1 / scale).logpmf(values[:, None] - count)
+    noise = -np.abs(values[:, None] - count) / scale + np.log(np.tanh(0.5 / scale))
     expected = logsumexp(noise + binom.logpmf(count - here, size - 1, chance), axis=1)
     expected -= logsumexp(noise + binom.logpmf(count, size, chance), axis=1)
     law = Noise("geometric", scale)
     knowledge = holding(law, size, seen=[3], here=[here], shape=(1, 1))
     found = score(knowledge, values[:, None, None].astype(float))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
-    assert noise_variance(law) == pytest.approx(dlaplace(1 / scale).var())
+    drawn = np.arange(-4000, 4001)
+    chance = np.exp(-np.abs(drawn) / scale) * np.tanh(0.5 / scale)
+    assert chance.sum() == pytest.approx(1.0)
+    assert noise_variance(law) == pytest.approx((chance * drawn**2.0).sum())
 
 
 @pytest.mark.parametrize("scale", [0.002, 0.3, 50.0])
