@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clusterscale.audit.period import Period
 from clusterscale.contracts import Bounds, Frame, Mechanism, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from clusterscale.audit.plan import AuditPlan
 
 __all__ = ["find_faults"]
+
+_NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of nobody
 
 
 def find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
@@ -64,23 +65,21 @@ def _not_known(plan: AuditPlan) -> Iterator[str]:
 
 def _nonsense(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     """Find mechanisms that make no sense for the cells and group sizes, one line each."""
+    frames = [(period, cube.frame(period.spans[-1])) for period in plan.periods]
     for i, mechanism in enumerate(plan.mechanisms):
-        for period, size in product(plan.periods, plan.group_sizes):
-            try:
-                _try(mechanism, cube, period, size, null_roi=plan.null_roi)
-            except ConfigError as error:
-                yield f"mechanisms.{i}: {error}"
-                break
+        try:
+            for period, frame in frames:
+                nobody = Traces(_NONE_BEFORE, _NO_CELLS, cube.n_rois, period.epochs)
+                _try(mechanism, nobody, frame, plan)
+        except ConfigError as error:
+            yield f"mechanisms.{i}: {error}"
 
 
-def _try(
-    mechanism: Mechanism, cube: TraceCube, period: Period, group_size: int, *, null_roi: bool
-) -> None:
-    """Follow a mechanism up to what it asks of counts, on traces of nobody."""
-    traces = Traces(np.zeros(1, np.int64), np.zeros(0, np.int32), cube.n_rois, period.epochs)
-    frame: Frame = cube.frame(period.spans[-1])
+def _try(mechanism: Mechanism, traces: Traces, frame: Frame, plan: AuditPlan) -> None:
+    """Follow a mechanism up to what it asks of counts."""
     for step in mechanism.trace_steps:
         traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
-    mechanism.bind(Bounds(1 + null_roi, 1, 1, 1, 1, null_roi))
-    n_rois = traces.n_rois + null_roi
-    mechanism.check(group_size=group_size, n_rois=n_rois, n_epochs=traces.n_epochs)
+    mechanism.bind(Bounds(1 + plan.null_roi, 1, 1, 1, 1, plan.null_roi))
+    n_rois = traces.n_rois + plan.null_roi
+    for size in plan.group_sizes:
+        mechanism.check(group_size=size, n_rois=n_rois, n_epochs=traces.n_epochs)

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from clusterscale.audit.lists import SEVERAL
 from clusterscale.audit.source import Setting, TraceSource, load_setting
 from clusterscale.audit.task import by_steps
-from clusterscale.contracts import Bounds, Component, Count, Mechanism, Values
+from clusterscale.contracts import Bounds, Component, Count, Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import user_level
@@ -121,15 +121,16 @@ def run_price(task: PriceTask) -> Price:
     with threadpool_limits(limits=1):
         bare = load_setting(task.source, ())
         members = _draw(task, bare.traces.n_users)
-        raw = [count_visits(bare.traces, group[None, :])[0] for group in members]
+        raw = _count(bare, members)
         promises: dict[str, Promise] = {}
         utility = {}
         for steps, mechanisms in by_steps(task.mechanisms):
             setting = load_setting(task.source, steps)
+            counts = _count(setting, members) if steps else raw
             for mechanism in mechanisms:
                 bound = mechanism.bind(setting.bounds)
                 promises[mechanism.label] = _promise(bound, setting)
-                released = _publish(task, mechanism.label, bound, setting, members)
+                released = _publish(task, mechanism.label, bound, setting, counts)
                 utility[mechanism.label] = _measure(task.utility.measures, raw, released)
         rng = stream(task.source.seed, "random guess", *task.key)
         guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
@@ -145,22 +146,22 @@ def _draw(task: PriceTask, n_users: int) -> list[NDArray[np.int64]]:
     ]
 
 
+def _count(setting: Setting, members: list[NDArray[np.int64]]) -> list[Counts]:
+    """Return the counts of each group, shape (roi, epoch), of the setting's cells."""
+    return [count_visits(setting.traces, group[None, :])[0] for group in members]
+
+
 def _publish(
-    task: PriceTask,
-    label: str,
-    mechanism: Mechanism,
-    setting: Setting,
-    members: list[NDArray[np.int64]],
+    task: PriceTask, label: str, mechanism: Mechanism, setting: Setting, counts: list[Counts]
 ) -> Iterator[Values]:
     """Yield what is published of each group, on the cells of the cube."""
     rng = stream(task.source.seed, "utility noise", *task.key, label)
-    for group in members:
-        counts = count_visits(setting.traces, group[None, :])[0]
-        yield setting.expand(mechanism.release(counts, group_size=task.group_size, rng=rng))
+    for each in counts:
+        yield setting.expand(mechanism.release(each, group_size=task.group_size, rng=rng))
 
 
 def _measure(
-    measures: Measures, raw: list[Values], released: Iterator[Values]
+    measures: Measures, raw: list[Counts], released: Iterator[Values]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     found = np.array(
         [
@@ -174,7 +175,7 @@ def _measure(
     return tuple(mean), tuple(spread)
 
 
-def _value(measure: Utility, raw: Values, released: Values) -> float:
+def _value(measure: Utility, raw: Counts, released: Values) -> float:
     try:
         return measure.measure(raw, released)
     except InputError:  # nobody of the group was anywhere

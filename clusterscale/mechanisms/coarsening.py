@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import (
-    NO_NOISE,
     Bounds,
     Count,
-    Counts,
     Frame,
     Guarantee,
     Ints,
-    Noise,
     Traces,
     TraceStep,
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
+from clusterscale.mechanisms.defence import Bare, Stage, no_guarantee
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
 
@@ -34,7 +31,7 @@ _Groups = Annotated[
 ]
 
 
-class OnTraces(Defence):
+class OnTraces(Bare):
     """A step that changes traces; counts made of them are published as they are."""
 
     stage: ClassVar[Stage] = "trace"
@@ -43,11 +40,6 @@ class OnTraces(Defence):
     def guarantee(self) -> Guarantee:
         """None of its own."""
         return no_guarantee("counts of changed traces are published as they are")
-
-    @property
-    def noise(self) -> Noise:
-        """None."""
-        return NO_NOISE
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
@@ -62,11 +54,6 @@ class OnTraces(Defence):
     def limit(self, bounds: Bounds) -> Bounds:
         """Return ``bounds``: nothing more is known than what was measured."""
         return bounds
-
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return the counts, which were made of changed traces, as float64, the same shape."""
-        self._check_shape(counts, group_size)
-        return counts.astype(np.float64)
 
 
 class _Coarsening(OnTraces):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
+    NO_NOISE,
     Bounds,
     Component,
     Counts,
@@ -20,7 +21,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError, InputError
 
-__all__ = ["STAGES", "Defence", "Noisy", "Revision", "Stage", "check_counts", "no_guarantee"]
+__all__ = ["STAGES", "Bare", "Defence", "Noisy", "Revision", "Stage", "no_guarantee"]
 
 Stage = Literal["trace", "sample", "noise", "publish"]
 STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")
@@ -33,21 +34,6 @@ _BLOCK = 1 << 15  # values: drawn, finished and written while they are in the ne
 def no_guarantee(reason: str) -> Guarantee:
     """Return the guarantee of a mechanism that has none."""
     return Guarantee("none", np.inf, 0.0, "add_remove", reason)
-
-
-def check_counts(counts: NDArray[Any], group_size: int) -> None:
-    """Raise :class:`InputError` unless ``counts`` are whole numbers within 0 and the group size.
-
-    They may be kept as floats, as after sampling.
-    """
-    if counts.ndim < 2:
-        raise InputError(f"counts have shape {counts.shape}; they are (…, roi, epoch)")
-    if counts.size and not (counts.min() >= 0 and counts.max() <= group_size):
-        raise InputError(
-            f"counts from {counts.min()} to {counts.max()} are not those of {group_size} members"
-        )
-    if counts.dtype.kind not in "iu" and (counts != np.floor(counts)).any():
-        raise InputError("counts are not whole numbers")
 
 
 class Defence(Component):
@@ -96,6 +82,40 @@ class Defence(Component):
             raise InputError(f"a group of {group_size} is not a group")
         n_rois, n_epochs = counts.shape[-2:]
         self.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
+
+    def _check_counts(self, counts: NDArray[Any], group_size: int) -> None:
+        """Raise :class:`InputError` unless ``counts`` are whole, from 0 to the group size.
+
+        They may be kept as floats, as after sampling.
+        """
+        self._check_shape(counts, group_size)
+        if counts.size and not (counts.min() >= 0 and counts.max() <= group_size):
+            raise InputError(
+                f"counts from {counts.min()} to {counts.max()} are not those of {group_size} "
+                "members"
+            )
+        if counts.dtype.kind not in "iu" and (counts != np.floor(counts)).any():
+            raise InputError("counts are not whole numbers")
+
+
+class Bare(Defence):
+    """A mechanism that publishes counts as they are, whatever was done before they were made."""
+
+    @property
+    def noise(self) -> Noise:
+        """None: what is published is what was counted."""
+        return NO_NOISE
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return the counts as float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        InputError
+            If the counts have no ROI and epoch, or the group has no member.
+        """
+        self._check_shape(counts, group_size)
+        return counts.astype(np.float64)
 
 
 class Revision(Defence):

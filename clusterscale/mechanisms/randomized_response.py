@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, Probability, Spending, Values
-from clusterscale.mechanisms.defence import Noisy, check_counts
+from clusterscale.mechanisms.defence import Noisy
 
 __all__ = ["RandomizedResponse"]
 
@@ -25,8 +25,6 @@ class RandomizedResponse(Noisy):
 
     name: Literal["randomized_response"] = "randomized_response"
     p: Probability
-
-    _sensitivity: ClassVar[str] = ""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -46,8 +44,7 @@ class RandomizedResponse(Noisy):
         InputError
             If ``counts`` are not those of ``group_size`` members.
         """
-        self._check_shape(counts, group_size)
-        check_counts(counts, group_size)
+        self._check_counts(counts, group_size)
         away = group_size - counts.astype(np.int64)
         values: Values = rng.binomial(away, self.p).astype(np.float64)
         values += counts

@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, Probability, Values
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import Defence, Stage, check_counts, no_guarantee
+from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
 
 __all__ = ["SampleEvents"]
 
@@ -55,6 +55,5 @@ class SampleEvents(Defence):
         InputError
             If ``counts`` are not those of ``group_size`` members.
         """
-        self._check_shape(counts, group_size)
-        check_counts(counts, group_size)
+        self._check_counts(counts, group_size)
         return rng.binomial(counts.astype(np.int64), 1 - self.remove).astype(np.float64)

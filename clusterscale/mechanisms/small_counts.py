@@ -14,7 +14,6 @@ from clusterscale.mechanisms.defence import (
     Defence,
     Revision,
     Stage,
-    check_counts,
     no_guarantee,
 )
 
@@ -114,8 +113,7 @@ class PerturbSmall(Defence):
         InputError
             If ``counts`` are not those of ``group_size`` members.
         """
-        self._check_shape(counts, group_size)
-        check_counts(counts, group_size)
+        self._check_counts(counts, group_size)
         values: Values = np.array(counts, np.float64, order="C")
         small: NDArray[Any] = values < self.below
         noisy = values[small] + rng.laplace(0.0, 1 / self.epsilon, int(small.sum()))
