@@ -13,6 +13,7 @@ from clusterscale.contracts.knowledge import (
     Whereabouts,
 )
 from clusterscale.contracts.protocols import (
+    REACHES,
     Attack,
     Distinguisher,
     Executor,
@@ -20,6 +21,7 @@ from clusterscale.contracts.protocols import (
     Guarantee,
     Mechanism,
     Prior,
+    Reach,
     Spending,
     TraceStep,
 )
@@ -35,6 +37,7 @@ from clusterscale.contracts.traces import (
 
 __all__ = [
     "NO_NOISE",
+    "REACHES",
     "Attack",
     "Bounds",
     "Component",
@@ -57,6 +60,7 @@ __all__ = [
     "Positive",
     "Prior",
     "Probability",
+    "Reach",
     "Release",
     "Sample",
     "Scores",

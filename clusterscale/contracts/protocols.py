@@ -13,6 +13,7 @@ from clusterscale.contracts.knowledge import Game, Knowledge, Noise, Release
 from clusterscale.contracts.traces import Counts, Scores, Traces, Values
 
 __all__ = [
+    "REACHES",
     "Attack",
     "Distinguisher",
     "Executor",
@@ -20,12 +21,19 @@ __all__ = [
     "Guarantee",
     "Mechanism",
     "Prior",
+    "Reach",
     "Spending",
     "TraceStep",
 ]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+Reach = Literal["cell", "series", "release"]
+"""What one count can change of what is published: its own cell, the series of its ROI, anything."""
+
+REACHES: tuple[Reach, ...] = ("cell", "series", "release")
+"""From near to far."""
 
 
 @runtime_checkable
@@ -117,6 +125,14 @@ class Mechanism(Protocol):
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
         """What is done to traces before counting."""
+
+    @property
+    def reach(self) -> Reach:
+        """What of a release can change when one count changes."""
+
+    @property
+    def draws_alike(self) -> bool:
+        """Whether the same generator gives the same noise to any counts of one shape."""
 
     def bind(self, bounds: Bounds) -> Mechanism:
         """Return the mechanism with a sensitivity from ``bounds`` where none was given.

@@ -11,10 +11,12 @@ from pydantic import Strict, model_validator
 
 from clusterscale.contracts import (
     NO_NOISE,
+    REACHES,
     Bounds,
     Counts,
     Guarantee,
     Noise,
+    Reach,
     Spending,
     TraceStep,
     Values,
@@ -109,6 +111,16 @@ class Chain(Defence):
     def trace_steps(self) -> tuple[TraceStep, ...]:
         """The steps that change traces."""
         return tuple(step for step in self.steps if isinstance(step, TraceStep))
+
+    @property
+    def reach(self) -> Reach:  # type: ignore[override]
+        """As far as any step reaches."""
+        return max((step.reach for step in self.steps), key=REACHES.index)
+
+    @property
+    def draws_alike(self) -> bool:  # type: ignore[override]
+        """Whether every step does."""
+        return all(step.draws_alike for step in self.steps)
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the chain with every step bound.

@@ -15,6 +15,7 @@ from clusterscale.contracts import (
     Counts,
     Guarantee,
     Noise,
+    Reach,
     Spending,
     TraceStep,
     Values,
@@ -40,6 +41,8 @@ class Defence(Component):
     """A mechanism, with the answers of one that adds no noise and promises nothing."""
 
     stage: ClassVar[Stage] = "publish"
+    reach: ClassVar[Reach] = "cell"
+    draws_alike: ClassVar[bool] = True
 
     @property
     def guarantee(self) -> Guarantee:

@@ -14,6 +14,7 @@ from clusterscale.contracts import (
     Guarantee,
     Positive,
     Probability,
+    Reach,
     Spending,
     Values,
 )
@@ -35,6 +36,7 @@ class _Transformed(Noisy):
 
     l2_sensitivity: Positive | None = None
 
+    reach: ClassVar[Reach] = "series"
     _sensitivity: ClassVar[str] = "l2_sensitivity"
 
     def needed(self, bounds: Bounds) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class RandomizedResponse(Noisy):
 
     name: Literal["randomized_response"] = "randomized_response"
     p: Probability
+
+    draws_alike: ClassVar[bool] = False
 
     @property
     def guarantee(self) -> Guarantee:

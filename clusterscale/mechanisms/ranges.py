@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Count, Values
+from clusterscale.contracts import Count, Reach, Values
 from clusterscale.errors import ConfigError
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.defence import Revision
@@ -44,6 +44,8 @@ class AdaptiveRanges(Revision):
 
     name: Literal["adaptive_ranges"] = "adaptive_ranges"
     ranges: Count
+
+    reach: ClassVar[Reach] = "series"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if there are more ranges than counts can have values."""

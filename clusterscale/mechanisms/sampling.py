@@ -26,6 +26,7 @@ class SampleEvents(Defence):
     remove: Probability
 
     stage: ClassVar[Stage] = "sample"
+    draws_alike: ClassVar[bool] = False
 
     @property
     def guarantee(self) -> Guarantee:

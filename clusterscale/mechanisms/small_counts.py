@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.contracts import Count, Counts, Guarantee, Positive, Probability, Values
+from clusterscale.contracts import Count, Counts, Guarantee, Positive, Probability, Reach, Values
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.defence import (
     Defence,
@@ -59,6 +59,8 @@ class SuppressUnpopular(Revision):
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
     fraction: Probability
 
+    reach: ClassVar[Reach] = "release"
+
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if there would be nothing to suppress."""
         if _share(self.fraction, n_rois) == 0 or _share(self.fraction, n_epochs) == 0:
@@ -91,6 +93,7 @@ class PerturbSmall(Defence):
     epsilon: Positive
 
     stage: ClassVar[Stage] = "noise"
+    draws_alike: ClassVar[bool] = False
 
     @property
     def guarantee(self) -> Guarantee:
