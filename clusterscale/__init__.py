@@ -31,12 +31,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clusterscale.audit import AuditPlan, open_results, run
+    from clusterscale.audit import AuditPlan, open_results, run, screen
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
     from clusterscale.report import write_report
     from clusterscale.runtime import Local, Serial, SerialExecutor
+    from clusterscale.screening import open_screen
 
 __all__ = [
     "AuditPlan",
@@ -46,7 +47,9 @@ __all__ = [
     "SerialExecutor",
     "TraceCube",
     "open_results",
+    "open_screen",
     "run",
+    "screen",
     "synthesise",
     "write_report",
 ]
@@ -59,7 +62,9 @@ _HOMES = {
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
     "open_results": "audit",
+    "open_screen": "screening",
     "run": "audit",
+    "screen": "audit",
     "synthesise": "cube.synthetic",
     "write_report": "report",
 }

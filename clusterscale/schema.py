@@ -7,11 +7,13 @@ import xarray as xr
 
 from clusterscale.errors import FormatError
 
-__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RESULTS", "RESULTS_FORMAT", "Variable", "validate"]
+__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RESULTS", "RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT"]
+__all__ += ["Variable", "validate"]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1
 RESULTS_FORMAT = "clusterscale-results"
+SCREEN_FORMAT = "clusterscale-screen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,10 @@ class Variable:
     long_name: str
 
 
-_CASE = ("target", "period", "prior", "group_size", "mechanism", "attack")
+_POOLED = ("period", "prior", "group_size", "mechanism", "attack")
+_CASE = ("target", *_POOLED)
 _PROMISE = ("period", "mechanism")
+_VERDICT = ("period", "group_size", "mechanism")
 _PRICE = ("period", "group_size", "mechanism", "measure")
 _GUESS = ("period", "group_size", "measure")
 
@@ -39,6 +43,7 @@ RESULTS: Mapping[str, Variable] = {
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
     "attack": Variable(("attack",), "OUT", "", "distinguisher"),
+    "level": Variable(("level",), "f", "1", "the largest p-value of a level"),
     "measure": Variable(("measure",), "OUT", "", "measure of utility"),
     "measure_title": Variable(("measure",), "OUT", "", "the measure in words"),
     "ideal": Variable(("measure",), "f", "1", "the best value that the measure can take"),
@@ -48,7 +53,35 @@ RESULTS: Mapping[str, Variable] = {
         _CASE, "f", "1", "share of the attack's advantage over chance on bare counts that is gone"
     ),
     "accuracy": Variable(_CASE, "f", "1", "share of challenges answered rightly"),
+    "auc_low": Variable(_CASE, "f", "1", "low end of the 95 % interval of auc (DeLong, odds)"),
+    "auc_high": Variable(_CASE, "f", "1", "high end of the 95 % interval of auc (DeLong, odds)"),
+    "tpr": Variable(_CASE, "f", "1", "true positive rate at the plan's false_positive_rate"),
+    "epsilon_lower": Variable(
+        _CASE,
+        "f",
+        "1",
+        "epsilon exceeded with 95 % confidence, delta 0, for replacing one user by another: "
+        "twice that of adding or removing one",
+    ),
     "control_auc": Variable(_CASE, "f", "1", "auc of the same attack trained on shuffled labels"),
+    "absent_auc": Variable(
+        _CASE, "f", "1", "auc of the same distinguisher with another user in the target's place"
+    ),
+    "naive_auc": Variable(_CASE, "f", "1", "auc of the sum of all published values"),
+    "n_challenges": Variable(_CASE, "iu", "1", "groups asked about, half of them with the target"),
+    "level_inside": Variable(
+        (*_CASE, "level"), "iu", "1", "of the first challenges, groups with the target by p-value"
+    ),
+    "level_outside": Variable(
+        (*_CASE, "level"), "iu", "1", "of those without it, the half that did not calibrate"
+    ),
+    "pooled_epsilon_lower": Variable(
+        _POOLED, "f", "1", "epsilon_lower over all targets, so that the largest over attacks holds"
+    ),
+    "pooled_tpr": Variable(_POOLED, "f", "1", "tpr over all targets, by p-value"),
+    "resolvable_fpr": Variable(
+        _POOLED, "f", "1", "the smallest false positive rate that all targets together can show"
+    ),
     "seconds": Variable(_CASE, "f", "s", "time to train and score"),
     "status": Variable(_CASE, "OUT", "", "done, failed or missing"),
     "error": Variable(_CASE, "OUT", "", "what ended a failed task"),
@@ -67,8 +100,40 @@ RESULTS: Mapping[str, Variable] = {
     "composed_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, accounted"),
     "composed_delta": Variable(_PROMISE, "f", "1", "delta that goes with composed_epsilon"),
     "auc_ceiling": Variable(_PROMISE, "f", "1", "most AUC that the guarantee leaves any attack"),
+    "epsilon_seen": Variable(
+        _VERDICT,
+        "f",
+        "1",
+        "lower bound on epsilon, measured at the unit and delta of the guarantee",
+    ),
+    "verdict_trials": Variable(_VERDICT, "f", "1", "releases with the unit, and as many without"),
+    "verdict": Variable(
+        _VERDICT, "OUT", "", "consistent, broken, too few samples or nothing promised"
+    ),
 }
 """Variables and coordinates of the dataset of an audit; more may stand beside them."""
+
+_SCREENED = ("user", "period", "group_size", "mechanism", "attack")
+
+SCREEN: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
+    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
+    "n_groups": Variable(
+        ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"
+    ),
+    "auc": Variable(_SCREENED, "f", "1", "area under the ROC curve over pairs of groups"),
+    "auc_low": Variable(_SCREENED, "f", "1", "lower end of the interval of auc"),
+    "auc_high": Variable(_SCREENED, "f", "1", "upper end of the interval of auc"),
+    "privacy_loss": Variable(_SCREENED, "f", "1", "max(0, 2 auc - 1)"),
+    "score_gap": Variable(
+        _SCREENED, "f", "1", "mean score with the user less without, in standard deviations"
+    ),
+}
+"""Variables and coordinates of the dataset of a screen."""
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:

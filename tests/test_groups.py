@@ -125,7 +125,7 @@ def test_pairs_share_all_but_one_member(n_pool, size, seed):
 
 def test_pairs_that_cannot_be_found_are_an_error_not_a_hang(monkeypatch):
     """Three pairs need all three groups without the target; a wrong start leaves none."""
-    monkeypatch.setattr("clusterscale.groups._MOST_TRIES", 100)
+    monkeypatch.setattr("clusterscale.groups.draw._MOST_TRIES", 100)
 
     def draw(seed):
         rng = np.random.default_rng(seed)

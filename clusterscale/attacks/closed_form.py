@@ -13,36 +13,87 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.attacks.linear import Direction
-from clusterscale.attacks.moments import variances
+from clusterscale.attacks.moments import known, refer, variances
 from clusterscale.contracts import (
     NO_NOISE,
     Component,
-    Examples,
+    Counts,
     Ints,
     Knowledge,
+    Labels,
+    Reference,
     Release,
     Scores,
-    Whereabouts,
+    Values,
 )
-from clusterscale.errors import InputError
 
-__all__ = ["Contradiction", "Diagonal", "Projection", "known"]
+__all__ = ["Contradiction", "Diagonal", "Line", "Projection"]
+
+Floats = NDArray[np.float64]
 
 
-def known(knowledge: Knowledge) -> Whereabouts:
-    """Return what is known of the target's places.
+@dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """Evidence that grows in proportion to the value of a cell.
 
-    Raises
-    ------
-    InputError
-        If the prior tells nothing of them.
+    Slopes and intercepts are float64, shape (cell,), where the target was (``here``) and where it
+    was not (``away``).
     """
-    if knowledge.whereabouts is None:
-        raise InputError("this attack asks where the target was, and the prior does not tell")
-    return knowledge.whereabouts
+
+    here: Floats
+    away: Floats
+    here_at_zero: Floats | None = None
+    away_at_zero: Floats | None = None
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return slope · value + intercept, shape (group, cell)."""
+        slope, at_zero = (self.here, self.here_at_zero) if here else (self.away, self.away_at_zero)
+        evidence: Values = np.asarray(values, np.float64) * slope[cells]
+        if at_zero is not None:
+            evidence += at_zero[cells]
+        return evidence
+
+    def total(self, values: Values | Counts, cells: Ints, here: Labels) -> Scores:
+        """Return the evidence of all of ``cells`` together, shape (group,)."""
+        scores: Scores = np.asarray(values, np.float64) @ np.where(
+            here, self.here[cells], self.away[cells]
+        )
+        if self.here_at_zero is not None and self.away_at_zero is not None:
+            scores += np.where(here, self.here_at_zero[cells], self.away_at_zero[cells]).sum()
+        return scores
+
+    def toward(self, trace: Ints) -> Floats:
+        """Return the slope of every cell for a target with that trace."""
+        weights = self.away.copy()
+        weights[trace] = self.here[trace]
+        return weights
 
 
-class Projection(Component):
+class _Linear(Component):
+    """The distinguisher of a rule that is linear in the values."""
+
+    needs_whereabouts: ClassVar[bool] = True
+    validates: ClassVar[bool] = False
+    _asks_moments: ClassVar[bool] = False
+
+    def rule(self, reference: Reference) -> Line:
+        """Return what each cell says."""
+        raise NotImplementedError
+
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
+        """Form the direction, the threshold midway between the training classes.
+
+        Nothing is drawn from ``rng``.
+        """
+        reference = refer(knowledge, moments=self._asks_moments)
+        weights = self.rule(reference).toward(known(knowledge).trace)
+        training = knowledge.training
+        scores = Direction(weights).score(training.release)
+        inside, outside = scores[training.labels], scores[~training.labels]
+        return Direction(weights, threshold=float(inside.mean() + outside.mean()) / 2)
+
+
+class Projection(_Linear):
     """Score a release by its inner product with (target's trace − mean trace of the prior).
 
     With equal variances this is the likelihood ratio of *inside* against *outside* up to
@@ -51,15 +102,12 @@ class Projection(Component):
 
     name: Literal["projection"] = "projection"
 
-    needs_whereabouts: ClassVar[bool] = True
-    validates: ClassVar[bool] = False
-
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
-        """Form the direction; nothing is drawn from ``rng``."""
-        return _between(knowledge.training, _difference(known(knowledge)))
+    def rule(self, reference: Reference) -> Line:
+        """Return 1 − mean trace where the target was, − mean trace where it was not."""
+        return Line(1.0 - reference.mean_trace, -reference.mean_trace)
 
 
-class Diagonal(Component):
+class Diagonal(_Linear):
     """The projection with each cell divided by the variance of its value.
 
     With equal means and normal values this is the optimal linear rule when cells are independent
@@ -67,27 +115,12 @@ class Diagonal(Component):
     """
 
     name: Literal["diagonal"] = "diagonal"
+    _asks_moments: ClassVar[bool] = True
 
-    needs_whereabouts: ClassVar[bool] = True
-    validates: ClassVar[bool] = False
-
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
-        """Form the direction; nothing is drawn from ``rng``."""
-        whereabouts = known(knowledge)
-        spread = variances(knowledge.training.release, whereabouts)
-        return _between(knowledge.training, _difference(whereabouts) / spread)
-
-
-def _difference(whereabouts: Whereabouts) -> NDArray[np.float64]:
-    direction = -whereabouts.mean_trace.ravel()
-    direction[whereabouts.trace] += 1.0
-    return direction
-
-
-def _between(training: Examples, weights: NDArray[np.float64]) -> Direction:
-    scores = Direction(weights).score(training.release)
-    inside, outside = scores[training.labels], scores[~training.labels]
-    return Direction(weights, threshold=float(inside.mean() + outside.mean()) / 2)
+    def rule(self, reference: Reference) -> Line:
+        """Return the projection's slopes over the variance of each cell."""
+        spread = variances(reference)
+        return Line((1.0 - reference.mean_trace) / spread, -reference.mean_trace / spread)
 
 
 class Contradiction(Component):

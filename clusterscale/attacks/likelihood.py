@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import lgamma
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.closed_form import known
-from clusterscale.attacks.linear import Direction, combine, product
-from clusterscale.attacks.moments import chances, noise_variance, variances
+from clusterscale.attacks.closed_form import Line
+from clusterscale.attacks.moments import chances, known, noise_variance, refer, variances
 from clusterscale.contracts import (
+    CellRule,
     Component,
     Counts,
-    Examples,
     Ints,
     Knowledge,
     Labels,
-    Noise,
+    Reference,
     Release,
     Scores,
     Values,
@@ -32,6 +32,7 @@ __all__ = ["Likelihood"]
 Floats = NDArray[np.float64]
 
 _LEAST_SCALE = 0.002  # with less noise exp(−1/scale) is 0 in floating point; counts are whole
+_WIDTH = 2048  # cells weighed at once
 
 
 class Likelihood(Component):
@@ -59,39 +60,37 @@ class Likelihood(Component):
     needs_whereabouts: ClassVar[bool] = True
     validates: ClassVar[bool] = False
 
+    def rule(self, reference: Reference) -> CellRule:
+        """Return the log ratio of the laws that ``reference`` asks for."""
+        noise, chance = reference.noise, chances(reference)
+        if noise is None and reference.outside is not None:
+            return _as_found(reference, reference.outside)
+        if noise is None or noise.law == "gaussian":
+            return _Normal(chance, reference.group_size, noise_variance(noise) if noise else 0.0)
+        if noise.law == "none":
+            return _Counted(chance, reference.group_size)
+        return _Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
         """Note what is expected of every cell."""
-        whereabouts, release = known(knowledge), knowledge.training.release
-        chance = chances(whereabouts)
-        here = np.zeros(len(chance), np.bool_)
+        whereabouts, reference = known(knowledge), refer(knowledge)
+        here = np.zeros(reference.mean_trace.size, np.bool_)
         here[whereabouts.trace] = True
-        told = np.ones_like(here) if whereabouts.complete else here
-        found = None
-        if release.noise is None:
-            spread = variances(release, whereabouts)
-            found = _as_found(knowledge.training, np.where(told, here - chance, 0.0), spread)
-        return _Ratio(release.group_size, chance, here, told, found)
-
-
-def _as_found(training: Examples, shift: Floats, spread: Floats) -> Direction:
-    outside = combine(training.release.flat, ~training.labels / (~training.labels).sum())
-    weights = shift / spread
-    return Direction(weights, intercept=-float(weights @ (outside + shift / 2)))
+        cells = np.arange(len(here)) if whereabouts.complete else np.sort(whereabouts.trace)
+        return _Ratio(self, reference, cells, here[cells])
 
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
     """What is expected of every cell; the law of the noise is the scored release's own.
 
-    ``here``: the target was in the cell; ``told``: the adversary knows whether it was; ``found``:
-    the rule of normal laws as found in training, where that was published by an unknown law.
+    ``cells``: those of which it is known whether the target was there, ``here`` says where.
     """
 
-    group_size: int
-    chance: Floats
+    attack: Likelihood
+    reference: Reference
+    cells: Ints
     here: Labels
-    told: Labels
-    found: Direction | None
     threshold: float = 0.0
 
     def score(self, release: Release) -> Scores:
@@ -103,100 +102,140 @@ class _Ratio:
             If the groups are of another size than those of training, or bare counts are not
             between 0 and the group size.
         """
-        if release.group_size != self.group_size:
-            raise InputError(
-                f"groups of {release.group_size} cannot be scored as groups of {self.group_size}"
-            )
-        noise = release.noise
-        if noise is None and self.found is not None:
-            return self.found.score(release)
-        if noise is None or noise.law == "gaussian":
-            return self._normal(release, 0.0 if noise is None else noise_variance(noise))
-        return self._bare(release) if noise.law == "none" else self._laplace(release, noise)
+        size = self.reference.group_size
+        if release.group_size != size:
+            raise InputError(f"groups of {release.group_size} cannot be scored as groups of {size}")
+        rule = self.attack.rule(replace(self.reference, noise=release.noise))
+        flat = release.flat
+        known = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
+        return rule.total(known, self.cells, self.here)
 
-    def _bare(self, release: Release) -> Scores:
-        size, flat = self.group_size, release.flat
-        if flat.size and not 0 <= flat.min() <= flat.max() <= size:
+
+def _blocks(cells: Ints) -> Iterator[Ints]:
+    for start in range(0, len(cells), _WIDTH):
+        yield cells[start : start + _WIDTH]
+
+
+def _as_found(reference: Reference, outside: Floats) -> Line:
+    """Return the rule of normal laws of equal variance, *inside* shifted by t − p."""
+    chance, spread = chances(reference), variances(reference)
+    shifts = (1 - chance, -chance)
+    slopes = [shift / spread for shift in shifts]
+    at_zero = [-slope * (outside + shift / 2) for slope, shift in zip(slopes, shifts, strict=True)]
+    return Line(*slopes, *at_zero)
+
+
+class _CellByCell:
+    """The sum of what is weighed cell by cell."""
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the evidence of each value."""
+        raise NotImplementedError
+
+    def total(self, values: Values | Counts, cells: Ints, here: Labels) -> Scores:
+        """Return the evidence of all of ``cells`` together, shape (group,)."""
+        scores = np.zeros(len(values))
+        for side in (True, False):
+            for some in _blocks(np.flatnonzero(here == side)):
+                scores += self.weigh(values[:, some], cells[some], here=side).sum(axis=1)
+        return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Counted(_CellByCell):
+    """Binomial counts, published as they are."""
+
+    chance: Floats
+    group_size: int
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return log(a/mp) or log((m − a)/m(1 − p)), −∞ where the count rules the target out."""
+        size = self.group_size
+        if values.size and not 0 <= values.min() <= values.max() <= size:
             raise InputError(
-                f"counts from {flat.min()} to {flat.max()} are not between 0 and {size}"
+                f"counts from {values.min()} to {values.max()} are not between 0 and {size}"
             )
         with np.errstate(divide="ignore"):  # log 0: the target is ruled out
             share = np.log(np.arange(size + 1) / size)
-        cells, scores = np.flatnonzero(self.told), np.zeros(len(flat))
-        _count_ratio(flat, cells, self.here, share, share[::-1].copy(), scores)
-        expected = np.where(self.here, np.log(self.chance), np.log1p(-self.chance))
-        scores -= expected[cells].sum()
-        return scores
-
-    def _laplace(self, release: Release, noise: Noise) -> Scores:
-        cells, scores = np.flatnonzero(self.told), np.zeros(len(release.values))
-        scale = max(noise.scale, _LEAST_SCALE)
-        _laplace_ratio(release.flat, cells, self.chance, self.here, self.group_size, scale, scores)
-        return scores
-
-    def _normal(self, release: Release, noise: float) -> Scores:
-        one = self.chance * (1 - self.chance)
-        out, spread_out = self.group_size * self.chance, self.group_size * one + noise
-        inside, spread_in = (
-            out - self.chance + self.here,
-            np.where(spread_out > one, spread_out - one, one),
-        )
-        square = np.where(self.told, (1 / spread_out - 1 / spread_in) / 2, 0.0)
-        line = np.where(self.told, inside / spread_in - out / spread_out, 0.0)
-        rest = out**2 / spread_out - inside**2 / spread_in + np.log(spread_out / spread_in)
-        return product(release.flat, line, square) + float(rest[self.told].sum() / 2)
+        chance = self.chance[cells]
+        counts = values.astype(np.int64)
+        if here:
+            return np.asarray(share[counts] - np.log(chance))
+        return np.asarray(share[size - counts] - np.log1p(-chance))
 
 
-@kernel
-def _count_ratio(
-    flat: Values | Counts, cells: Ints, here: Labels, inside: Floats, out: Floats, scores: Scores
-) -> None:
-    for row in range(flat.shape[0]):
-        total = 0.0
-        for cell in cells:
-            count = int(flat[row, cell])
-            total += inside[count] if here[cell] else out[count]
-        scores[row] = total
+@dataclass(frozen=True, slots=True, eq=False)
+class _Normal(_CellByCell):
+    """Normal values of the mean and variance of a binomial count and the noise."""
+
+    chance: Floats
+    group_size: int
+    noise: float
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two normal densities."""
+        chance = self.chance[cells]
+        one = chance * (1 - chance)
+        out, spread_out = self.group_size * chance, self.group_size * one + self.noise
+        inside = out - chance + here
+        spread_in = np.where(spread_out > one, spread_out - one, one)
+        near_out = (values - out) ** 2 / spread_out
+        near_in = (values - inside) ** 2 / spread_in
+        return np.asarray((near_out - near_in + np.log(spread_out / spread_in)) / 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Faded(_CellByCell):
+    """Binomial counts under Laplace noise of that scale."""
+
+    chance: Floats
+    group_size: int
+    scale: float
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two binomial laws convolved with the noise."""
+        evidence = np.empty(values.shape)
+        _laplace_ratio(values, self.chance[cells], here, self.group_size, self.scale, evidence)
+        return evidence
 
 
 @kernel
 def _laplace_ratio(
-    flat: Values | Counts,
-    cells: Ints,
+    values: Values | Counts,
     chance: Floats,
-    here: Labels,
+    here: bool,
     size: int,
     scale: float,
-    scores: Scores,
+    evidence: Values,
 ) -> None:
-    """Add the log ratio of every cell to the scores.
+    """Write the log ratio of every value; columns are cells.
 
     The convolution of a law on whole numbers with Laplace noise, at x between two of them, is the
     sum of what stands below, fading by exp(−1/scale) a step, and of what stands above; both sums
-    follow from the neighbour's, so a cell costs its support once and two exponentials a group.
+    follow from the neighbour's, so a cell costs its support once and one exponential a group.
     """
     fade = np.exp(-1.0 / scale)
-    for cell in cells:
+    for cell in range(len(chance)):
         p = chance[cell]
         reach = 8.0 * np.sqrt(size * p * (1 - p)) + 8.0
         low = max(0, int(size * p - reach))
         high = min(size, int(size * p + reach) + 1)
         below_out, above_out = _faded(size, p, low, high, 0, fade)
-        below_in, above_in = _faded(size - 1, p, low, high, int(here[cell]), fade)
+        below_in, above_in = _faded(size - 1, p, low, high, int(here), fade)
         last = high - low
-        for row in range(flat.shape[0]):
-            x = flat[row, cell]
+        for row in range(values.shape[0]):
+            x = values[row, cell]
             if x < low:
-                scores[row] += np.log(above_in[0] / above_out[0])
+                ratio = above_in[0] / above_out[0]
             elif x >= high:
-                scores[row] += np.log(below_in[last] / below_out[last])
+                ratio = below_in[last] / below_out[last]
             else:
                 i = int(np.floor(x)) - low
                 down = np.exp(-(x - low - i) / scale)
                 up = fade / down
                 with_target = down * below_in[i] + up * above_in[i + 1]
-                without = down * below_out[i] + up * above_out[i + 1]
-                scores[row] += np.log(with_target / without)
+                ratio = with_target / (down * below_out[i] + up * above_out[i + 1])
+            evidence[row, cell] = np.log(ratio)
 
 
 @kernel

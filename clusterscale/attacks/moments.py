@@ -5,38 +5,78 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.linear import blocks
-from clusterscale.contracts import Noise, Release, Whereabouts
+from clusterscale.attacks.linear import blocks, combine
+from clusterscale.contracts import Knowledge, Noise, Reference, Whereabouts
+from clusterscale.errors import InputError
 
-__all__ = ["chances", "noise_variance", "variances"]
+__all__ = ["chances", "known", "noise_variance", "refer", "variances"]
 
 Floats = NDArray[np.float64]
 
 
-def chances(whereabouts: Whereabouts) -> Floats:
+def known(knowledge: Knowledge) -> Whereabouts:
+    """Return what is known of the target's places.
+
+    Raises
+    ------
+    InputError
+        If the prior tells nothing of them.
+    """
+    if knowledge.whereabouts is None:
+        raise InputError("this attack asks where the target was, and the prior does not tell")
+    return knowledge.whereabouts
+
+
+def refer(knowledge: Knowledge, *, moments: bool = True) -> Reference:
+    """Return the adversary's reference, with the training releases' moments where they are needed.
+
+    They are where the law of the noise is not known, and only if ``moments`` asks for them.
+
+    Raises
+    ------
+    InputError
+        If the prior tells nothing of whereabouts.
+    """
+    whereabouts, training = known(knowledge), knowledge.training
+    release = training.release
+    outside = spread = None
+    if moments and release.noise is None:
+        outside = combine(release.flat, ~training.labels / (~training.labels).sum())
+        spread = np.zeros_like(outside)
+        for columns, block in blocks(release.flat):
+            spread[columns] = block.var(axis=0)
+    return Reference(
+        mean_trace=whereabouts.mean_trace.ravel(),
+        n_users=whereabouts.n_users,
+        group_size=release.group_size,
+        noise=release.noise,
+        outside=outside,
+        spread=spread,
+    )
+
+
+def chances(reference: Reference) -> Floats:
     """Return the probability that a member is in each cell, shape (cell,), never 0 or 1.
 
     The share in the reference, drawn half a user towards ½ (the estimate of Krichevsky and
     Trofimov 1981), so that a cell where nobody of the reference was is unlikely, not impossible.
     """
-    n_users = whereabouts.n_users
-    return np.asarray((whereabouts.mean_trace.ravel() * n_users + 0.5) / (n_users + 1))
+    n_users = reference.n_users
+    return np.asarray((reference.mean_trace * n_users + 0.5) / (n_users + 1))
 
 
-def variances(release: Release, whereabouts: Whereabouts) -> Floats:
+def variances(reference: Reference) -> Floats:
     """Return the variance of each cell's value over groups, shape (cell,), above 0.
 
-    Of a binomial count and the noise, where the law of the noise is known; otherwise as found in
-    ``release``, but never below that of one member.
+    Of a binomial count and the noise, where the law of the noise is known; otherwise as found, but
+    never below that of one member.
     """
-    chance = chances(whereabouts)
+    chance = chances(reference)
     one = chance * (1 - chance)
-    if release.noise is None:
-        found = np.zeros(len(chance))
-        for columns, block in blocks(release.flat):
-            found[columns] = block.var(axis=0)
-        return np.maximum(found, one)
-    return release.group_size * one + noise_variance(release.noise)
+    if reference.spread is not None:
+        return np.maximum(reference.spread, one)
+    noise = 0.0 if reference.noise is None else noise_variance(reference.noise)
+    return np.asarray(reference.group_size * one + noise)
 
 
 def noise_variance(noise: Noise) -> float:

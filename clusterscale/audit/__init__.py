@@ -6,6 +6,7 @@ from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import UtilityPlan
 from clusterscale.audit.results import open_results
+from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
 
@@ -19,6 +20,8 @@ __all__ = [
     "UtilityPlan",
     "open_results",
     "predict",
+    "rank",
     "run",
     "run_task",
+    "screen",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.precision import looks
 from clusterscale.cube import TraceCube
 
 __all__ = ["Cost", "predict"]
@@ -39,7 +40,8 @@ def predict(plan: AuditPlan, cube: TraceCube) -> Cost:
         If the cube cannot answer the plan.
     """
     plan.check(cube)
-    n_targets = len(plan.targets.choose(cube, plan.seed).users)
+    targets = plan.targets
+    n_targets = targets.n_most_exposed(cube) or len(targets.choose(cube, plan.seed).users)
     n_games = n_targets * len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
     n_settings = len({(), *(mechanism.trace_steps for mechanism in plan.mechanisms)})
     validate = any(attack.validates for attack in plan.attacks)
@@ -47,7 +49,9 @@ def predict(plan: AuditPlan, cube: TraceCube) -> Cost:
     for period, prior in product(plan.periods, plan.priors):
         n_past = len(period.observed) if prior.needs_past else 0
         trace_bytes = max(trace_bytes, _trace_bytes(plan, cube, (n_past + 1) * period.epochs))
-        n_rows = prior.n_rows(n_past, validate=validate)
+        n_rows = prior.n_rows(n_past, validate=validate, control=plan.control)
+        stops = looks(prior.n_challenges, plan.precision)
+        n_rows = max(n_rows, stops[-1] // 2)  # by then what was counted to train on is gone
         row_bytes = n_cells * period.epochs * (_COUNT_BYTES + _VALUE_BYTES * plan.adds_noise)
         task_bytes = max(task_bytes, n_rows * row_bytes)
     return Cost(

@@ -15,12 +15,14 @@ from clusterscale.audit.journal import Entry, Journal, PriceJournal
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceKey, PriceTask, run_price
 from clusterscale.audit.results import assemble, save_results
+from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.task import AuditTask, Key, run_task
 from clusterscale.contracts import Executor, Finished
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import connect, exists, remove
+from clusterscale.cube.storage import connect, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
+from clusterscale.screening import MEMORY
 
 __all__ = ["Progress", "run"]
 
@@ -42,6 +44,7 @@ def run(
     output: str | Path,
     executor: Executor,
     *,
+    memory: int = MEMORY,
     force: bool = False,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> xr.Dataset:
@@ -57,9 +60,11 @@ def run(
         What to ask, and of whom.
     output
         Folder of the run, a local path or fsspec URL: ``plan.json``, ``journal/``,
-        ``prices/``, ``results.zarr``.
+        ``prices/``, ``results.zarr``, and ``screen/`` where everyone was screened.
     executor
         Where the tasks run.
+    memory
+        Bytes that a worker may use for the screen, if the most exposed are to be found first.
     force
         Overwrite a run of another plan, cube or version.
     on_progress
@@ -73,9 +78,12 @@ def run(
         If ``output`` holds a run of another plan, cube or version and ``force`` is not set.
     """
     plan.check(cube)
-    chosen = plan.targets.choose(cube, plan.seed)
     output = str(output).rstrip("/")
     _claim(output, plan, cube, force)
+    ranking = None
+    if plan.targets.n_most_exposed(cube):
+        ranking = rank(screen(plan, cube, output, executor, memory=memory, force=force))
+    chosen = plan.targets.choose(cube, plan.seed, ranking)
     kept = _Kept(output)
     tasks: list[Task] = [*plan.prices(cube), *plan.tasks(cube, chosen)]
     on_progress(kept.progress(len(tasks)))
@@ -140,7 +148,7 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
     text = json.dumps(identity, indent=2, sort_keys=True)
     if filesystem.exists(path) and filesystem.cat_file(path).decode() == text:
         return
-    if exists(output) and filesystem.ls(root):
+    if _holds_other(filesystem, root):
         if not force:
             raise ExistsError(
                 f"{output} holds {_differences(filesystem, path, identity)}: "
@@ -150,6 +158,13 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
             remove(f"{output}/{name}")
     filesystem.makedirs(root, exist_ok=True)
     filesystem.pipe_file(path, text.encode())
+
+
+def _holds_other(filesystem: Any, root: str) -> bool:
+    """Tell whether there is anything but a screen, which says itself what it is of."""
+    if not filesystem.exists(root):
+        return False
+    return any(Path(str(path)).name != "screen" for path in filesystem.ls(root, False))
 
 
 def _differences(filesystem: Any, path: str, identity: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from clusterscale.audit.precision import looks
 from clusterscale.contracts import Bounds, Frame, Mechanism, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
@@ -25,6 +26,7 @@ def find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     long = list(_too_long(plan, cube.n_epochs))
     yield from long
     yield from _too_large(plan, cube.n_users)
+    yield from _too_precise(plan)
     yield from _not_known(plan)
     if not long:  # else there are no cells to try mechanisms on
         yield from _nonsense(plan, cube)
@@ -42,9 +44,27 @@ def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
 def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
     for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
         try:
-            prior.check(n_users, size)
+            prior.check(n_users, size, most=looks(prior.n_challenges, plan.precision)[-1])
         except PoolError as error:
             yield f"group_sizes.{i}: {error}"
+
+
+def _too_precise(plan: AuditPlan) -> Iterator[str]:
+    """Find priors that have no more challenges to give."""
+    if plan.precision is None:
+        return
+    for i, prior in enumerate(plan.priors):
+        twice = 2 * prior.n_challenges
+        if not prior.adds_challenges:
+            yield (
+                f"precision: {prior.name} (priors.{i}) asks about the groups that it has, and no "
+                "challenges can be added; leave one of them out"
+            )
+        elif twice > plan.precision.most:
+            yield (
+                f"precision.most: {plan.precision.most} leaves no room to double the "
+                f"{prior.n_challenges} challenges of priors.{i}; give at least {twice}"
+            )
 
 
 def _not_known(plan: AuditPlan) -> Iterator[str]:

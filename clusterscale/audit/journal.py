@@ -7,7 +7,7 @@ import json
 import uuid
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -15,12 +15,19 @@ import pyarrow.parquet as pq
 
 from clusterscale.audit.price import Price, Promise
 from clusterscale.audit.task import Key
+from clusterscale.audit.verdict import Judgement
 from clusterscale.cube.storage import connect
 from clusterscale.errors import DamagedError
 from clusterscale.game import Outcome
 
 __all__ = ["Entry", "Journal", "PriceJournal"]
 
+_TYPES = {
+    "str": pa.string(),
+    "float": pa.float64(),
+    "int": pa.int64(),
+    "tuple[int, ...]": pa.list_(pa.int64()),
+}
 _SCHEMA = pa.schema(
     [
         ("target", pa.int64()),
@@ -28,12 +35,7 @@ _SCHEMA = pa.schema(
         ("prior", pa.string()),
         ("group_size", pa.int64()),
         ("error", pa.string()),
-        ("mechanism", pa.string()),
-        ("attack", pa.string()),
-        ("auc", pa.float64()),
-        ("accuracy", pa.float64()),
-        ("control_auc", pa.float64()),
-        ("seconds", pa.float64()),
+        *((field.name, _TYPES[str(field.type)]) for field in fields(Outcome)),
     ]
 )
 
@@ -141,6 +143,7 @@ class PriceJournal(_Folder[Price]):
         return Price(
             key=(str(period), int(group_size)),
             promises={name: Promise(**each) for name, each in found["promises"].items()},
+            judgements={name: Judgement(**each) for name, each in found["judgements"].items()},
             utility={
                 name: (tuple(mean), tuple(spread))
                 for name, (mean, spread) in found["utility"].items()
@@ -164,5 +167,10 @@ def _entry(rows: list[dict[str, Any]]) -> Entry:
     key = (first["target"], first["period"], first["prior"], first["group_size"])
     if first["error"]:
         return Entry(key, error=first["error"])
-    fields = Outcome.__dataclass_fields__
-    return Entry(key, tuple(Outcome(**{name: row[name] for name in fields}) for row in rows))
+    return Entry(key, tuple(_outcome(row) for row in rows))
+
+
+def _outcome(row: dict[str, Any]) -> Outcome:
+    values = {field.name: row[field.name] for field in fields(Outcome)}
+    tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Outcome(**(values | tuples))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.audit.price import Price, PriceKey
 from clusterscale.schema import RESULTS
 
-__all__ = ["Coordinates", "lay_out_promises", "lay_out_utility"]
+__all__ = ["Coordinates", "lay_out_promises", "lay_out_utility", "lay_out_verdicts"]
 
 Coordinates = dict[str, tuple[str, NDArray[Any]]]
 Prices = dict[PriceKey, Price]
@@ -32,6 +32,9 @@ _PROMISES = {
     "auc_ceiling": "ceiling",
 }
 
+# The same of a judgement.
+_VERDICTS = {"epsilon_seen": "epsilon_seen", "verdict_trials": "trials", "verdict": "verdict"}
+
 
 def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
     """Return every variable on (period, mechanism); group sizes do not change a promise."""
@@ -41,6 +44,17 @@ def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
             if label in price.promises:
                 for name, attribute in _PROMISES.items():
                     found[name][at[0], place] = getattr(price.promises[label], attribute)
+    return found
+
+
+def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
+    """Return every variable on (period, group_size, mechanism)."""
+    found = {name: _empty(coords, name) for name in _VERDICTS}
+    for at, price in _placed(coords, prices):
+        for place, label in enumerate(coords["mechanism"][1].tolist()):
+            if label in price.judgements:
+                for name, attribute in _VERDICTS.items():
+                    found[name][(*at, place)] = getattr(price.judgements[label], attribute)
     return found
 
 

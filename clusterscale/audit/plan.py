@@ -14,16 +14,21 @@ from clusterscale.attacks import ATTACKS
 from clusterscale.audit.faults import find_faults
 from clusterscale.audit.lists import SEVERAL
 from clusterscale.audit.period import Period
+from clusterscale.audit.precision import Precision
 from clusterscale.audit.price import PriceTask, UtilityPlan
 from clusterscale.audit.source import TraceSource
 from clusterscale.audit.targets import Chosen, Targets
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import NO_NOISE, Attack, Component, Mechanism, Prior
+from clusterscale.audit.verdict import VerdictPlan
+from clusterscale.contracts import NO_NOISE, Attack, Component, Mechanism, Prior, Probability
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import absolute
 from clusterscale.errors import ConfigError
+from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
+from clusterscale.screening import Screen, ScreenPlan
+from clusterscale.screening import check as check_screen
 
 __all__ = ["AuditPlan"]
 
@@ -42,7 +47,13 @@ else:  # unions of whatever the registries hold
 
 
 class AuditPlan(Component):
-    """One audit: every target × period × prior × group size × mechanism × attack."""
+    """One audit: every target × period × prior × group size × mechanism × attack.
+
+    With ``control`` every attack is also trained on shuffled labels, asked about groups with a
+    stand-in for the target, and compared with adding up all published values. True positives are
+    told at the ``false_positive_rate``. With a ``precision`` challenges are added to a target
+    until its AUC is known to that.
+    """
 
     seed: Annotated[int, Strict()] = 0
     null_roi: bool = True
@@ -53,7 +64,11 @@ class AuditPlan(Component):
     mechanisms: Mechanisms
     attacks: Attacks
     utility: UtilityPlan = UtilityPlan()
+    verdict: VerdictPlan = VerdictPlan()
+    screen: ScreenPlan = ScreenPlan()
     control: bool = True
+    false_positive_rate: Probability = FALSE_POSITIVE_RATE
+    precision: Precision | None = None
 
     @property
     def digest(self) -> str:
@@ -73,6 +88,20 @@ class AuditPlan(Component):
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
         if found := list(find_faults(self, cube)):
             raise ConfigError("\n".join(found))
+        if self.targets.n_most_exposed(cube):
+            check_screen(self.whole_screen, cube)
+
+    @property
+    def whole_screen(self) -> Screen:
+        """The screen of everyone under the plan's mechanisms, periods and group sizes."""
+        return Screen(
+            seed=self.seed,
+            null_roi=self.null_roi,
+            periods=tuple((period.name, period.spans[-1]) for period in self.periods),
+            group_sizes=self.group_sizes,
+            mechanisms=self.mechanisms,
+            plan=self.screen,
+        )
 
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
         """Yield one task for each period, target, prior and group size; a period's together."""
@@ -89,13 +118,15 @@ class AuditPlan(Component):
                 mechanisms=self.mechanisms,
                 attacks=self.attacks,
                 control=self.control,
+                false_positive_rate=self.false_positive_rate,
+                precision=self.precision,
             )
 
     def prices(self, cube: TraceCube) -> Iterator[PriceTask]:
         """Yield one task for each period and group size."""
         for period, size in product(self.periods, self.group_sizes):
             source = self._source(cube, period.spans[-1:])
-            yield PriceTask(source, period.name, size, self.mechanisms, self.utility)
+            yield PriceTask(source, period.name, size, self.mechanisms, self.utility, self.verdict)
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
         uri = absolute(cube.uri)  # a worker may run in another folder

@@ -1,9 +1,9 @@
-"""What each defence promises, and what it leaves of the data: one task a period and group size."""
+"""What defences promise, keep, and leave of the data: one task a period and group size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -13,7 +13,15 @@ from threadpoolctl import threadpool_limits
 from clusterscale.audit.lists import SEVERAL
 from clusterscale.audit.source import Setting, TraceSource, load_setting
 from clusterscale.audit.task import by_steps
-from clusterscale.contracts import Bounds, Component, Count, Counts, Mechanism, Values
+from clusterscale.audit.verdict import Judgement, Neighbours, VerdictPlan, judge_promise
+from clusterscale.contracts import (
+    Bounds,
+    Component,
+    Count,
+    Counts,
+    Mechanism,
+    Values,
+)
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import user_level
@@ -63,6 +71,7 @@ class PriceTask:
     group_size: int
     mechanisms: tuple[Mechanism, ...]
     utility: UtilityPlan
+    verdict: VerdictPlan
 
     @property
     def key(self) -> PriceKey:
@@ -98,13 +107,14 @@ class Promise:
 class Price:
     """What a :class:`PriceTask` found, or the error that ended it.
 
-    ``promises`` and ``utility`` go by the label of the mechanism. ``utility`` holds means over
+    All but ``guess`` go by the label of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
     without any data. A measure leaves out groups that have none, their counts being all zero.
     """
 
     key: PriceKey
     promises: dict[str, Promise] = field(default_factory=dict)
+    judgements: dict[str, Judgement] = field(default_factory=dict)
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
     error: str = ""
@@ -112,6 +122,9 @@ class Price:
 
 def run_price(task: PriceTask) -> Price:
     """Draw groups, publish them by every mechanism and measure; a pure function of the task.
+
+    Promises are tried on groups of their own, by
+    :func:`~clusterscale.audit.verdict.judge_promise`.
 
     Raises
     ------
@@ -122,20 +135,34 @@ def run_price(task: PriceTask) -> Price:
         bare = load_setting(task.source, ())
         members = _draw(task, bare.traces.n_users)
         raw = _count(bare, members)
-        promises: dict[str, Promise] = {}
-        utility = {}
+        price = Price(task.key)
         for steps, mechanisms in by_steps(task.mechanisms):
             setting = load_setting(task.source, steps)
             counts = _count(setting, members) if steps else raw
+            neighbours = _neighbours(task, setting)
             for mechanism in mechanisms:
-                bound = mechanism.bind(setting.bounds)
-                promises[mechanism.label] = _promise(bound, setting)
-                released = _publish(task, mechanism.label, bound, setting, counts)
-                utility[mechanism.label] = _measure(task.utility.measures, raw, released)
+                label, bound = mechanism.label, mechanism.bind(setting.bounds)
+                price.promises[label] = _promise(bound, setting)
+                price.judgements[label] = judge_promise(
+                    bound, neighbours, task.verdict, label=label
+                )
+                released = _publish(task, label, bound, setting, counts)
+                price.utility[label] = _measure(task.utility.measures, raw, released)
         rng = stream(task.source.seed, "random guess", *task.key)
         guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
         guess, _ = _measure(task.utility.measures, raw, guesses)
-    return Price(task.key, promises, utility, guess)
+    return replace(price, guess=guess)
+
+
+def _neighbours(task: PriceTask, setting: Setting) -> Neighbours:
+    return Neighbours(
+        traces=setting.traces,
+        frame=setting.frames[-1],
+        group_size=task.group_size,
+        n_units=task.verdict.units,
+        seed=task.source.seed,
+        path=task.key,
+    )
 
 
 def _draw(task: PriceTask, n_users: int) -> list[NDArray[np.int64]]:

@@ -11,8 +11,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from clusterscale.audit.cases import lay_out_cases
 from clusterscale.audit.journal import Entry
-from clusterscale.audit.layout import Coordinates, lay_out_promises, lay_out_utility
+from clusterscale.audit.layout import (
+    Coordinates,
+    lay_out_promises,
+    lay_out_utility,
+    lay_out_verdicts,
+)
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceKey
 from clusterscale.audit.targets import Chosen
@@ -20,14 +26,13 @@ from clusterscale.audit.task import Key
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists, staged
 from clusterscale.errors import FormatError, MissingError
-from clusterscale.metrics import privacy_gain, privacy_loss
+from clusterscale.metrics import LEVELS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 
 __all__ = ["assemble", "open_results", "save_results"]
 
 _PACKAGES = ["bokeh", "clusterscale", "dp-accounting", "numba", "numpy"]
 _PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
-_NUMBERS = ("auc", "accuracy", "control_auc", "seconds")
 _LONGEST_ERROR = 300
 
 
@@ -40,13 +45,13 @@ def assemble(
 ) -> xr.Dataset:
     """Lay out the entries of a run as a dataset that keeps :data:`clusterscale.schema.RESULTS`.
 
-    Cases of tasks without an entry are ``missing``, those of failed tasks ``failed`` with the
-    error; their numbers are not numbers. Neither are promises and utility without a price.
+    What did not run or failed has no numbers, nor have mechanisms without a price.
     """
     coords = _coordinates(plan, cube, chosen)
     variables = {
-        **_cases(coords, entries),
+        **lay_out_cases(coords, entries, plan.false_positive_rate),
         **lay_out_promises(coords, prices),
+        **lay_out_verdicts(coords, prices),
         **lay_out_utility(coords, prices),
     }
     dataset = xr.Dataset(
@@ -60,36 +65,6 @@ def assemble(
 def _errors(prices: dict[PriceKey, Price]) -> str:
     wrong = sorted({price.error[:_LONGEST_ERROR] for price in prices.values() if price.error})
     return json.dumps(wrong)
-
-
-def _cases(coords: Coordinates, entries: dict[Key, Entry]) -> dict[str, NDArray[Any]]:
-    dims = RESULTS["auc"].dims
-    shape = tuple(len(coords[dim][1]) for dim in dims)
-    numbers = {name: np.full(shape, np.nan) for name in (*_NUMBERS, "privacy_loss")}
-    status = np.full(shape, "missing", dtype=object)
-    error = np.full(shape, "", dtype=object)
-    place = {dim: {value: i for i, value in enumerate(coords[dim][1].tolist())} for dim in dims}
-    for key, entry in entries.items():
-        at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))
-        if entry.error:
-            status[at], error[at] = "failed", entry.error[:_LONGEST_ERROR]
-        for outcome in entry.outcomes:
-            case = (*at, place["mechanism"][outcome.mechanism], place["attack"][outcome.attack])
-            status[case] = "done"
-            for name in _NUMBERS:
-                numbers[name][case] = getattr(outcome, name)
-            numbers["privacy_loss"][case] = privacy_loss(outcome.auc)
-    gain = _gains(numbers["auc"], coords["mechanism"][1].tolist())
-    return {**numbers, "privacy_gain": gain, "status": status, "error": error}
-
-
-def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float64]:
-    """Compare each mechanism with bare counts, where these were attacked too."""
-    if "exact" not in mechanisms:
-        return np.full_like(auc, np.nan)
-    axis = RESULTS["auc"].dims.index("mechanism")
-    bare = np.take(auc, [mechanisms.index("exact")], axis=axis)
-    return np.asarray(privacy_gain(np.broadcast_to(bare, auc.shape), auc))
 
 
 def save_results(dataset: xr.Dataset, uri: str) -> None:
@@ -131,6 +106,7 @@ def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinate
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
         "mechanism": ("mechanism", _labels(plan.mechanisms)),
         "attack": ("attack", _labels(plan.attacks)),
+        "level": ("level", np.arange(1, LEVELS + 1) / LEVELS),
         "measure": ("measure", _labels(measures)),
         "measure_title": ("measure", np.array([each.title for each in measures], dtype=object)),
         "ideal": ("measure", np.array([each.ideal for each in measures], np.float64)),

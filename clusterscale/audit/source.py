@@ -42,7 +42,7 @@ class Setting:
     bounds
         The most that one unit of data changes the counts of the period.
     steps, frames
-        The trace steps, and where and when cells were before each.
+        The trace steps; where and when cells were before each, and are after the last.
     """
 
     past: tuple[Traces, ...]
@@ -53,7 +53,7 @@ class Setting:
 
     def expand(self, values: Values) -> Values:
         """Return values of these cells, shape (…, roi, epoch), on the cells of the cube."""
-        for step, frame in zip(reversed(self.steps), reversed(self.frames), strict=True):
+        for step, frame in zip(reversed(self.steps), reversed(self.frames[:-1]), strict=True):
             values = step.expand(values, frame)
         return values
 
@@ -99,7 +99,7 @@ def _change(source: TraceSource, windows: tuple[Window, ...], steps: Steps) -> S
     bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
     for step in steps:
         bounds = step.limit(bounds)
-    return Setting(tuple(each for each, _ in past), traces, bounds, steps, frames[:-1])
+    return Setting(tuple(each for each, _ in past), traces, bounds, steps, frames)
 
 
 def _follow(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
 from clusterscale.audit.lists import SEVERAL
-from clusterscale.contracts import Component, Count, Ints
+from clusterscale.contracts import Component, Count, Ints, Share
 from clusterscale.cube import TraceCube
-from clusterscale.errors import ConfigError
+from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream
 
 __all__ = ["TERTILES", "Chosen", "Targets"]
@@ -31,27 +32,50 @@ class Targets(Component):
     """Whom to attack; exactly one of the fields is given.
 
     ``tertiles``: so many at random from each third of the users by number of events (NDSS18 §V-A);
-    ``random``: so many at random; ``listed``: the users with these pseudonyms; ``all``: everyone.
+    ``random``: so many at random; ``most_exposed``: so many, or that share of all, whom a screen of
+    everyone finds easiest to tell (:func:`clusterscale.screen`, which the audit runs first);
+    ``listed``: the users with these pseudonyms; ``all``: everyone.
     """
 
     tertiles: Count | None = None
     random: Count | None = None
+    most_exposed: Count | Share | None = None
     listed: Annotated[tuple[str, ...], *SEVERAL] | None = None
     all: Literal[True] | None = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         if sum(value is not None for value in self.__dict__.values()) != 1:
-            raise ValueError("give exactly one of tertiles, random, listed, all")
+            raise ValueError("give exactly one of tertiles, random, most_exposed, listed, all")
         return self
 
-    def choose(self, cube: TraceCube, seed: int) -> Chosen:
-        """Choose users of ``cube``.
+    def n_most_exposed(self, cube: TraceCube) -> int:
+        """Return how many of the most exposed are wanted, 0 where the choice is another.
+
+        Raises
+        ------
+        ConfigError
+            If the cube has fewer users.
+        """
+        wanted = self.most_exposed
+        if wanted is None:
+            return 0
+        number = wanted if isinstance(wanted, int) else ceil(wanted * cube.n_users)
+        if number > cube.n_users:
+            raise ConfigError(
+                f"targets.most_exposed: {number} asked for, but there are {cube.n_users} users"
+            )
+        return number
+
+    def choose(self, cube: TraceCube, seed: int, ranking: Ints | None = None) -> Chosen:
+        """Choose users of ``cube``; ``ranking`` has those of a screen, the most exposed first.
 
         Raises
         ------
         ConfigError
             If the cube has fewer users than asked for, or none with a listed pseudonym.
+        InputError
+            If the most exposed are wanted, and there is no ranking.
         """
         n_users = cube.n_users
         rank = np.empty(n_users, np.int64)
@@ -67,6 +91,10 @@ class Targets(Component):
             )
         elif self.random is not None:
             users = _draw(np.arange(n_users), self.random, rng, "random")
+        elif self.most_exposed is not None:
+            if ranking is None:
+                raise InputError("targets.most_exposed: a screen must rank everyone first")
+            users = np.asarray(ranking[: self.n_most_exposed(cube)], np.int64)
         elif self.listed is not None:
             users = _find(cube, self.listed)
         else:

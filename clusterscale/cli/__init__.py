@@ -4,13 +4,14 @@ import sys
 
 from rich.markup import escape
 
-from clusterscale.cli import records, verbs
+from clusterscale.cli import records, screens, verbs
 from clusterscale.cli.show import err
 from clusterscale.errors import ClusterscaleError
 
 __all__ = ["app", "main"]
 
 app = verbs.app
+app.command()(screens.screen)
 app.command()(records.ingest)
 
 

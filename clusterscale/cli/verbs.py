@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Force,
+    Memory,
+    Output,
+    Workers,
+    load_config,
+    parse_memory,
+    pick_cluster,
+)
 from clusterscale.cli.show import err, out, progress, show_cost, show_cube, show_results
-from clusterscale.errors import InputError
+from clusterscale.cli.verdicts import show_verdicts
 
 if TYPE_CHECKING:
-    from clusterscale.config import Config
     from clusterscale.runtime import Cluster
 
 app = typer.Typer(
@@ -25,33 +35,30 @@ app = typer.Typer(
 configs = typer.Typer(help="Check, show or describe config files.", no_args_is_help=True)
 app.add_typer(configs, name="config")
 
-ConfigFile = Annotated[
-    Path | None, typer.Argument(help="YAML file; the built-in quickstart where none is given.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
-
 
 @app.command()
 def audit(
     config: ConfigFile = None,
-    output: Annotated[str | None, typer.Option(help="Folder of the run.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="local or serial.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Workers of a local cluster.")] = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
     explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
     force: Force = False,
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
     from clusterscale.audit import predict
 
-    chosen = _load(config)
-    place = _place(chosen.cluster, cluster, workers)
+    chosen = load_config(config)
+    place = pick_cluster(chosen.cluster, cluster, workers)
     folder = (output or chosen.output).rstrip("/")
     cube = chosen.cube.open()
     if explain:
         show_cost(predict(chosen.audit, cube), place.label, folder)
         return
-    results = _run(chosen.audit, cube, folder, place, force)
+    results = _run(chosen.audit, cube, folder, place, force, parse_memory(memory))
     show_results(results)
+    show_verdicts(results)
     out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
     out.print(f"report   {_write_report(results, folder)}", highlight=False, soft_wrap=True)
     n_failed = int((results.status == "failed").sum())
@@ -118,7 +125,7 @@ def check(config: ConfigFile = None) -> None:
     """Check a config and, where its cube is there already, that the cube can answer it."""
     from clusterscale.cube.storage import exists
 
-    chosen = _load(config)
+    chosen = load_config(config)
     if chosen.cube.preset is not None and not exists(chosen.cube.path):
         out.print("the config is well formed; its cube will be written by the audit")
         return
@@ -131,7 +138,7 @@ def show(config: ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
 
-    print(yaml.safe_dump(_load(config).model_dump(mode="json"), sort_keys=False), end="")
+    print(yaml.safe_dump(load_config(config).model_dump(mode="json"), sort_keys=False), end="")
 
 
 @configs.command("schema")
@@ -142,24 +149,7 @@ def print_schema() -> None:
     print(schema())
 
 
-def _load(path: Path | None) -> Config:
-    from clusterscale.config import QUICKSTART, built_in, load, parse
-
-    return load(path) if path else parse(built_in(), where=QUICKSTART)
-
-
-def _place(configured: Cluster, name: str | None, workers: int | None) -> Cluster:
-    from clusterscale.runtime import CLUSTERS, Local
-
-    place = CLUSTERS.create(name) if name else configured
-    if workers is None:
-        return place
-    if not isinstance(place, Local):
-        raise InputError(f"--workers does not go with cluster {place.name!r}")
-    return place.model_copy(update={"workers": workers})
-
-
-def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool) -> Any:
+def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool, memory: int) -> Any:
     from clusterscale.audit import Progress, run
 
     with ExitStack() as stack:
@@ -173,7 +163,7 @@ def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool) -> Any:
 
         if link := getattr(executor, "dashboard", None):
             bar.print(f"dashboard {link}")
-        return run(plan, cube, folder, executor, force=force, on_progress=tell)
+        return run(plan, cube, folder, executor, memory=memory, force=force, on_progress=tell)
 
 
 def _write_report(results: Any, folder: str) -> Path:

@@ -2,6 +2,7 @@
 
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
+from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
 from clusterscale.contracts.knowledge import (
     NO_NOISE,
     Examples,
@@ -11,6 +12,7 @@ from clusterscale.contracts.knowledge import (
     Release,
     Sample,
     Whereabouts,
+    publish,
 )
 from clusterscale.contracts.protocols import (
     REACHES,
@@ -40,6 +42,8 @@ __all__ = [
     "REACHES",
     "Attack",
     "Bounds",
+    "CellRule",
+    "CellwiseAttack",
     "Component",
     "Count",
     "Counts",
@@ -61,6 +65,7 @@ __all__ = [
     "Prior",
     "Probability",
     "Reach",
+    "Reference",
     "Release",
     "Sample",
     "Scores",
@@ -70,4 +75,5 @@ __all__ = [
     "Traces",
     "Values",
     "Whereabouts",
+    "publish",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +24,7 @@ __all__ = [
     "Release",
     "Sample",
     "Whereabouts",
+    "publish",
 ]
 
 
@@ -173,6 +175,20 @@ class Sample:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, rows: Ints) -> Sample:
+        """Return some of the groups; their counts are copied."""
+        return Sample(self.counts[rows], self.labels[rows], self.blocks[rows])
+
+
+def publish(
+    counts: Counts, mechanism: Mechanism, *, group_size: int, rng: np.random.Generator
+) -> Release:
+    """Return what ``mechanism`` makes of ``counts``; untouched counts are not copied."""
+    values: Values | Counts = counts
+    if mechanism.noise != NO_NOISE:
+        values = mechanism.release(counts, group_size=group_size, rng=rng)
+    return Release(values, group_size, mechanism.label, mechanism.noise)
+
 
 @dataclass(frozen=True, slots=True)
 class Game:
@@ -192,6 +208,15 @@ class Game:
         Do rows 2i and 2i + 1 of the training groups share their noise (POPETS24 §4.4)?
     passive
         Does the adversary train on the counts themselves, whatever is published (NDSS18 §VII)?
+    asks_again
+        Did the adversary train on the very groups it is asked about? It may then recognise a group
+        whoever is inside, so its scores bound no ε.
+    absent
+        A control: groups formed as challenges with the target are, their labels True, but with
+        another user in its place. Of an adversary who is asked again about groups it has seen,
+        these are new ones, and new ones without the target are beside them.
+    more
+        Draws so many more challenges, like the first ones and none of them drawn before.
     """
 
     group_size: int
@@ -201,13 +226,13 @@ class Game:
     validation: Sample | None = None
     paired: bool = False
     passive: bool = False
+    asks_again: bool = False
+    absent: Sample | None = None
+    more: Callable[[int], Sample] | None = None
 
     def publish(self, counts: Counts, mechanism: Mechanism, *, rng: np.random.Generator) -> Release:
-        """Return what ``mechanism`` makes of ``counts``; untouched counts are not copied."""
-        values: Values | Counts = counts
-        if mechanism.noise != NO_NOISE:
-            values = mechanism.release(counts, group_size=self.group_size, rng=rng)
-        return Release(values, self.group_size, mechanism.label, mechanism.noise)
+        """Return what ``mechanism`` makes of ``counts``, as :func:`publish`."""
+        return publish(counts, mechanism, group_size=self.group_size, rng=rng)
 
     def knowledge(self, mechanism: Mechanism, *, rng: np.random.Generator) -> Knowledge:
         """Return what the adversary holds: its own groups, published by the same mechanism."""

@@ -56,11 +56,22 @@ class Prior(Protocol):
     def gives_whereabouts(self) -> bool:
         """Whether it knows where the target was."""
 
-    def n_rows(self, n_past: int, *, validate: bool) -> int:
-        """Return how many groups, each in one period, are counted in one game."""
+    @property
+    def n_challenges(self) -> int:
+        """How many groups are asked about at first."""
 
-    def check(self, n_users: int, group_size: int) -> None:
-        """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn."""
+    @property
+    def adds_challenges(self) -> bool:
+        """Whether more groups can be asked about after those."""
+
+    def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
+        """Return how many groups, each in one period, are counted before any are added."""
+
+    def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
+        """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn.
+
+        ``most``: up to so many challenges are asked for.
+        """
 
     def set_up(
         self,
@@ -71,11 +82,15 @@ class Prior(Protocol):
         group_size: int,
         validate: bool = False,
         rng: np.random.Generator,
+        control: np.random.Generator | None = None,
+        more: np.random.Generator | None = None,
     ) -> Game:
         """Draw the groups of one target and count them.
 
         ``traces`` are those of the period of the release, ``past`` of the observed periods before
         it, of the same users. ``validate``: some attack wants groups to choose a threshold on.
+        From ``control``, where given, groups with a stand-in for the target are drawn; from
+        ``more`` any challenges that are added later. Neither changes what is drawn from ``rng``.
         """
 
 

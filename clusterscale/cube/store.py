@@ -198,11 +198,34 @@ class TraceCube:
         for start in range(0, self.n_users, n_users):
             yield start, self._block(start, min(start + n_users, self.n_users))
 
+    def block(self, start: int, stop: int, epochs: tuple[int, int] | None = None) -> Traces:
+        """Load the users ``start`` up to ``stop``, reading no more than their part of the store.
+
+        Raises
+        ------
+        InputError
+            If these are not users of the cube, or ``epochs`` none of its epochs.
+        DamagedError
+            Naming the chunk that cannot be read.
+        """
+        if not 0 <= start <= stop <= self.n_users:
+            raise InputError(f"users {start} to {stop} are not within 0 to {self.n_users}")
+        first, last = epochs or (0, self.n_epochs)
+        return transforms.cut(self._block(start, stop), first, last)
+
     def _block(self, start: int, stop: int) -> Traces:
-        offsets = self.offsets[start : stop + 1]
+        offsets = self._some_offsets(start, stop)
         low, high = int(offsets[0]), int(offsets[-1])
         cells = arrays.read(self._arrays["event_cell"], low, high, where=self.uri)
         return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+
+    def _some_offsets(self, start: int, stop: int) -> NDArray[np.int64]:
+        if "offsets" in self.__dict__:
+            return self.offsets[start : stop + 1]
+        found = arrays.read(self._arrays["user_offset"], start, stop + 1, where=self.uri)
+        if found[0] < 0 or found[-1] > self.n_events or (np.diff(found) < 0).any():
+            raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
+        return found
 
     def _scattered(self, users: NDArray[np.int64]) -> Traces:
         """Read runs of users whose events lie close together, a few chunks at most, then pick."""

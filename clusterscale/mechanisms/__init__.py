@@ -19,6 +19,7 @@ coarsen_space        places are merged                                POMACS20 �
 coarsen_time         epochs are merged                                POMACS20 §4.2.1 (TG)
 cap_contributions    so many events a user and day                    POPETS24 §6.2
 chain                several of these in order                        POMACS20 §4.2.4
+truncated_laplace    noise that breaks its promise, to test auditors  a fault of published code
 ==================== ================================================ =========================
 
 >>> import numpy as np

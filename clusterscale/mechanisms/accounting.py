@@ -101,9 +101,13 @@ def _accountant(spending: Spending, times: int) -> Callable[[float], float]:
     if not 0 < _each(spending) < _HOPELESS:
         return lambda delta: plain if delta >= least else np.inf
     losses = _losses(spending, spending.n * times)
-    return lambda delta: min(
-        float(losses.get_epsilon_for_delta(delta)), plain if delta >= least else np.inf
-    )
+
+    def found(delta: float) -> float:
+        with np.errstate(over="ignore"):  # a tail of next to no mass: its loss is infinite
+            accounted = float(losses.get_epsilon_for_delta(delta))
+        return min(accounted, plain if delta >= least else np.inf)
+
+    return found
 
 
 def _each(spending: Spending) -> float:

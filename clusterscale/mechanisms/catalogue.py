@@ -11,6 +11,7 @@ from clusterscale.mechanisms.randomized_response import RandomizedResponse
 from clusterscale.mechanisms.ranges import AdaptiveRanges, FixedRanges
 from clusterscale.mechanisms.sampling import SampleEvents
 from clusterscale.mechanisms.small_counts import PerturbSmall, SuppressSmall, SuppressUnpopular
+from clusterscale.mechanisms.truncated_laplace import TruncatedLaplace
 from clusterscale.registry import Registry
 
 __all__ = ["STEPS"]
@@ -32,4 +33,5 @@ STEPS: Registry[Mechanism] = Registry(
     SampleEvents,
     SuppressSmall,
     SuppressUnpopular,
+    TruncatedLaplace,
 )

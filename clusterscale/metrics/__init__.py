@@ -1,23 +1,60 @@
 """Scores into verdicts: how well membership is told, and what that costs a person.
 
->>> from clusterscale.metrics import auc, auc_ceiling, privacy_loss
+>>> from clusterscale.metrics import auc, auc_ceiling, auc_interval, privacy_loss, tpr_at_fpr
 >>> auc([True, True, False, False], [3.0, 1.0, 1.0, 0.0])
 0.875
 >>> privacy_loss(0.875)
 0.75
+>>> tpr_at_fpr([True, True, False, False], [3.0, 1.0, 1.0, 0.0], fpr=0.5)
+1.0
+>>> low, high = auc_interval([True, True, False, False], [3.0, 2.0, 1.0, 0.0])
+>>> round(low, 3), high
+(0.158, 1.0)
+
+A promise of ε is held against what was seen, and against what could have been seen.
+
+>>> from clusterscale.metrics import judge, largest_bound
 >>> round(auc_ceiling(1.0), 3)
 0.731
+>>> judge(0.0, declared=1.0, largest=largest_bound(10, 10))
+'too few samples'
+>>> judge(0.0, declared=1.0, largest=largest_bound(1000, 1000))
+'consistent'
 """
 
-from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound
+from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound, largest_bound
+from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
+from clusterscale.metrics.pooling import (
+    LEVELS,
+    calibrated_counts,
+    pooled_auc,
+    pooled_epsilon_lower_bound,
+    pooled_resolvable_fpr,
+    pooled_tpr_at_fpr,
+)
 from clusterscale.metrics.privacy import privacy_gain, privacy_loss
-from clusterscale.metrics.roc import accuracy, auc
+from clusterscale.metrics.roc import accuracy, auc, resolvable_fpr, tpr_at_fpr
+from clusterscale.metrics.verdict import Verdict, judge
 
 __all__ = [
+    "LEVELS",
+    "Verdict",
     "accuracy",
     "auc",
     "auc_ceiling",
+    "auc_interval",
+    "calibrated_counts",
+    "delong_variance",
     "epsilon_lower_bound",
+    "judge",
+    "largest_bound",
+    "mean_interval",
+    "pooled_auc",
+    "pooled_epsilon_lower_bound",
+    "pooled_resolvable_fpr",
+    "pooled_tpr_at_fpr",
     "privacy_gain",
     "privacy_loss",
+    "resolvable_fpr",
+    "tpr_at_fpr",
 ]

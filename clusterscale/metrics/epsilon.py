@@ -4,13 +4,14 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainccinv, betaincinv, expit
+from scipy.special import expit
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
+from clusterscale.metrics.rates import Tally, bound, check_delta, ratios, tail_of
 from clusterscale.metrics.roc import _check
 
-__all__ = ["auc_ceiling", "epsilon_lower_bound"]
+__all__ = ["auc_ceiling", "epsilon_lower_bound", "largest_bound"]
 
 Floats = NDArray[np.float64]
 
@@ -51,13 +52,18 @@ def auc_ceiling(epsilon: float | NDArray[Any], delta: float | NDArray[Any] = 0.0
     budgets, slips = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
     if not (budgets >= 0).all():
         raise InputError(f"epsilon is at least 0, not {budgets[~(budgets >= 0)][0]}")
-    _check_delta(slips)
+    check_delta(slips)
     ceiling = 1.0 - (1.0 - slips) ** 2 * expit(-budgets)
     return ceiling if ceiling.ndim else float(ceiling)
 
 
 def epsilon_lower_bound(
-    labels: ArrayLike, scores: ArrayLike, *, delta: float = 0.0, confidence: float = 0.95
+    labels: ArrayLike,
+    scores: ArrayLike,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    tries: int = 1,
 ) -> float:
     """Return the ε that a mechanism is seen to exceed, from the outcomes of a guessing game.
 
@@ -65,11 +71,11 @@ def epsilon_lower_bound(
     with *in* and *out* exchanged (Kairouz et al. 2015). With S one side of a threshold, either
     ``score >= t`` or ``score < t``, this gives for the test that calls S *inside*
     ε ≥ log((TPR − δ)/FPR) and ε ≥ log((TNR − δ)/FNR). Rates are replaced by their Clopper–Pearson
-    limits (1934), TPR or TNR from below and FPR or FNR from above, each at (1 − confidence)/2, so
-    that both hold at once (Bonferroni). Jagielski, Ullman and Oprea (2020) and Nasr et al. (2021)
-    audit learning this way.
+    limits (1934), TPR or TNR from below and FPR or FNR from above, each at
+    (1 − confidence)/(2·tries), so that both hold at once (Bonferroni). Jagielski, Ullman and Oprea
+    (2020) and Nasr et al. (2021) audit learning this way.
 
-    One half of the rows chooses the threshold, the side and the statement, by the same limits; the
+    One half of the rows chooses the threshold, the side and the statement, by wider limits; the
     other half judges that single choice, so choosing costs no confidence. There is no random
     split: within each class rows 0, 2, 4, … choose and rows 1, 3, 5, … judge. The same rows in the
     same order give the same bound; in another order a different one that is just as valid.
@@ -86,79 +92,93 @@ def epsilon_lower_bound(
         δ of the guarantee that is tested, in [0, 1).
     confidence
         Chance, at least, that the bound is not above the true ε; strictly between 0 and 1.
+    tries
+        How many bounds the caller takes the largest of, this one among them, as when several
+        attacks score the same releases; at least 1. The largest then keeps the confidence,
+        however the bounds depend on each other. Count every bound that could have been the
+        largest, not only those that turned out high.
 
     Returns
     -------
     float
-        At least 0; finite, for with n judging rows in each class it cannot pass about
-        log(n / log(2 / (1 − confidence))).
+        At least 0 and at most :func:`largest_bound`.
 
     Raises
     ------
     InputError
-        As :func:`auc`; if a class has fewer than two rows; if ``delta`` or ``confidence`` is out
-        of range.
+        As :func:`auc`; if a class has fewer than two rows; if ``delta``, ``confidence`` or
+        ``tries`` is out of range.
 
     Notes
     -----
-    O(n log n): one sort, then every distinct score is tried as a threshold. With many distinct
-    scores a lucky tail of the first half may be chosen: the bound then comes out low, and as valid.
+    O(n log n): one sort, then every distinct score is tried as a threshold. The best of many
+    thresholds tends to be a lucky tail with few rows, and the judging half then shows little, so
+    the choice is made by limits at a tenth of the tail, which a few rows cannot pass. Mean bounds
+    over 400 runs of 5,000 rows a class, chosen at the tail itself and at a tenth of it: .81 and
+    .86 for Laplace noise of ε = 1; .765 and .769 for normal noise of σ = 1 on a shift of 1 at
+    δ = .127, where ε is 1. With 1,000 rows a class, δ = 0 and a shift of 2σ, where the extreme tail
+    is the right one, it costs .02 of 2.75.
     """
     truth, given = _check(labels, scores)
     inside, outside = given[truth], given[~truth]
-    if min(inside.size, outside.size) < 2:
-        raise InputError(
-            f"{inside.size} with the target and {outside.size} without: "
-            "each class needs 2 rows, one to choose and one to judge"
-        )
-    _check_delta(np.asarray(delta))
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is strictly between 0 and 1, not {confidence}")
-    tail = (1.0 - confidence) / 2
+    _check_rows(inside.size, outside.size)
     # The lowest score is no threshold: all rows are above it, which tells nothing.
     thresholds = np.unique(np.concatenate([inside[::2], outside[::2]]))[1:]
-    if not thresholds.size:
-        return 0.0
-    promised = _ratios(inside[::2], outside[::2], thresholds, delta, tail)
-    statement, best = np.unravel_index(promised.argmax(), promised.shape)
-    judged = _ratios(inside[1::2], outside[1::2], thresholds[[best]], delta, tail)[statement, 0]
-    return float(np.log(max(judged, 1.0)))
-
-
-def _ratios(
-    inside: Scores, outside: Scores, thresholds: Scores, delta: float, tail: float
-) -> Floats:
-    """Return what e^ε is at least, shape (statement, threshold), for the four statements."""
-    in_low, in_high = _share_above(inside, thresholds, tail)
-    out_low, out_high = _share_above(outside, thresholds, tail)
-    return np.stack(
-        [
-            (in_low - delta) / out_high,  # inside is high: TPR, FPR
-            (1 - out_high - delta) / (1 - in_low),  # inside is high: TNR, FNR
-            (1 - in_high - delta) / (1 - out_low),  # inside is low: TPR, FPR
-            (out_low - delta) / in_high,  # inside is low: TNR, FNR
-        ]
+    choosing, judging = (
+        Tally(*_above(inside[half::2], thresholds), *_above(outside[half::2], thresholds))
+        for half in (0, 1)
     )
+    return bound(choosing, judging, delta, confidence, tries)
 
 
-def _share_above(scores: Scores, thresholds: Scores, tail: float) -> tuple[Floats, Floats]:
-    """Return limits of the probability to score at or above each threshold."""
-    hits = scores.size - np.searchsorted(np.sort(scores), thresholds)
-    return _clopper_pearson(hits, scores.size, tail)
+def largest_bound(
+    n_inside: int,
+    n_outside: int,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    tries: int = 1,
+) -> float:
+    """Return the most that :func:`epsilon_lower_bound` can be with so many rows.
 
+    It is what scores that separate the classes without an error would show. With n judging rows
+    in each class, half of those given, it is close to log(n / log(2·tries / (1 − confidence))):
+    a guarantee with ε above that cannot be refuted by this sample, whatever the mechanism does.
 
-def _clopper_pearson(hits: NDArray[np.integer], n: int, tail: float) -> tuple[Floats, Floats]:
-    """Return exact limits of a share, each wrong with probability ``tail`` at most.
+    Parameters
+    ----------
+    n_inside, n_outside
+        Rows with the target and without, at least 2 each.
+    delta, confidence, tries
+        As for :func:`epsilon_lower_bound`.
 
-    Clopper and Pearson (1934), by quantiles of beta distributions; 0 below no hits and 1 above all.
+    Returns
+    -------
+    float
+        At least 0, and finite.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than 2 rows of a class, or an option is out of range.
     """
-    none, every = hits == 0, hits == n
-    low = betaincinv(np.where(none, 1, hits), n - hits + 1, tail)
-    high = betainccinv(hits + 1, np.where(every, 1, n - hits), tail)
-    return np.where(none, 0.0, low), np.where(every, 1.0, high)
+    _check_rows(n_inside, n_outside)
+    check_delta(delta)
+    judging = n_inside // 2, n_outside // 2
+    perfect = Tally(np.array([judging[0]]), judging[0], np.array([0]), judging[1])
+    most = ratios(perfect, delta, tail_of(confidence, tries)).max()
+    return float(np.log(max(most, 1.0)))
 
 
-def _check_delta(delta: Floats) -> None:
-    fine = (delta >= 0) & (delta < 1)
-    if not fine.all():
-        raise InputError(f"delta is at least 0 and below 1, not {delta[~fine][0]}")
+def _above(scores: Scores, thresholds: Scores) -> tuple[NDArray[np.int64], int]:
+    """Return how many scores are at or above each threshold, and how many there are."""
+    hits = scores.size - np.searchsorted(np.sort(scores), thresholds)
+    return hits.astype(np.int64), scores.size
+
+
+def _check_rows(n_inside: int, n_outside: int) -> None:
+    if min(n_inside, n_outside) < 2:
+        raise InputError(
+            f"{n_inside} with the target and {n_outside} without: "
+            "each class needs 2 rows, one to choose and one to judge"
+        )

@@ -6,8 +6,9 @@ from scipy.stats import rankdata
 
 from clusterscale.contracts import Labels, Scores
 from clusterscale.errors import InputError
+from clusterscale.metrics.rates import check_rate
 
-__all__ = ["accuracy", "auc"]
+__all__ = ["accuracy", "auc", "resolvable_fpr", "tpr_at_fpr"]
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -44,6 +45,70 @@ def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float) -> float:
     """
     truth, given = _check(labels, scores)
     return float(np.mean((given >= threshold) == truth))
+
+
+def tpr_at_fpr(labels: ArrayLike, scores: ArrayLike, fpr: float) -> float:
+    """Return the most true positives that can be had for a share of false positives.
+
+    Attacks on single people are judged where they seldom err: Carlini et al. (2022).
+
+    Parameters
+    ----------
+    labels
+        bool, shape (group,): True = target inside.
+    scores
+        float, shape (group,): higher = more likely inside; infinities are allowed.
+    fpr
+        The largest share of the rows without the target that may be called *inside*, in [0, 1].
+
+    Returns
+    -------
+    float
+        The highest share of rows with the target at or above a threshold, over all thresholds
+        with at most ``fpr`` of the rows without it at or above. Equal scores are one threshold and
+        nothing is interpolated. For ``fpr=0`` it is the share above every row without the target,
+        which is a fact about the sample: the rate behind it may be anything up to about three
+        times :func:`resolvable_fpr`. NaN where ``fpr`` is positive but below
+        :func:`resolvable_fpr`, for the sample cannot tell such a rate from 0.
+
+    Raises
+    ------
+    InputError
+        As :func:`auc`, or if ``fpr`` is not between 0 and 1.
+    """
+    truth, given = _check(labels, scores)
+    check_rate(fpr)
+    outside = np.sort(given[~truth])[::-1]
+    if 0 < fpr < resolvable_fpr(outside.size):
+        return float("nan")
+    # Shares are divided as they are measured: 29/100 is at most .29, but .29·100 is below 29.
+    allowed = np.searchsorted(np.arange(outside.size + 1) / outside.size, fpr, side="right") - 1
+    if allowed == outside.size:
+        return 1.0
+    return float(np.mean(given[truth] > outside[allowed]))
+
+
+def resolvable_fpr(n_outside: int) -> float:
+    """Return the smallest positive rate that so many rows can show: one of them.
+
+    Parameters
+    ----------
+    n_outside
+        Rows without the target, at least 1.
+
+    Returns
+    -------
+    float
+        1/n_outside.
+
+    Raises
+    ------
+    InputError
+        If there is no row.
+    """
+    if n_outside < 1:
+        raise InputError(f"{n_outside} rows without the target: a rate needs at least 1")
+    return 1.0 / n_outside
 
 
 def _check(labels: ArrayLike, scores: ArrayLike) -> tuple[Labels, Scores]:

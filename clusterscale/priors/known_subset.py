@@ -1,6 +1,7 @@
 """The adversary knows the whereabouts of some users during the very period of the release."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,12 +13,11 @@ from clusterscale.contracts import (
     Game,
     Ints,
     Labels,
-    Sample,
     Share,
     Traces,
     Whereabouts,
 )
-from clusterscale.groups import check_pool, draw_sample, forget, mean_trace
+from clusterscale.groups import Pool, check_pool, forget, mean_trace
 
 __all__ = ["KnownSubset"]
 
@@ -45,22 +45,29 @@ class KnownSubset(Component):
 
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
+    adds_challenges: ClassVar[bool] = True
 
-    def n_rows(self, n_past: int, *, validate: bool) -> int:
-        """Training groups, challenges and, where wanted, validation groups."""
-        return self.training + self.challenges + self.validation * validate
+    @property
+    def n_challenges(self) -> int:
+        """As set."""
+        return self.challenges
+
+    def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
+        """Training groups, challenges and, where wanted, validation groups and stand-ins."""
+        standing_in = self.challenges // 2 * control
+        return self.training + self.challenges + self.validation * validate + standing_in
 
     def n_known(self, n_users: int) -> int:
         """Return round(alpha · users), the target counted."""
         return max(1, round(self.alpha * n_users))
 
-    def check(self, n_users: int, group_size: int) -> None:
+    def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
         n_known = self.n_known(n_users)
         pools = (
             ("training", n_known, self.training),
             ("validation", n_known, self.validation),
-            ("challenge", n_users - n_known + 1, self.challenges),
+            ("challenge", n_users - n_known + 1, max(self.challenges, most)),
         )
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
@@ -74,6 +81,8 @@ class KnownSubset(Component):
         group_size: int,
         validate: bool = False,
         rng: np.random.Generator,
+        control: np.random.Generator | None = None,
+        more: np.random.Generator | None = None,
     ) -> Game:
         """Draw the known users, then training, challenge and validation groups, and count them.
 
@@ -89,27 +98,25 @@ class KnownSubset(Component):
         )
         paired = self.sampling == "paired"
 
-        def draw(pool: Ints, n_groups: int, name: str, paired: bool = False) -> Sample:
-            return draw_sample(
-                traces,
-                pool,
-                target,
-                size=group_size,
-                n_groups=n_groups,
-                name=f"{self.name} {name}",
-                rng=rng,
-                paired=paired,
-            )
+        def pool(users: Ints, name: str) -> Pool:
+            return Pool(traces, users, target, group_size, f"{self.name} {name}")
 
-        training = draw(known, self.training, "training", paired)
-        challenge = draw(rest, self.challenges, "challenge")
+        training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
+        asked = pool(rest, "challenge")
+        challenge, members = asked.draw(self.challenges, rng=rng)
         trace = full = traces.trace(target)
         if self.known_fraction < 1:
             trace = forget(full, traces, self.known_fraction, rng=rng)
-        validation = draw(known, self.validation, "validation") if validate else None
+        validation = None
+        if validate:
+            validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
         for sample in (training, validation):
             if sample is not None and trace is not full:
                 _swap(sample.counts, sample.labels, full, trace)
+        absent = None
+        if control is not None:
+            inside = np.flatnonzero(challenge.labels)
+            absent = asked.without_target(challenge.take(inside), members[inside], rng=control)
         return Game(
             group_size=group_size,
             training=training,
@@ -119,6 +126,8 @@ class KnownSubset(Component):
                 trace, self.known_fraction == 1, mean_trace(traces, known), len(known)
             ),
             paired=paired,
+            absent=absent,
+            more=None if more is None else partial(asked.add, more),
         )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import Component, Even, Game, Labels, Members, Sample, Traces
 from clusterscale.errors import InputError
-from clusterscale.groups import check_pool, count_visits, draw_groups
+from clusterscale.groups import Pool, check_pool, count_visits, draw_groups
 
 __all__ = ["DifferentGroups", "SameGroups"]
 
@@ -26,6 +26,12 @@ class _PastGroups(Component):
 
     needs_past: ClassVar[bool] = True
     gives_whereabouts: ClassVar[bool] = False
+    adds_challenges: ClassVar[bool] = False
+
+    @property
+    def n_challenges(self) -> int:
+        """As many groups as are asked about."""
+        return self._n_asked
 
     @property
     def _n_seen(self) -> int:
@@ -35,11 +41,21 @@ class _PastGroups(Component):
     def _n_asked(self) -> int:
         raise NotImplementedError
 
-    def n_rows(self, n_past: int, *, validate: bool) -> int:
-        """Seen groups in every observed period, the others once."""
-        return self._n_seen * n_past + self._n_asked
+    @property
+    def _n_absent(self) -> int:
+        """Groups with a stand-in, and others beside them that are as new to the adversary."""
+        return self._n_asked // (1 if self._asks_again else 2)
 
-    def check(self, n_users: int, group_size: int) -> None:
+    @property
+    def _asks_again(self) -> bool:
+        """Whether groups that were seen are asked about."""
+        return self._n_seen + self._n_asked > self.beta
+
+    def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
+        """Seen groups in every observed period, the others once."""
+        return self._n_seen * n_past + self._n_asked + self._n_absent * control
+
+    def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
         check_pool(n_users, size=group_size, n_groups=self.beta, name=self.name)
 
@@ -52,6 +68,8 @@ class _PastGroups(Component):
         group_size: int,
         validate: bool = False,
         rng: np.random.Generator,
+        control: np.random.Generator | None = None,
+        more: np.random.Generator | None = None,
     ) -> Game:
         """Draw the groups; count what is seen in the past, what is asked in the present.
 
@@ -62,8 +80,9 @@ class _PastGroups(Component):
         InputError
             If no past period is given.
         """
+        everyone = np.arange(traces.n_users)
         members, labels = draw_groups(
-            np.arange(traces.n_users),
+            everyone,
             target,
             size=group_size,
             n_groups=self.beta,
@@ -72,11 +91,27 @@ class _PastGroups(Component):
         )
         # Groups come in random order with alternating labels: either end is a fair split.
         seen, asked = slice(0, self._n_seen), slice(self.beta - self._n_asked, None)
+        challenge = _count([traces], members[asked], labels[asked])
+        absent = None
+        if control is not None:
+            pool = Pool(traces, everyone, target, group_size, self.name)
+            absent = self._stand_in(pool, challenge, members[asked], control)
         return Game(
             group_size=group_size,
             training=_count(past, members[seen], labels[seen]),
-            challenge=_count([traces], members[asked], labels[asked]),
+            challenge=challenge,
+            asks_again=self._asks_again,
+            absent=absent,
         )
+
+    def _stand_in(
+        self, pool: Pool, asked: Sample, members: Members, rng: np.random.Generator
+    ) -> Sample:
+        """Return challenges with another user in the target's place, new to the adversary."""
+        if self._asks_again:
+            return pool.strangers(self._n_asked, rng=rng)
+        inside = np.flatnonzero(asked.labels)
+        return pool.without_target(asked.take(inside), members[inside], rng=rng)
 
 
 class SameGroups(_PastGroups):

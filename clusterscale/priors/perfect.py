@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import Component, Even, Game, Traces, Whereabouts
-from clusterscale.groups import check_pool, draw_sample, mean_trace
+from clusterscale.groups import Pool, check_pool, mean_trace
 
 __all__ = ["Perfect"]
 
@@ -26,12 +26,18 @@ class Perfect(Component):
     _told_always: ClassVar[tuple[str, ...]] = ("adversary",)
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
+    adds_challenges: ClassVar[bool] = False
 
-    def n_rows(self, n_past: int, *, validate: bool) -> int:
-        """Every group once: training groups and challenges are the same."""
+    @property
+    def n_challenges(self) -> int:
+        """All groups."""
         return self.groups
 
-    def check(self, n_users: int, group_size: int) -> None:
+    def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
+        """Every group once, as training groups and challenges are the same, and as many new."""
+        return self.groups * (1 + control)
+
+    def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
         check_pool(n_users, size=group_size, n_groups=self.groups, name=self.name)
 
@@ -44,6 +50,8 @@ class Perfect(Component):
         group_size: int,
         validate: bool = False,
         rng: np.random.Generator,
+        control: np.random.Generator | None = None,
+        more: np.random.Generator | None = None,
     ) -> Game:
         """Draw the groups and count them once.
 
@@ -53,15 +61,8 @@ class Perfect(Component):
             If there are too few users for groups of that size.
         """
         everyone = np.arange(traces.n_users)
-        groups = draw_sample(
-            traces,
-            everyone,
-            target,
-            size=group_size,
-            n_groups=self.groups,
-            name=self.name,
-            rng=rng,
-        )
+        pool = Pool(traces, everyone, target, group_size, self.name)
+        groups, _ = pool.draw(self.groups, rng=rng)
         whereabouts = Whereabouts(
             traces.trace(target), True, mean_trace(traces, everyone), traces.n_users
         )
@@ -71,4 +72,6 @@ class Perfect(Component):
             challenge=groups,
             whereabouts=whereabouts,
             passive=self.adversary == "passive",
+            asks_again=True,
+            absent=None if control is None else pool.strangers(self.groups, rng=control),
         )

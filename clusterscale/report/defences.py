@@ -10,10 +10,15 @@ import xarray as xr
 
 from clusterscale.report.summary import Cases, Floats, cases, mean
 
-__all__ = ["BARE", "Defences", "Measure", "Place", "defences"]
+__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "tried"]
 
 BARE = "exact"
 """Label of the mechanism that publishes the counts as they are."""
+
+BROKEN = "broken"
+"""Verdict on a promise of which more ε was seen than is promised."""
+
+_WORST_FIRST = {BROKEN: 0, "too few samples": 1, "consistent": 2, "nothing promised": 3, "": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,50 @@ class Defences:
         """Return the highest mean AUC that any attack still has; NaN when none is known."""
         means = [mean(values) for values in self.auc[place.period, prior, mechanism, place.size]]
         return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of trying the promise of a mechanism in a period, over all group sizes.
+
+    The ``verdict`` is the worst, empty where none is known; ``seen`` is the largest lower bound on
+    ε and ``trials`` the releases of each side, among the ``sizes`` with that verdict, ascending.
+    """
+
+    mechanism: str
+    period: str
+    unit: str
+    promised: float
+    verdict: str
+    seen: float
+    trials: float
+    sizes: tuple[int, ...]
+
+
+def tried(results: xr.Dataset) -> list[Tried]:
+    """Return what came of each promise, mechanisms by period, in the order of the results."""
+    ordered = results.sortby("group_size").transpose("period", "mechanism", "group_size", ...)
+    columns = (ordered[name].values for name in ("verdict", "epsilon_seen", "verdict_trials"))
+    verdicts, seen, trials = columns
+    found = []
+    for at in np.ndindex(verdicts.shape[:2]):
+        words = [str(word) for word in verdicts[at]]
+        worst = min(words, key=lambda word: _WORST_FIRST.get(word, -1))
+        same = np.array([i for i, word in enumerate(words) if word == worst])
+        highest = same[np.argmax(np.nan_to_num(seen[at][same], nan=-1.0))]
+        found.append(
+            Tried(
+                mechanism=str(ordered["mechanism"].values[at[1]]),
+                period=str(ordered["period"].values[at[0]]),
+                unit=str(ordered["guarantee_unit"].values[at]),
+                promised=float(ordered["guarantee_epsilon"].values[at]),
+                verdict=worst,
+                seen=float(seen[at][highest]),
+                trials=float(trials[at][highest]),
+                sizes=tuple(int(size) for size in ordered["group_size"].values[same]),
+            )
+        )
+    return found
 
 
 def defences(results: xr.Dataset) -> Defences:

@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from scipy import stats
 
-from clusterscale.report.intervals import mean_interval
+from clusterscale.metrics import mean_interval
 
 __all__ = [
     "LEVELS",
     "Cases",
-    "Control",
     "Row",
     "Setting",
     "best_row",
     "by_attack",
+    "by_setting",
     "cases",
-    "check_control",
     "mean",
     "row",
     "rows",
@@ -35,6 +33,17 @@ _AXES = ("period", "prior", "mechanism")
 _ORDER = (*_AXES, "group_size", "attack", "target")
 
 Floats = NDArray[np.float64]
+
+# The variable of the dataset that each number of a case is.
+_NUMBERS = {
+    "auc": "auc",
+    "loss": "privacy_loss",
+    "gain": "privacy_gain",
+    "accuracy": "accuracy",
+    "control": "control_auc",
+    "absent": "absent_auc",
+    "naive": "naive_auc",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,8 @@ class Cases:
     gain: Floats
     accuracy: Floats
     control: Floats
+    absent: Floats
+    naive: Floats
     status: NDArray[np.str_]
     error: NDArray[np.str_]
 
@@ -121,20 +132,8 @@ class Row:
     worst_loss: float
     accuracy: float
     control: float
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """Whether attacks that were trained on shuffled labels stay at chance.
-
-    ``verdict`` is ``chance``, ``off`` or ``unknown``; ``off`` lists the cells of the audit whose
-    control leaves .5 by more than sampling explains.
-    """
-
-    verdict: str
-    mean: float
-    n_cells: int
-    off: tuple[Row, ...]
+    absent: float
+    naive: float
 
 
 def cases(results: xr.Dataset) -> Cases:
@@ -149,28 +148,29 @@ def cases(results: xr.Dataset) -> Cases:
     )
 
     def flat(name: str) -> NDArray[Any]:
-        values = results[name].transpose(*_ORDER).values
-        return np.reshape(values, (len(settings), *values.shape[3:]))
+        return by_setting(results, name)
 
     status, error = flat("status").astype(object), flat("error").astype(object)
     done = (status == "done") & np.isfinite(flat("auc"))
-    auc, loss, gain, accuracy, control = (
-        np.where(done, flat(name).astype(np.float64), np.nan)
-        for name in ("auc", "privacy_loss", "privacy_gain", "accuracy", "control_auc")
-    )
+    numbers = {
+        field: np.where(done, flat(name).astype(np.float64), np.nan)
+        for field, name in _NUMBERS.items()
+    }
     return Cases(
         settings=settings,
         group_sizes=tuple(int(size) for size in results["group_size"].values),
         attacks=labels["attack"],
         varying=tuple(axis for axis in _AXES if len(labels[axis]) > 1),
-        auc=auc,
-        loss=loss,
-        gain=gain,
-        accuracy=accuracy,
-        control=control,
+        **numbers,
         status=status,
         error=error,
     )
+
+
+def by_setting(results: xr.Dataset, name: str) -> NDArray[Any]:
+    """Return a variable on the axes (setting, group_size, attack) and, if it has it, target."""
+    values = results[name].transpose(*_ORDER, missing_dims="ignore").values
+    return np.reshape(values, (-1, *values.shape[len(_AXES) :]))
 
 
 def rows(table: Cases) -> list[Row]:
@@ -188,8 +188,12 @@ def rows(table: Cases) -> list[Row]:
 def row(table: Cases, setting: int, size: int, attack: int) -> Row:
     """Return the row of one attack at one group size in one setting, by their indices."""
     cell = (setting, size, attack)
-    numbers = (table.auc[cell], table.loss[cell], table.accuracy[cell], table.control[cell])
-    return _row(table, setting, size, table.attacks[attack], *numbers)
+    others = {
+        name: mean(getattr(table, name)[cell])
+        for name in ("accuracy", "control", "absent", "naive")
+    }
+    name = table.attacks[attack]
+    return _row(table, setting, size, name, table.auc[cell], table.loss[cell], others)
 
 
 def best_row(table: Cases, setting: int, size: int) -> Row | None:
@@ -205,8 +209,8 @@ def best_row(table: Cases, setting: int, size: int) -> Row | None:
         np.where(known, np.max(np.nan_to_num(values, nan=-1.0), axis=0), np.nan)
         for values in (auc, loss)
     )
-    unknown = np.full_like(best, np.nan)
-    return _row(table, setting, size, "best for each target", best, worst, unknown, unknown)
+    unknown = dict.fromkeys(("accuracy", "control", "absent", "naive"), np.nan)
+    return _row(table, setting, size, "best for each target", best, worst, unknown)
 
 
 def _row(
@@ -216,8 +220,7 @@ def _row(
     attack: str,
     auc: Floats,
     loss: Floats,
-    accuracy: Floats,
-    control: Floats,
+    others: dict[str, float],
 ) -> Row:
     done = auc[np.isfinite(auc)]
     low, high = mean_interval(done)
@@ -234,32 +237,8 @@ def _row(
         tuple(mean(done > level) for level in LEVELS),
         mean(loss),
         float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
-        mean(accuracy),
-        mean(control),
+        **others,
     )
-
-
-def check_control(table: Cases, *, risk: float = 0.01) -> Control:
-    """Compare every control with chance.
-
-    A cell (setting, group size, attack) is off when a two-sided t-test over its targets rejects a
-    mean of .5 at ``risk`` divided by the number of cells, so that an audit without fault is
-    reported off at most once in ``1 / risk`` audits.
-    """
-    known = np.isfinite(table.control)
-    usable = [tuple(index) for index in np.argwhere(known.sum(axis=-1) >= 2).tolist()]
-    level = risk / max(1, len(usable))
-    off = tuple(row(table, *cell) for cell in usable if _is_off(table.control[cell], level))
-    verdict = "off" if off else "chance" if usable else "unknown"
-    return Control(verdict, mean(table.control), len(usable), off)
-
-
-def _is_off(control: Floats, risk: float) -> bool:
-    values = control[np.isfinite(control)]
-    error = float(values.std(ddof=1)) / len(values) ** 0.5
-    reach = error * float(stats.t.isf(risk / 2, len(values) - 1))
-    # rounding alone must not condemn a control that is .5 for every target
-    return bool(abs(float(values.mean()) - 0.5) > reach + 1e-9)
 
 
 def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:

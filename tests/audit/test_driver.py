@@ -90,6 +90,25 @@ def test_task_order_does_not_matter(plan, cube, tmp_path, reference):
     same(reference(plan), run(plan, cube, tmp_path / "run", Backwards()))
 
 
+def test_an_interrupted_run_with_more_challenges_ends_with_the_same_bits(
+    cube, tmp_path, plan_fields, reference, monkeypatch
+):
+    plan = AuditPlan(**(plan_fields | {"precision": {"width": 0.2, "most": 80}}))
+
+    def fail_once(task):
+        if task.group_size == 6:
+            raise MemoryError("no room")
+        return audit_task.run_task(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clusterscale.audit.driver.run_task", fail_once)
+        broken = run(plan, cube, tmp_path / "run", SerialExecutor())
+    assert (broken.sel(group_size=6).n_challenges == 0).all()
+    assert (broken.sel(group_size=6).level_inside == 0).all()
+    assert broken.sel(group_size=6).pooled_tpr.isnull().all()
+    same(reference(plan), run(plan, cube, tmp_path / "run", SerialExecutor()))
+
+
 def test_failed_tasks_are_told_and_tried_again(plan, cube, tmp_path, monkeypatch, reference):
     def fail_once(task):
         if task.group_size == 6:
@@ -189,6 +208,7 @@ EVERYTHING = {
         ],
         "attacks": [{"name": name} for name in ATTACKS],
     },
+    "what more is asked": FEW | {"precision": {"width": 0.2, "most": 80}},
     "what publishers do": FEW
     | {
         "null_roi": False,

@@ -5,17 +5,12 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles.outcomes import outcome
 
 from clusterscale.audit.journal import Entry, Journal
 from clusterscale.errors import DamagedError
-from clusterscale.game import Outcome
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)
-
-
-def outcome(**numbers):
-    fields = {"auc": 0.5, "accuracy": 0.5, "control_auc": 0.5, "seconds": 1.0}
-    return Outcome("exact", "logistic", **(fields | numbers))
 
 
 @given(st.floats(allow_nan=True))
@@ -26,6 +21,18 @@ def test_numbers_keep_their_bits(tmp_path_factory, number):
     assert entry.key == KEY
     assert struct.pack("d", entry.outcomes[0].auc) == struct.pack("d", number)
     assert struct.pack("d", entry.outcomes[1].accuracy) == struct.pack("d", number)
+
+
+@given(
+    st.lists(st.integers(0, 2**40), max_size=30), st.integers(0, 2**40), st.floats(allow_nan=False)
+)
+def test_counts_and_every_other_field_come_back(tmp_path_factory, counts, n_challenges, bound):
+    journal = Journal(str(tmp_path_factory.mktemp("journal")))
+    told = outcome(
+        level_inside=tuple(counts), level_outside=(), n_challenges=n_challenges, auc_low=bound
+    )
+    journal.add(Entry(KEY, (told,)))
+    assert journal.entries() == {KEY: Entry(KEY, (told,))}
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -117,11 +117,15 @@ def test_prediction_counts_what_runs(cube, plan_fields):
     assert (cost.n_targets, cost.n_tasks, cost.n_cases) == (4, 10, 32)
     assert cost.store_bytes == cube.n_events * 4 + 61 * 8
     assert cost.trace_bytes == cube.n_events * 4 + 61 * 8 + 60 * 48
-    assert cost.task_bytes == 60 * 9 * 48 * (4 + 8)
+    assert cost.task_bytes == 70 * 9 * 48 * (4 + 8)
     plan_fields["mechanisms"] = [{"name": "exact"}]
-    assert predict(AuditPlan(**plan_fields), cube).task_bytes == 60 * 9 * 48 * 4
+    assert predict(AuditPlan(**plan_fields), cube).task_bytes == 70 * 9 * 48 * 4
     plan_fields["attacks"].append({"name": "cells"})
+    assert predict(AuditPlan(**plan_fields), cube).task_bytes == 170 * 9 * 48 * 4
+    plan_fields["control"] = False  # ten groups fewer, in which others stand in for the target
     assert predict(AuditPlan(**plan_fields), cube).task_bytes == 160 * 9 * 48 * 4
+    plan_fields["precision"] = {"width": 0.1, "most": 640}  # the last 320 are counted at once
+    assert predict(AuditPlan(**plan_fields), cube).task_bytes == 320 * 9 * 48 * 4
 
 
 def test_digest_is_of_the_question(plan_fields):
@@ -146,7 +150,7 @@ def test_digest_is_of_the_question(plan_fields):
         ),
         (
             {"targets": {"random": 3, "all": True}},
-            "targets: give exactly one of tertiles, random, listed, all",
+            "targets: give exactly one of tertiles, random, most_exposed, listed, all",
         ),
     ],
 )

@@ -33,10 +33,14 @@ DEFENCES = [
     },
 ]
 
+TRIALS = {"trials": 2000}
+
 
 @pytest.fixture
 def defended(plan_fields):
-    return AuditPlan(**(plan_fields | {"mechanisms": DEFENCES, "utility": {"groups": 4}}))
+    return AuditPlan(
+        **(plan_fields | {"mechanisms": DEFENCES, "utility": {"groups": 4}, "verdict": TRIALS})
+    )
 
 
 @pytest.fixture
@@ -124,6 +128,13 @@ def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     np.testing.assert_array_equal(results.random_guess[0, 0], price.guess)
     assert list(results.ideal.values) == [m.ideal for m in defended.utility.measures]
     assert results.guarantee_unit.values.tolist() == [["none", "user", "none", "none", "user_day"]]
+    assert results.verdict.sel(group_size=3).values.tolist() == [
+        ["nothing promised", "consistent", "nothing promised", "nothing promised", "consistent"]
+    ]
+    judged = [price.judgements[each] for each in results.mechanism.values]
+    chosen = results.sel(group_size=3, period="all")
+    np.testing.assert_array_equal(chosen.epsilon_seen, [each.epsilon_seen for each in judged])
+    np.testing.assert_array_equal(chosen.verdict_trials, [each.trials for each in judged])
     bare = results.auc.sel(mechanism="exact")
     np.testing.assert_array_equal(
         results.privacy_gain.sel(mechanism=label),
@@ -157,6 +168,8 @@ def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkey
         broken = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert json.loads(broken.attrs["price_errors"]) == ["MemoryError: no room"]
     assert broken.utility.isnull().all()
+    assert (broken.verdict == "").all()
+    assert broken.epsilon_seen.isnull().all()
     assert (broken.guarantee_unit == "").all()
     assert (broken.status == "done").all()
     again = run(defended, cube, tmp_path / "run", SerialExecutor())
@@ -168,6 +181,7 @@ def test_prices_come_back_as_they_were_put(task, tmp_path):
     price, failed = run_price(task), Price(("other", 3), error="it broke")
     journal.add(price)
     journal.add(failed)
+    assert price.judgements["laplace(epsilon=1.0)"].verdict == "consistent"
     assert repr(sorted(journal.entries().items())) == repr(
         sorted({price.key: price, failed.key: failed}.items())
     )

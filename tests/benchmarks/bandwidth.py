@@ -13,7 +13,8 @@ from show import at_least, print_table
 
 from clusterscale.attacks.statistics import STATISTICS, _summarise_counts, summarise
 from clusterscale.contracts import Counts, Ints, Members, Traces
-from clusterscale.groups import _count, _count_left_out, _events, count_visits, draw_groups
+from clusterscale.groups import draw_groups
+from clusterscale.groups.count import _count, _count_left_out, _events, count_visits
 from clusterscale.seeds import stream
 
 __all__ = ["show_bandwidth"]

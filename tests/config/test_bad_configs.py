@@ -56,7 +56,8 @@ CHANGES = [
         "audit.sed",
         1,
         "audit.sed: is not known here: choose from seed, null_roi, targets, "
-        "group_sizes, periods, priors, mechanisms, attacks, utility, control; did you mean 'seed'?",
+        "group_sizes, periods, priors, mechanisms, attacks, utility, "
+        "verdict, screen, control, false_positive_rate, precision; did you mean 'seed'?",
     ),
     ("audit.null_roi", "yes", "audit.null_roi: is 'yes', but should be true or false"),
     ("audit.targets", None, "audit.targets: is missing"),
@@ -65,7 +66,11 @@ CHANGES = [
         "everyone",
         "audit.targets: is 'everyone', but should be a mapping of keys to values",
     ),
-    ("audit.targets.random", 3, "audit.targets: give exactly one of tertiles, random, listed, all"),
+    (
+        "audit.targets.random",
+        3,
+        "audit.targets: give exactly one of tertiles, random, most_exposed, listed, all",
+    ),
     ("audit.targets", {"listed": []}, "audit.targets.listed: give at least one"),
     ("audit.group_sizes", 10, "audit.group_sizes: is 10, but should be a list"),
     ("audit.group_sizes", [], "audit.group_sizes: give at least one"),
@@ -108,7 +113,8 @@ CHANGES = [
         "audit.mechanisms.1: 'lapace' is not known: "
         "choose from chain, adaptive_ranges, cap_contributions, coarsen_space, coarsen_time, "
         "enhanced_fourier, exact, fixed_ranges, fourier, gaussian, laplace, perturb_small, "
-        "randomized_response, sample_events, suppress_small, suppress_unpopular; "
+        "randomized_response, sample_events, suppress_small, suppress_unpopular, "
+        "truncated_laplace; "
         "did you mean 'laplace'?",
     ),
     ("audit.mechanisms.1.name", None, "audit.mechanisms.1: needs a name"),

@@ -57,6 +57,23 @@ def test_no_matter_how_chunks_and_runs_fall(fresh, dense, data):
     np.testing.assert_array_equal(found, dense[users, :, slice(*epochs)])
 
 
+@crowd.few(20)
+@given(dense=crowd.cubes(), data=st.data(), loaded=st.booleans())
+def test_a_block_is_those_users_whether_all_offsets_were_read_or_not(fresh, dense, data, loaded):
+    cube = crowd.write(fresh(), dense)
+    if loaded:
+        assert len(cube.offsets) == len(dense) + 1
+    start = data.draw(st.integers(0, len(dense)))
+    stop = data.draw(st.integers(start, len(dense)))
+    first = data.draw(st.integers(0, cube.n_epochs - 1))
+    last = data.draw(st.integers(first + 1, cube.n_epochs))
+    found = cube.block(start, stop, (first, last))
+    np.testing.assert_array_equal(crowd.densify(found), dense[start:stop, :, first:last])
+    assert loaded == ("offsets" in cube.__dict__)
+    with pytest.raises(InputError, match=f"are not within 0 to {len(dense)}"):
+        cube.block(start, len(dense) + 1)
+
+
 @crowd.few(15)
 @given(dense=crowd.cubes(), data=st.data())
 def test_blocks_leave_no_mark(fresh, dense, data):

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from mechanisms.distinguish import measured
+from mechanisms.distinguish import measured, release
 
 from clusterscale import mechanisms
+from clusterscale.contracts import Bounds
+from clusterscale.mechanisms import user_level
 
 
 def test_low_bits_of_floats_tell_more():
@@ -26,18 +28,31 @@ def test_low_bits_of_floats_tell_more():
     assert found(discrete=True) <= 1
 
 
-class Truncated:
-    """Laplace noise cut to whole numbers before it is added, as a published code does.
+def truncated(epsilon):
+    return mechanisms.create("truncated_laplace", epsilon=epsilon)
 
-    Noise between −1 and 1 becomes 0, so P(0) = 1 − e^−ε, but P(±1) = ½e^−ε(1 − e^−ε): a count
-    that was changed by one event is told at ε + ln 2.
-    """
 
-    def __init__(self, epsilon):
-        self.epsilon = epsilon
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_noise_cut_to_whole_numbers(epsilon):
+    """P(0) = 1 − e^−ε and P(±n) = ½e^−nε(1 − e^−ε), so what is spent on a count is ε + ln 2."""
+    values = release(truncated(epsilon), [[7]], 200_000, 3)[:, 0, 0] - 7
+    n = np.arange(4)
+    law = np.exp(-n * epsilon) * -np.expm1(-epsilon) * np.where(n, 0.5, 1.0)
+    for side in (1, -1):
+        seen = np.array([(values == side * each).mean() for each in n])
+        assert (np.abs(seen - law) < 4.5 * np.sqrt(law / len(values))).all()
+    ratios = np.abs(np.diff(np.log(law)))
+    bounds = Bounds(event=1, user_day=1, user=5, series=1, rois=1, null_roi=False)
+    assert truncated(epsilon).spent(bounds).epsilon == pytest.approx(ratios.max())
+    assert ratios.max() == pytest.approx(epsilon + np.log(2))
+    assert user_level(truncated(epsilon), bounds).epsilon == pytest.approx(5 * ratios.max())
 
-    def release(self, counts, *, group_size, rng):
-        return counts + np.trunc(rng.laplace(0.0, 1 / self.epsilon, counts.shape))
+
+def test_the_claim_is_told_as_a_claim():
+    guarantee = truncated(1.0).guarantee
+    assert (guarantee.unit, guarantee.epsilon, guarantee.delta) == ("event", 1.0, 0.0)
+    assert guarantee.reason.startswith("the claim of published code, which is false")
+    assert truncated(1.0).noise is None
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
@@ -51,7 +66,7 @@ def test_a_broken_laplace_is_caught(epsilon):
     """
     outside, inside = np.array([[7]]), np.array([[8]])
     found = [
-        measured(Truncated(epsilon), outside, inside, lambda values: values[:, 0, 0], seed=seed)
+        measured(truncated(epsilon), outside, inside, lambda values: values[:, 0, 0], seed=seed)
         for seed in range(20)
     ]
     assert min(found) > epsilon

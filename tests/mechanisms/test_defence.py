@@ -32,6 +32,7 @@ SETTINGS = {
     "sample_events": {"remove": 0.2},
     "suppress_small": {"below": 3},
     "suppress_unpopular": {"fraction": 0.5},
+    "truncated_laplace": {"epsilon": 1.0},
 }
 COUNTS = np.random.default_rng(0).integers(0, 9, (4, 3, 6)).astype(np.int32)
 
@@ -109,6 +110,7 @@ def test_nobody_is_not_a_group(name):
 
 
 NOISY = ["laplace", "gaussian", "fourier", "enhanced_fourier", "randomized_response"]
+NOISY += ["truncated_laplace"]
 
 
 @pytest.mark.parametrize("name", NOISY)

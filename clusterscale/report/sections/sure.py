@@ -1,0 +1,126 @@
+"""How far the numbers can be trusted: intervals, rates that few errors allow, controls."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.controls import Controls, check_controls
+from clusterscale.report.section import (
+    Column,
+    Section,
+    Table,
+    fill,
+    interval,
+    json_attribute,
+    number,
+    quantity,
+)
+from clusterscale.report.summary import Cases, Floats, Row, by_setting, cases, row
+
+_FALSE_POSITIVE_RATE = 0.1  # where the plan does not say
+
+
+def build(results: xr.Dataset) -> Section | None:
+    """Build one row for each setting, group size and attack; None where nothing finished."""
+    table = cases(results)
+    if not table.finished:
+        return None
+    asked = json_attribute(results, "plan").get("false_positive_rate", _FALSE_POSITIVE_RATE)
+    rate = _rate(float(str(asked)))
+    controls = check_controls(table)
+    body = fill(
+        "sure.html.j2",
+        controls=controls,
+        floor=_floor(results, rate),
+        tables=fill("folds.html.j2", folds=_folds(results, table, controls, rate)),
+        label=table.label,
+        number=number,
+    )
+    return Section(
+        "sure",
+        "How sure",
+        "The interval holds the mean over all targets like these with 95 % confidence. TPR is the "
+        f"share of groups with the target that are found if {rate} of those without it are wrongly "
+        "named. ε is what an attack has shown to be exceeded, for replacing one person by another: "
+        "the largest over attacks holds with 95 % confidence. The last columns are controls: with "
+        "shuffled labels, or with somebody else in the target’s place, an AUC must be 0.5; and an "
+        "attack should beat adding up all published values, which takes no knowledge of anybody.",
+        body,
+    )
+
+
+def _folds(
+    results: xr.Dataset, table: Cases, controls: Controls, rate: str
+) -> list[tuple[str, Markup]]:
+    """Return a table for each setting."""
+    columns = (
+        Column("Attack", number=False, header=True),
+        Column("Mean AUC"),
+        Column("95 % interval", hint="Bootstrap over targets"),
+        Column(f"TPR at {rate} FPR", hint="All targets together, by p-values"),
+        Column("ε at least", hint="Lower bound at δ = 0, all targets together"),
+        Column("Shuffled", hint="Mean AUC after training on shuffled labels"),
+        Column("Absent", hint="Mean AUC with another user wherever the target was"),
+        Column("Adding up", hint="Mean AUC of the sum of all published values"),
+    )
+    ordered = results.sortby("group_size")
+    tpr, epsilon = (by_setting(ordered, name) for name in ("pooled_tpr", "pooled_epsilon_lower"))
+    folds = []
+    for setting, what in table.shown():
+        groups: dict[str, list[list[str | Markup]]] = {}
+        for size, attack in np.argwhere(np.isfinite(table.auc[setting]).any(axis=-1)).tolist():
+            at = (setting, size, attack)
+            line = row(table, *at)
+            cells = _cells(line, float(tpr[at]), float(epsilon[at]), controls)
+            groups.setdefault(f"Groups of {line.group_size:,}", []).append(cells)
+        caption = "How sure the results are, by group size and attack"
+        folds.append((table.label(what), Table(caption, columns, list(groups.items())).html))
+    return folds
+
+
+def _cells(line: Row, tpr: float, epsilon: float, controls: Controls) -> list[str | Markup]:
+    return [
+        line.attack,
+        number(line.mean),
+        interval(line.low, line.high),
+        number(tpr),
+        quantity(epsilon),
+        _flagged(line.control, "off", _among(controls.shuffled.off, line)),
+        _flagged(line.absent, "off", _among(controls.absent.off, line)),
+        _flagged(line.naive, "not beaten", _among(controls.weak, line)),
+    ]
+
+
+def _among(rows: tuple[Row, ...], line: Row) -> bool:
+    return any(
+        (each.setting, each.group_size, each.attack) == (line.setting, line.group_size, line.attack)
+        for each in rows
+    )
+
+
+def _flagged(value: float, word: str, wrong: bool) -> str | Markup:
+    return fill("flagged.html.j2", value=number(value), word=word) if wrong else number(value)
+
+
+def _floor(results: xr.Dataset, rate: str) -> dict[str, str]:
+    """Return the words for what so few challenges cannot show."""
+    n_outside = results["n_challenges"].values // 2
+    n_outside = n_outside[n_outside > 0]
+    floors: Floats = results["resolvable_fpr"].values
+    known = floors[np.isfinite(floors)]
+    if not n_outside.size:
+        return {}
+    least, most = int(n_outside.min()), int(n_outside.max())
+    return {
+        "n": f"{least:,}" if least == most else f"{least:,} to {most:,}",
+        "one": _rate(1 / least),
+        "all": _rate(float(known.max())) if known.size else "",
+        "rate": rate,
+    }
+
+
+def _rate(share: float) -> str:
+    """Write a rate that may be far below 1 %."""
+    return f"{100 * share:.3g} %"

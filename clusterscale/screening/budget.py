@@ -1,0 +1,153 @@
+"""How to stay within a worker's memory: groups by the slice, mechanisms by the pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterscale.contracts import Mechanism
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError
+from clusterscale.screening.blocks import block_size
+from clusterscale.screening.counting import check_groups
+from clusterscale.screening.plan import Screen, ScreenPlan
+from clusterscale.screening.tables import table_bytes
+
+__all__ = ["MEMORY", "Arrangement", "ScreenCost", "arrange", "check", "predict", "slice_size"]
+
+MEMORY = 2 * 10**9
+"""Bytes that a worker may use where nothing else is said."""
+
+_PROCESS = 350 * 10**6  # the interpreter and its libraries
+# Seconds a processor of 2020 takes for a term, a weighed value, a compared pair, an event.
+_GATHER, _WEIGH, _COMPARE, _READ = 4e-10, 1.2e-7, 1.2e-10, 1e-8
+_COUNTED = 5 * 3  # bytes a group and cell while counts are added up: two parts and their sum
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How a setting's mechanisms are screened.
+
+    ``width``: groups whose table is made at once; ``passes``: mechanisms that share one reading
+    of the store.
+    """
+
+    width: int
+    passes: tuple[tuple[Mechanism, ...], ...]
+
+    @property
+    def kept(self) -> int:
+        """Tables that a worker keeps from one block to the next."""
+        return max(map(len, self.passes))
+
+
+def check(screen: Screen, cube: TraceCube) -> None:
+    """Raise :class:`ConfigError`, naming the keys, if a screen cannot be made of ``cube``."""
+    faults = [
+        f"mechanisms.{i}: {mechanism.name} looks at all counts at once: one more visit can change "
+        "what is published anywhere, so nobody can be scored by their own cells alone; leave it "
+        "out of a screen, and audit chosen targets instead"
+        for i, mechanism in enumerate(screen.mechanisms)
+        if mechanism.reach == "release"
+    ]
+    for size in screen.group_sizes:
+        check_groups(cube.n_users, size, screen.plan.groups)
+    if faults:
+        raise ConfigError("\n".join(faults))
+
+
+def arrange(
+    memory: int,
+    cube: TraceCube,
+    plan: ScreenPlan,
+    mechanisms: Sequence[Mechanism],
+    *,
+    n_rows: int,
+    n_cells: int,
+) -> Arrangement:
+    """Keep as many tables as fit into ``memory`` bytes a worker.
+
+    Where even one does not, it is made for fewer groups at a time, and anew for each block, which
+    costs time and changes no result.
+
+    Parameters
+    ----------
+    n_rows, n_cells
+        Cells where anybody was, and all.
+
+    Raises
+    ------
+    ConfigError
+        If there is not enough for a single group, with the memory that would be.
+    """
+    n_attacks, n_groups = len(plan.attacks), plan.groups
+    n_users = min(block_size(cube), cube.n_users)
+    block = 3 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
+    by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
+    each = table_bytes(n_rows, n_cells, 1, n_attacks) + 4 * n_cells * by_series
+    free = memory - _PROCESS - block
+    if each * n_groups <= free:
+        kept = int(free // (each * n_groups))
+        parts = range(0, len(mechanisms), kept)
+        return Arrangement(n_groups, tuple(tuple(mechanisms[i : i + kept]) for i in parts))
+    sums = 4 * n_users * n_attacks * 2 * n_groups  # kept for the whole block, slice after slice
+    width = (free - sums) // each
+    if width < 1:
+        raise ConfigError(
+            f"memory: {memory:,} bytes a worker are too few for a block of {n_users:,} users and "
+            f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more"
+        )
+    return Arrangement(int(width), tuple((mechanism,) for mechanism in mechanisms))
+
+
+def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
+    """Return how many groups can be counted at once."""
+    return max(1, min(n_groups, (memory - _PROCESS) // (_COUNTED * n_cells)))
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenCost:
+    """What a screen will take.
+
+    ``n_readings``: times the store is read, for counting and for each pass of mechanisms;
+    ``worker_bytes``: the most that a worker uses, ``core_seconds``: the time of one processor, told
+    from rates of a common one, if events are spread evenly over time.
+    """
+
+    n_users: int
+    n_rows: int
+    n_blocks: int
+    n_readings: int
+    store_bytes: int
+    worker_bytes: int
+    core_seconds: float
+
+
+def predict(screen: Screen, cube: TraceCube, memory: int = MEMORY) -> ScreenCost:
+    """Predict what a screen costs, without running anything.
+
+    Raises
+    ------
+    ConfigError, PoolError
+        If the cube cannot answer, or memory is too short.
+    """
+    check(screen, cube)
+    size, n_groups, n_attacks = block_size(cube), screen.plan.groups, len(screen.plan.attacks)
+    n_blocks = -(-cube.n_users // size)
+    n_readings, worker_bytes, seconds = 0, 0, 0.0
+    for setting, mechanisms in screen.settings():
+        n_epochs = setting.span[1] - setting.span[0]
+        n_cells = (cube.n_rois + screen.null_roi) * n_epochs
+        found = arrange(memory, cube, screen.plan, mechanisms, n_rows=n_cells, n_cells=n_cells)
+        n_readings += 1 + len(found.passes)
+        table = table_bytes(n_cells, n_cells, found.width, n_attacks)
+        worker_bytes = max(worker_bytes, _PROCESS + found.kept * table)
+        events = cube.n_events * n_epochs / cube.n_epochs
+        events += cube.n_users * n_epochs * 0.8 * screen.null_roi
+        one = events * 2 * n_attacks * n_groups * _GATHER + n_cells * n_groups * _WEIGH
+        one += cube.n_users * n_attacks * n_groups**2 * _COMPARE
+        seconds += one * len(mechanisms) + cube.n_events * _READ * (1 + len(found.passes))
+    n_rows = cube.n_users * len(screen.mechanisms)
+    n_rows *= len(screen.periods) * len(screen.group_sizes)
+    store = cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8
+    return ScreenCost(cube.n_users, n_rows, n_blocks, n_readings, store, worker_bytes, seconds)

@@ -1,0 +1,120 @@
+"""What a screen asks: every user, against the same groups, by attacks in closed form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import product
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, Field, Strict
+
+from clusterscale.attacks import ATTACKS
+from clusterscale.attacks.closed_form import Diagonal, Projection
+from clusterscale.attacks.likelihood import Likelihood
+from clusterscale.contracts import (
+    CellwiseAttack,
+    Component,
+    Count,
+    Mechanism,
+    TraceStep,
+)
+
+__all__ = ["Screen", "ScreenPlan", "Setting"]
+
+_LEAST_GROUPS = 20  # with fewer, an interval of AUC says next to nothing
+
+
+def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
+    wrong = [attack.name for attack in attacks if not isinstance(attack, CellwiseAttack)]
+    if wrong:
+        raise ValueError(
+            f"{', '.join(wrong)} must be trained for each target: a screen scores everyone in one "
+            "pass, by projection, diagonal or likelihood"
+        )
+    if not attacks:
+        raise ValueError("give at least one")
+    return attacks
+
+
+if TYPE_CHECKING:
+    Attacks = tuple[CellwiseAttack, ...]
+else:
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], Strict(False), AfterValidator(_cellwise)]
+
+
+class ScreenPlan(Component):
+    """How to screen: against so many ``groups``, by these ``attacks``.
+
+    Every group is one challenge with each user and one without, so a user's AUC rests on ``groups``
+    pairs, less those the user is a member of. ``reference`` groups more tell the adversary mean and
+    variance of what is published, where a mechanism's law of noise is not known.
+    """
+
+    groups: Annotated[int, Strict(), Field(ge=_LEAST_GROUPS, le=10_000)] = 200
+    reference: Count = 100
+    attacks: Attacks = (Projection(), Diagonal(), Likelihood())
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Users, cells and group size that several mechanisms are screened on together.
+
+    ``span``: first epoch and the one after the last; ``steps``: what is done to traces first.
+    """
+
+    period: str
+    span: tuple[int, int]
+    group_size: int
+    steps: tuple[TraceStep, ...]
+
+    @property
+    def label(self) -> str:
+        """What tells this setting from the others."""
+        return " · ".join([self.period, str(self.group_size), *(s.label for s in self.steps)])
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One screen: every user × period × group size × mechanism × attack.
+
+    ``periods`` are names and spans of epochs.
+    """
+
+    seed: int
+    null_roi: bool
+    periods: tuple[tuple[str, tuple[int, int]], ...]
+    group_sizes: tuple[int, ...]
+    mechanisms: tuple[Mechanism, ...]
+    plan: ScreenPlan
+
+    def settings(self) -> Iterator[tuple[Setting, tuple[Mechanism, ...]]]:
+        """Yield every setting with the mechanisms that share it."""
+        by_steps: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
+        for mechanism in self.mechanisms:
+            by_steps.setdefault(mechanism.trace_steps, []).append(mechanism)
+        for (name, span), size, (steps, mechanisms) in product(
+            self.periods, self.group_sizes, by_steps.items()
+        ):
+            yield Setting(name, span, size, steps), tuple(mechanisms)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values that tell this screen from any other."""
+        return {
+            "seed": self.seed,
+            "null_roi": self.null_roi,
+            "periods": [[name, *span] for name, span in self.periods],
+            "group_sizes": list(self.group_sizes),
+            "mechanisms": [mechanism.label for mechanism in self.mechanisms],
+            "groups": self.plan.groups,
+            "reference": self.plan.reference,
+            "attacks": [attack.label for attack in self.plan.attacks],
+        }
+
+    @property
+    def digest(self) -> str:
+        """Hash of the screen: equal screens ask the same."""
+        text = json.dumps(self.describe(), sort_keys=True)
+        return blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,192 @@
+"""Score a block of users against all groups: one pure task."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from threadpoolctl import threadpool_limits
+
+from clusterscale.contracts import CellRule, Mechanism, Reference, Traces
+from clusterscale.cube import pick
+from clusterscale.screening.base import Base, open_base
+from clusterscale.screening.blocks import Source, read_block
+from clusterscale.screening.counting import members_within
+from clusterscale.screening.kernels import gather, judge
+from clusterscale.screening.plan import ScreenPlan, Setting
+from clusterscale.screening.series import SeriesEvidence, inside_by_series, weigh_series
+from clusterscale.screening.tables import Table, publish, tabulate
+
+__all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
+
+STATISTICS = ("auc", "auc_low", "auc_high", "score_gap")
+CONFIDENCE = 0.95
+_Z = float(ndtri((1 + CONFIDENCE) / 2))
+
+Singles = NDArray[np.float32]
+
+_USERS = 256  # scored together: their sums stay in cache
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenTask:
+    """An address and a few numbers: which users, against what.
+
+    ``block``: the users who are read together, ``start`` and ``stop`` those of them who are scored;
+    ``base``: where the setting's groups are; ``width``: groups that are tabulated together, for
+    want of memory not always all; ``kept``: tables that a worker may keep for its next task.
+    """
+
+    source: Source
+    setting: Setting
+    base: str
+    plan: ScreenPlan
+    mechanisms: tuple[Mechanism, ...]
+    block: tuple[int, int]
+    start: int
+    stop: int
+    width: int
+    kept: int
+
+    @property
+    def groups(self) -> range:
+        """The groups that users are compared on; those after them tell moments."""
+        return range(self.plan.groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """What a task found.
+
+    Attributes
+    ----------
+    numbers
+        float32, shape (statistic, user, mechanism, attack), in the order of :data:`STATISTICS`.
+    n_groups
+        int16, shape (user,): groups that the user is not a member of.
+    """
+
+    numbers: Singles
+    n_groups: NDArray[np.int16]
+
+
+def score(task: ScreenTask) -> Scored:
+    """Score the users of a block; a pure function of the task, its cube and its groups.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube or the groups cannot be read.
+    """
+    with threadpool_limits(limits=1):
+        base = open_base(task.base, task.setting, task.source.seed)
+        traces, _, _ = read_block(task.source, task.setting, *task.block)
+        if (task.start, task.stop) != task.block:
+            traces = pick(traces, np.arange(task.start, task.stop) - task.block[0])
+        apart = _apart(task, base)
+        shape = (len(STATISTICS), traces.n_users, len(task.mechanisms), len(task.plan.attacks))
+        numbers = np.empty(shape, np.float32)
+        for i, mechanism in enumerate(task.mechanisms):
+            numbers[:, :, i] = _score(task, base, mechanism, traces, apart)
+    return Scored(numbers, apart.sum(axis=1, dtype=np.int16))
+
+
+def _apart(task: ScreenTask, base: Base) -> NDArray[np.bool_]:
+    """Tell which groups each user is not in, shape (user, group)."""
+    where = (task.start, task.stop)
+    user, group, _ = members_within(task.source, task.setting, task.groups, base.n_users, *where)
+    apart = np.ones((task.stop - task.start, len(task.groups)), np.bool_)
+    apart[user, group] = False
+    return apart
+
+
+def _score(
+    task: ScreenTask, base: Base, mechanism: Mechanism, traces: Traces, apart: NDArray[np.bool_]
+) -> Singles:
+    """Return the statistics of one mechanism, shape (statistic, user, attack)."""
+    n_attacks, n_groups = len(task.plan.attacks), len(task.groups)
+    found = np.empty((len(STATISTICS), traces.n_users, n_attacks), np.float32)
+    slices = [
+        range(first, min(first + task.width, n_groups)) for first in range(0, n_groups, task.width)
+    ]
+    together = _USERS if len(slices) == 1 else traces.n_users  # a table is made once a block
+    for first in range(0, traces.n_users, together):
+        some = slice(first, min(first + together, traces.n_users))
+        sums = np.empty((some.stop - first, n_attacks, 2, n_groups), np.float32)
+        start = np.empty((n_attacks, 2, n_groups))
+        for groups in slices:
+            prepared = _prepare(task, base, mechanism, groups)
+            sums[..., groups.start : groups.stop] = _sum(task, base, prepared, traces, some)
+            start[..., groups.start : groups.stop] = prepared.table.start
+        start -= start.mean(axis=(1, 2), keepdims=True)
+        judge(sums, start, apart[some], _Z, found[:, some])
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prepared:
+    """All that is made once of a mechanism and some groups."""
+
+    mechanism: Mechanism
+    label: str
+    rules: list[CellRule]
+    table: Table
+    series: SeriesEvidence | None
+
+
+_MADE: OrderedDict[Hashable, _Prepared] = OrderedDict()
+
+
+def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) -> _Prepared:
+    """Make what scoring needs, or take what this process made for another block."""
+    key = (task.base, task.setting, task.source, mechanism, task.plan, groups)
+    if key in _MADE:
+        _MADE.move_to_end(key)
+        return _MADE[key]
+    while len(_MADE) >= task.kept:
+        _MADE.popitem(last=False)
+    bound, label = mechanism.bind(base.bounds), mechanism.label
+    reference = _refer(task, base, bound, label)
+    rules = [attack.rule(reference) for attack in task.plan.attacks]
+    published = publish(base, bound, groups, label=label)
+    by_series = mechanism.reach == "series"
+    series = weigh_series(base, published, rules, groups) if by_series else None
+    _MADE[key] = _Prepared(bound, label, rules, tabulate(published, rules, base), series)
+    return _MADE[key]
+
+
+def _refer(task: ScreenTask, base: Base, mechanism: Mechanism, label: str) -> Reference:
+    """Return what the adversary expects, with moments over groups of their own if it must."""
+    outside = spread = None
+    if mechanism.noise is None:
+        extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
+        outside, spread = np.zeros(base.n_cells), np.zeros(base.n_cells)
+        for group in extra:
+            (values,) = publish(base, mechanism, range(group, group + 1), label=label).stand_in
+            outside += values
+            spread += np.square(values, dtype=np.float64)
+        outside /= len(extra)
+        spread = np.maximum(spread / len(extra) - outside**2, 0.0)
+    size = base.setting.group_size
+    return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
+
+
+def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some: slice) -> Singles:
+    """Return the evidence of some users' own cells, shape (user, attack, side, group)."""
+    terms = prepared.table.terms
+    total = np.empty((some.stop - some.start, terms[0].size), np.float32)
+    idle = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
+    events = (traces.offsets, traces.cells, idle)
+    gather(*events, base.rows, terms.reshape(len(terms), -1), some.start, total)
+    sums = total.reshape(len(total), *terms.shape[1:])
+    if prepared.series is not None:
+        made = (prepared.mechanism, prepared.label, prepared.rules, prepared.table)
+        for i, user in enumerate(range(some.start, some.stop)):
+            cells = traces.trace(user).astype(np.int64)
+            name = task.start + user
+            sums[i, :, 0] = inside_by_series(base, *made, prepared.series, cells, name)
+    return sums

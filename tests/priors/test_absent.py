@@ -1,0 +1,167 @@
+"""With somebody else in the target's place nothing can be told, unless there is a fault."""
+
+import numpy as np
+import pytest
+from oracles.dense import traces_of
+from oracles.entries import build
+
+from clusterscale import mechanisms
+from clusterscale.attacks import ATTACKS
+from clusterscale.contracts import Sample
+from clusterscale.game import play
+from clusterscale.groups import Pool, draw
+from clusterscale.priors import PRIORS
+from clusterscale.seeds import stream
+
+N_USERS, TARGET, SIZE = 60, 5, 8
+EXACT = mechanisms.create("exact")
+QUICK = {"cross_validated": {"candidates": [{"name": "logistic"}, {"name": "spectral"}]}}
+SMALL = {
+    "known_subset": {"alpha": 0.5, "training": 40, "challenges": 40},
+    "perfect": {"groups": 40},
+    "same_groups": {"beta": 40},
+    "different_groups": {"beta": 64},
+}
+
+
+def set_up(prior, traces, past=(), *, seed=0, control=True, size=SIZE, target=TARGET):
+    streams = {"control": stream(seed, "stand-ins")} if control else {}
+    return prior.set_up(
+        traces,
+        target,
+        past=past if prior.needs_past else (),
+        group_size=size,
+        validate=True,
+        rng=stream(seed, "groups"),
+        **streams,
+    )
+
+
+@pytest.fixture(scope="module")
+def roll_call():
+    """A crowd in which user u alone visits ROI u: counts are the list of members."""
+    return traces_of(np.eye(N_USERS, dtype=bool)[:, :, None])
+
+
+@pytest.mark.parametrize("name", list(PRIORS))
+def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_call):
+    prior = PRIORS.create(name, **SMALL[name])
+    game = set_up(prior, roll_call, [roll_call])
+    bare = set_up(prior, roll_call, [roll_call], control=False)
+    for part in ("training", "challenge", "validation"):
+        with_control, without = getattr(game, part), getattr(bare, part)
+        assert (with_control is None) == (without is None)
+        if without is not None:
+            np.testing.assert_array_equal(with_control.counts, without.counts)
+    assert bare.absent is None
+    absent = game.absent.counts[:, :, 0]
+    assert np.isin(absent, [0, 1]).all()
+    assert (absent.sum(axis=1) == SIZE).all()
+    assert not absent[:, TARGET].any()
+    n_extra = prior.n_rows(1, validate=True, control=True) - prior.n_rows(
+        1, validate=True, control=False
+    )
+    assert len(absent) == n_extra
+    if game.asks_again:
+        assert game.absent.labels.mean() == 0.5
+        return
+    assert game.absent.labels.all()
+    asked = game.challenge.counts[game.challenge.labels][:, :, 0]
+    changed = absent - asked
+    assert (changed[:, TARGET] == -1).all()
+    assert (np.abs(changed).sum(axis=1) == 2).all(), "one leaves, one enters"
+    if name == "known_subset":
+        strangers = np.flatnonzero(game.whereabouts.mean_trace[:, 0] == 0)
+        assert set(np.nonzero(changed == 1)[1]) <= set(strangers)
+
+
+def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
+    pool = Pool(roll_call, np.arange(20), TARGET, 5, "test")
+    sample, members = pool.draw(4000, rng=stream(0, "groups"))
+    changed = pool.without_target(sample, members, rng=stream(0, "x")).counts - sample.counts
+    entered = (changed[:, :, 0] == 1).sum(axis=0)
+    assert entered[TARGET] == 0
+    assert not entered[20:].any()
+    chance = 1 / 19
+    others = np.delete(entered[:20], TARGET)
+    # Binomial counts: at five standard deviations 19 users fail together once in 90,000 seeds.
+    assert abs(others - 2000 * chance).max() < 5 * np.sqrt(2000 * chance * (1 - chance))
+
+
+def test_even_the_last_user_left_can_stand_in(roll_call):
+    pool = Pool(roll_call, np.arange(6), 0, 5, "test")
+    groups = Sample(np.ones((1, N_USERS, 1), np.int32), np.array([True]), np.zeros(1, np.int64))
+    changed = pool.without_target(groups, np.arange(5)[None], rng=stream(0, "x"))
+    assert np.flatnonzero(changed.counts[0, :, 0] == 2).tolist() == [5]
+
+
+def controls(name, attack, traces, past, targets=range(0, N_USERS, 3)):
+    """Absent AUC of each target, and its AUC."""
+    prior = PRIORS.create(name, **SMALL[name])
+    games = (set_up(prior, traces, past, seed=t, target=t) for t in targets)
+    outcomes = (
+        next(play(game, [EXACT], [attack], seed=1, path=(i,))) for i, game in enumerate(games)
+    )
+    return np.array([(found.absent_auc, found.auc) for found in outcomes]).T
+
+
+@pytest.fixture(scope="module")
+def crowd(dense):
+    """Two days of the same people, the first one past."""
+    return traces_of(dense[:, :, 24:]), [traces_of(dense[:, :, :24])]
+
+
+@pytest.mark.parametrize("attack", list(ATTACKS))
+@pytest.mark.parametrize("name", list(PRIORS))
+def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
+    attack, prior = (
+        ATTACKS.create(attack, **QUICK.get(attack, {})),
+        PRIORS.create(name, **SMALL[name]),
+    )
+    if attack.needs_whereabouts and not prior.gives_whereabouts:
+        pytest.skip("asks where the target was, which this prior does not tell")
+    absent, _ = controls(name, attack, *crowd)
+    # Four standard errors of the mean: a sound control fails one seed in 16,000.
+    assert abs(absent.mean() - 0.5) <= 4 * absent.std(ddof=1) / np.sqrt(len(absent)) + 1e-9
+
+
+@pytest.mark.parametrize("name", list(PRIORS))
+def test_groups_that_differ_by_more_than_the_target_are_found_out(name, crowd, monkeypatch):
+    """A fault in the drawing: the target never comes without the same four friends."""
+
+    def draw_two(others, target, size, seen, rng):
+        friends, strangers = np.append(others[:4], target), others[4:]
+        inside = draw._draw_new(
+            lambda: np.append(draw._choose(strangers, size - 5, rng), friends), seen
+        )
+        return inside, draw._draw_new(lambda: draw._choose(others, size, rng), seen)
+
+    monkeypatch.setattr(draw, "_draw_two", draw_two)
+    absent, _ = controls(name, build(ATTACKS, "logistic"), *crowd)
+    # On either side: the friends that the adversary knows are not those of the challenges.
+    assert abs(absent.mean() - 0.5) > 4 * absent.std(ddof=1) / np.sqrt(len(absent))
+
+
+def test_one_member_more_wherever_the_target_is_is_found_out(crowd):
+    """The fault is in a prior: attacks look fine, and only the control says why."""
+    traces, _ = crowd
+
+    class Broken(type(PRIORS.create("known_subset", **SMALL["known_subset"]))):
+        def set_up(self, *args, **kwargs):
+            game = super().set_up(*args, **kwargs)
+            for sample in (game.training, game.challenge):
+                sample.counts[sample.labels] += traces_counts
+            game.absent.counts[:] += traces_counts
+            return game
+
+    traces_counts = np.bincount(traces.trace(1), minlength=traces.n_cells).astype(np.int32)
+    traces_counts = traces_counts.reshape(traces.n_rois, traces.n_epochs)
+    prior = Broken.model_validate(
+        PRIORS.create("known_subset", **SMALL["known_subset"]).model_dump()
+    )
+    found = []
+    for target in range(2, 60, 6):
+        game = set_up(prior, traces, seed=target, target=target)
+        found += play(game, [EXACT], [build(ATTACKS, "spectral")], seed=1, path=(target,))
+    assert np.mean([outcome.control_auc for outcome in found]) == pytest.approx(0.5, abs=0.1)
+    assert np.mean([outcome.absent_auc for outcome in found]) > 0.7

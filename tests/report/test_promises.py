@@ -1,0 +1,57 @@
+"""What the page says of promises that were tried: kept, broken, or not to be told."""
+
+from functools import partial
+
+import pytest
+from report.page import Page
+
+from clusterscale.report import render
+from clusterscale.report.defences import tried
+
+MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
+PROMISES = "Guarantees of differential privacy"
+
+
+@pytest.fixture
+def make(make_results):
+    """Build the results of an audit of defences, small unless told otherwise."""
+    return partial(make_results, mechanisms=MECHANISMS, sizes=(5,), attacks=("logistic", "b"))
+
+
+def judged(results, verdict, seen, mechanism=1, **where):
+    """Return the results with another verdict on a mechanism."""
+    at = {"mechanism": [mechanism]} | where
+    for name, value in (("verdict", verdict), ("epsilon_seen", seen)):
+        values = results[name].astype(object) if name == "verdict" else results[name].copy()
+        values[at] = value
+        results = results.assign({name: values})
+    return results
+
+
+def test_a_broken_promise_stands_out(make):
+    results = judged(make(), "broken", 0.4321)
+    page = Page(render(results))
+    words = " ".join(page.text.split())
+    assert page.tables[PROMISES][1][4] == "brokenε above 0.432 seen"
+    assert "Of 1 promise, 1 is broken." in words
+    assert "Promised, and seen to be broken." in words
+    assert (
+        "laplace(epsilon=0.1) promises ε = 0.1 for one event; ε above 0.432 was seen, "
+        "from 20,000 releases with it and as many without." in words
+    )
+
+
+def test_the_worst_of_all_group_sizes_is_the_verdict(make):
+    """With the sizes and the period where it was seen, where there are several."""
+    results = make(sizes=(100, 5, 50), periods=("a", "b"))
+    results = judged(results, "too few samples", 0.01, period=[0])
+    results = judged(results, "broken", 0.3, period=[1], group_size=[0])
+    results = judged(results, "broken", 0.2, period=[1], group_size=[1])
+    first, second = (each for each in tried(results) if each.mechanism == MECHANISMS[1])
+    assert (first.verdict, first.seen, first.sizes) == ("too few samples", 0.01, (5, 50, 100))
+    assert (second.verdict, second.seen, second.sizes) == ("broken", 0.3, (5, 100))
+    page = Page(render(results))
+    words = " ".join(page.text.split())
+    assert "ε above 0.3 was seen in b in groups of 5, 100, from 20,000 releases" in words
+    assert page.tables[PROMISES][2][4] == "too few samplesε above 0.01 seen"
+    assert "nothing seen" in Page(render(judged(make(), "consistent", 0.0))).text

@@ -1,0 +1,302 @@
+"""A screen ends with the same bits, however it was cut up, interrupted or spread."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from clusterscale import open_screen
+from clusterscale.attacks import create as attack
+from clusterscale.audit import AuditPlan, rank, run, screen
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
+from clusterscale.runtime import Local, SerialExecutor
+from clusterscale.schema import SCREEN
+from clusterscale.screening import ScreenPlan, budget, driver, predict
+from clusterscale.screening import blocks as screen_blocks
+
+SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
+CAPPED = {
+    "name": "chain",
+    "steps": [
+        {"name": "cap_contributions", "per_day": 3},
+        {"name": "laplace", "epsilon": 1.0, "unit": "user_day"},
+    ],
+}
+
+
+@pytest.fixture
+def plan(plan_fields):
+    """Two sizes; exact, Laplace, capped Laplace; all three closed forms; 40 groups."""
+    fields = {"mechanisms": [*plan_fields["mechanisms"], CAPPED], "screen": {"groups": 40}}
+    return AuditPlan(**plan_fields | fields)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Four blocks of 16 users, of which 60 fill not quite the last."""
+    monkeypatch.setattr(screen_blocks, "_MOST_USERS", 16)
+
+
+@pytest.fixture
+def undisturbed(plan, cube, tmp_path, small_blocks):
+    return screen(plan, cube, tmp_path / "reference", SerialExecutor()).load()
+
+
+class Backwards(SerialExecutor):
+    """Takes the last task first, and three parts of what is to be added up."""
+
+    n_workers = 3
+
+    def map_unordered(self, function, items):
+        return super().map_unordered(function, reversed(list(items)))
+
+
+def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
+    seen = []
+    found = screen(plan, cube, tmp_path / "run", SerialExecutor(), on_progress=seen.append)
+    assert dict(found.sizes) == {
+        "user": 60,
+        "period": 1,
+        "group_size": 2,
+        "mechanism": 3,
+        "attack": 3,
+    }
+    assert set(SCREEN) <= set(found.variables)
+    assert found.auc.notnull().all()
+    np.testing.assert_array_equal(found.n_events, dense.sum(axis=(1, 2)))
+    xr.testing.assert_identical(found.load(), open_screen(tmp_path / "run").load())
+    for place in ("run/screen", "run/screen/results.zarr"):
+        xr.testing.assert_identical(found, open_screen(tmp_path / place).load())
+    assert [p.n_done for p in seen if p.stage == "score"][-1] == seen[-1].n_rows == 60 * 2 * 3
+    assert sorted(path.name for path in (tmp_path / "run" / "screen").iterdir()) == [
+        "done",
+        "results.zarr",
+        "screen.json",
+    ], "what only an unfinished screen needs is gone"
+
+
+def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed, monkeypatch):
+    backwards = screen(plan, cube, tmp_path / "backwards", Backwards())
+    xr.testing.assert_identical(undisturbed, backwards.load())
+    monkeypatch.setattr(budget, "_PROCESS", 0)
+    cells = 9 * 48
+    tight = 3 * 4 * 16 * (cube.n_events // 60 + 1) + 4 * 16 * 3 * 2 * 40
+    tight += 7 * budget.table_bytes(cells, cells, 1, 3)
+    slices = []
+    real = driver.arrange
+
+    def watch(*args, **kwargs):
+        slices.append(real(*args, **kwargs))
+        return slices[-1]
+
+    monkeypatch.setattr(driver, "arrange", watch)
+    slow = screen(plan, cube, tmp_path / "tight", SerialExecutor(), memory=tight)
+    assert all(7 <= each.width < 12 for each in slices), "no more than so many groups fit"
+    xr.testing.assert_identical(undisturbed, slow.load())
+
+
+@pytest.mark.dask
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_change_no_bit(plan, cube, tmp_path, undisturbed, workers):
+    with Local(workers=workers).open() as executor:
+        found = screen(plan, cube, tmp_path / "dask", executor)
+    xr.testing.assert_identical(undisturbed, found.load())
+
+
+def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch):
+    plan = AuditPlan(**plan_fields | {"mechanisms": [SERIES], "screen": {"groups": 40}})
+    whole = screen(plan, cube, tmp_path / "whole", SerialExecutor()).load()
+    monkeypatch.setattr(screen_blocks, "_SERIES_USERS", 7)
+    parts = screen(plan, cube, tmp_path / "parts", Backwards()).load()
+    xr.testing.assert_identical(whole, parts)
+
+
+def test_a_finished_screen_is_not_made_again(plan, cube, tmp_path, monkeypatch):
+    first = screen(plan, cube, tmp_path / "run", SerialExecutor()).load()
+    monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(driver, "count", lambda task: 1 / 0)
+    again = screen(plan, cube, tmp_path / "run", SerialExecutor())
+    xr.testing.assert_identical(first, again.load())
+
+
+def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, monkeypatch):
+    real = driver.score
+
+    def fail(task):
+        if task.start == 32 and task.setting.group_size == 6:
+            raise MemoryError("no room")
+        return real(task)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "score", fail)
+        with pytest.raises(MemoryError, match="no room") as caught:
+            screen(plan, cube, tmp_path / "run", SerialExecutor())
+    assert "1 of 4 blocks of users could not be scored" in caught.value.__notes__[0]
+    with pytest.raises(MissingError, match="has not finished; run it again"):
+        open_screen(tmp_path / "run")
+    found = screen(plan, cube, tmp_path / "run", SerialExecutor())
+    xr.testing.assert_identical(undisturbed, found.load())
+
+
+SCRIPT = """
+import json, sys
+from clusterscale.audit import AuditPlan, screen
+from clusterscale.cube import TraceCube
+from clusterscale.runtime import SerialExecutor
+from clusterscale.screening import blocks
+blocks._MOST_USERS = 16
+plan = AuditPlan(**json.loads(sys.argv[1]))
+def tell(now): print(now.n_done, flush=True)
+screen(plan, TraceCube(sys.argv[2]), sys.argv[3], SerialExecutor(), on_progress=tell)
+"""
+
+
+@pytest.mark.parametrize("stage", [1, 120, 230])
+def test_a_killed_screen_goes_on(plan, cube, tmp_path, undisturbed, stage):
+    fields = json.dumps(plan.model_dump(mode="json"))
+    command = [sys.executable, "-c", SCRIPT, fields, cube.uri, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if int(line) >= min(stage, 230) - 1:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+        process.wait(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(MissingError):
+        open_screen(tmp_path / "run")
+    found = screen(plan, cube, tmp_path / "run", SerialExecutor())
+    xr.testing.assert_identical(undisturbed, found.load())
+
+
+def test_another_screen_needs_force(plan, plan_fields, cube, tmp_path):
+    first = screen(plan, cube, tmp_path / "run", SerialExecutor()).load()
+    other = AuditPlan(**plan_fields | {"seed": 9})
+    with pytest.raises(ExistsError, match="holds another screen, or one of another cube"):
+        screen(other, cube, tmp_path / "run", SerialExecutor())
+    xr.testing.assert_identical(first, open_screen(tmp_path / "run").load())
+    forced = screen(other, cube, tmp_path / "run", SerialExecutor(), force=True)
+    assert forced.sizes["mechanism"] == 2
+
+
+def test_targets_and_attacks_of_a_plan_do_not_matter_to_its_screen(
+    plan, plan_fields, cube, tmp_path
+):
+    first = screen(plan, cube, tmp_path / "run", SerialExecutor()).load()
+    other = plan.model_copy(update={"targets": AuditPlan(**plan_fields).targets, "control": False})
+    xr.testing.assert_identical(first, screen(other, cube, tmp_path / "run", SerialExecutor()))
+
+
+def test_what_cannot_be_screened_is_refused_by_name(plan_fields, cube, tmp_path):
+    wide = {"name": "suppress_unpopular", "fraction": 0.5}
+    fields = plan_fields | {"mechanisms": [{"name": "exact"}, wide]}
+    with pytest.raises(ConfigError) as caught:
+        screen(AuditPlan(**fields), cube, tmp_path / "run", SerialExecutor())
+    assert str(caught.value) == (
+        "mechanisms.1: suppress_unpopular looks at all counts at once: one more visit can change "
+        "what is published anywhere, so nobody can be scored by their own cells alone; leave it "
+        "out of a screen, and audit chosen targets instead"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("size", "groups", "message"),
+    [
+        (60, 200, "of 60 users one at least must stand outside; the largest that fits is 59"),
+        (57, 200, "a user stands outside about 10 of 200, too few to tell an AUC; draw 400"),
+    ],
+)
+def test_groups_too_large_for_a_screen(plan_fields, cube, size, groups, message):
+    fields = {"group_sizes": [size], "screen": {"groups": groups}}
+    with pytest.raises(PoolError, match=message):
+        predict(AuditPlan(**plan_fields | fields).whole_screen, cube)
+
+
+def test_memory_too_short_names_what_would_do(plan, cube, tmp_path):
+    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes a worker are too few .*give") as e:
+        screen(plan, cube, tmp_path / "run", SerialExecutor(), memory=1000)
+    enough = int(str(e.value).rsplit("give ", 1)[1].split(" ")[0].replace(",", ""))
+    screen(plan, cube, tmp_path / "run", SerialExecutor(), memory=enough)
+
+
+def test_an_attack_that_must_be_trained_is_refused():
+    with pytest.raises(ValueError, match="spectral must be trained for each target"):
+        ScreenPlan(attacks=(attack("spectral"),))
+
+
+def test_what_is_predicted_is_what_is_read(plan, cube, tmp_path, small_blocks, monkeypatch):
+    cost = predict(plan.whole_screen, cube)
+    assert (cost.n_users, cost.n_rows, cost.n_blocks) == (60, 360, 4)
+    read = []
+    real = TraceCube.block
+
+    def watch(self, start, stop, *args):
+        read.append((start, stop))
+        return real(self, start, stop, *args)
+
+    monkeypatch.setattr(TraceCube, "block", watch)
+    screen(plan, cube, tmp_path / "run", SerialExecutor())
+    assert cost.n_readings == 8, "two sizes, with and without a cap, counted and scored"
+    assert sorted(read) == sorted(
+        cost.n_readings * [(i, min(i + 16, 60)) for i in range(0, 60, 16)]
+    )
+
+
+def test_open_screen_tells_what_is_there(cube, tmp_path):
+    with pytest.raises(MissingError, match="there are no results of a screen"):
+        open_screen(tmp_path)
+    with pytest.raises((MissingError, FormatError)):
+        open_screen(cube.uri)
+
+
+def test_merged_hours_are_screened_as_those_of_a_merged_cube(cube, dense, tmp_path, plan_fields):
+    from conftest import write_cube
+
+    merged = dense.reshape(60, 8, 24, 2).any(axis=3)
+    coarse = write_cube(str(tmp_path / "coarse.zarr"), merged)
+    common = {"screen": {"groups": 40}, "null_roi": True}
+    step = AuditPlan(
+        **plan_fields | common | {"mechanisms": [{"name": "coarsen_time", "factor": 2}]}
+    )
+    bare = plan_fields | common | {"mechanisms": [{"name": "exact"}]}
+    bare["periods"] = [{"name": "all", "first": 0, "epochs": 24}]
+    one = screen(step, cube, tmp_path / "one", SerialExecutor()).load()
+    other = screen(AuditPlan(**bare), coarse, tmp_path / "other", SerialExecutor()).load()
+    for name in ("auc", "auc_low", "auc_high", "score_gap"):
+        np.testing.assert_array_equal(one[name].values, other[name].values)
+
+
+def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
+    fields = plan.model_dump() | {"targets": {"most_exposed": 5}}
+    chosen = AuditPlan(**fields)
+    found = run(chosen, cube, tmp_path / "run", SerialExecutor())
+    screened = open_screen(tmp_path / "run")
+    assert set(found.target.values) == set(rank(screened)[:5])
+    share = AuditPlan(**fields | {"targets": {"most_exposed": 0.1}}).targets
+    assert share.n_most_exposed(cube) == 6
+    with pytest.raises(ConfigError, match=r"targets\.most_exposed: 61 asked for, but there are 60"):
+        AuditPlan(**fields | {"targets": {"most_exposed": 61}}).check(cube)
+    refused = fields | {"mechanisms": [{"name": "suppress_unpopular", "fraction": 0.5}]}
+    with pytest.raises(ConfigError, match="suppress_unpopular looks at all counts"):
+        AuditPlan(**refused).check(cube)
+
+
+def test_a_screen_that_is_there_is_used_by_the_audit(plan, cube, tmp_path, monkeypatch):
+    screen(plan, cube, tmp_path / "run", SerialExecutor())
+    monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
+    chosen = AuditPlan(**plan.model_dump() | {"targets": {"most_exposed": 3}})
+    assert run(chosen, cube, tmp_path / "run", SerialExecutor()).sizes["target"] == 3
+
+
+def test_the_ranking_goes_by_mean_auc_then_gap():
+    auc = np.array([[0.7, 0.8], [1.0, 0.6], [1.0, 1.0], [1.0, 1.0], [np.nan, np.nan]])
+    gap = np.array([[1.0, 2.0], [9.0, 9.0], [7.0, 5.0], [np.inf, 5.0], [np.nan, np.nan]])
+    dims = ("user", "period", "group_size", "mechanism", "attack")
+    made = {name: (dims, x[:, None, None, None]) for name, x in (("auc", auc), ("score_gap", gap))}
+    assert rank(xr.Dataset(made)).tolist() == [3, 2, 1, 0, 4]
