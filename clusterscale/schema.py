@@ -1,11 +1,15 @@
 """Dimensions, variables, dtypes and units of every store, and the check that they are kept."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from clusterscale.errors import FormatError
+
+if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its import
+    import xarray as xr
 
 __all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RESULTS", "RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT"]
 __all__ += ["Variable", "validate"]

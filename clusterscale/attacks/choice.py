@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, Strict
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedGroupKFold
 
 from clusterscale.attacks.catalogue import SINGLE
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
@@ -62,6 +60,8 @@ class CrossValidated(Component):
 
     def choose(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Attack:
         """Return the candidate of highest mean AUC over the folds."""
+        from sklearn.metrics import roc_auc_score
+
         scores = np.zeros(len(self.candidates))
         for learn, check in self.split(knowledge.training, rng=rng):
             part = Knowledge(knowledge.training.take(learn), knowledge.whereabouts)
@@ -86,5 +86,7 @@ class CrossValidated(Component):
                 f"{self.name}: {self.folds} folds need as many groups with the target and without, "
                 f"and of one kind there are {n_blocks}"
             )
+        from sklearn.model_selection import StratifiedGroupKFold
+
         folds: Any = StratifiedGroupKFold(self.folds, shuffle=True, random_state=draw_seed(rng))
         return list(folds.split(training.labels, training.labels, training.blocks))

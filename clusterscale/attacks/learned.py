@@ -1,4 +1,8 @@
-"""Classifiers trained on the statistics of labelled releases (NDSS18 §V-B, Appendix A)."""
+"""Classifiers trained on the statistics of labelled releases (NDSS18 §V-B, Appendix A).
+
+scikit-learn is imported where it trains: that takes longer than many an attack, and every process
+that reads a plan comes by here.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 
 from clusterscale.attacks.linear import eliminate, fit_logistic
 from clusterscale.attacks.statistics import features
@@ -117,6 +117,8 @@ class Nearest(_Learned):
     neighbours: Count = 5
 
     def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        from sklearn.neighbors import KNeighborsClassifier
+
         n_neighbours = min(self.neighbours, len(inputs))
         return _Probability(KNeighborsClassifier(n_neighbours).fit(inputs, labels))
 
@@ -128,6 +130,8 @@ class Forest(_Learned):
     trees: Count = 30
 
     def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        from sklearn.ensemble import RandomForestClassifier
+
         forest = RandomForestClassifier(self.trees, max_features=None, random_state=draw_seed(rng))
         return _Probability(forest.fit(inputs, labels))
 
@@ -152,6 +156,9 @@ class Perceptron(_Learned):
     threshold: ClassVar[float] = 0.0
 
     def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neural_network import MLPClassifier
+
         centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
         spread[spread <= 1e-12 * np.abs(centre)] = 1.0  # constant but for rounding
         standard = _standardise(inputs, centre, spread)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.show import err, progress
 from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
     from clusterscale.config import Config
+    from clusterscale.contracts import Executor
     from clusterscale.runtime import Cluster
 
 __all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Output", "Workers"]
-__all__ += ["load_config", "parse_memory", "pick_cluster"]
+__all__ += ["at_work", "load_config", "parse_memory", "pick_cluster"]
 
 ConfigFile = Annotated[
     Path | None, typer.Argument(help="YAML file; the built-in quickstart where none is given.")
@@ -52,6 +56,28 @@ def pick_cluster(configured: Cluster, name: str | None, workers: int | None) -> 
     if not isinstance(place, Local):
         raise InputError(f"--workers does not go with cluster {place.name!r}")
     return place.model_copy(update={"workers": workers})
+
+
+@contextmanager
+def at_work(
+    place: Cluster, what: str
+) -> Iterator[tuple[Executor, Callable[[str, int, int], None]]]:
+    """Open a cluster under a progress bar; yield its executor, and what moves the bar.
+
+    The latter takes what is being done, how much of it there is, and how much is done.
+    """
+    with ExitStack() as stack:
+        with err.status(f"starting {place.label}"):
+            executor = stack.enter_context(place.open())
+        bar = stack.enter_context(progress())
+        line = bar.add_task(what)
+        if link := getattr(executor, "dashboard", None):
+            bar.print(f"dashboard {link}")
+
+        def tell(doing: str, total: int, done: int) -> None:
+            bar.update(line, description=doing, total=total, completed=done)
+
+        yield executor, tell
 
 
 def parse_memory(text: str | None) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -18,16 +17,15 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
+    at_work,
     load_config,
     parse_memory,
     pick_cluster,
 )
-from clusterscale.cli.show import err, out, progress, show_screen_cost
+from clusterscale.cli.show import out, show_screen_cost
 
 if TYPE_CHECKING:
     import xarray as xr
-
-    from clusterscale.runtime import Cluster
 
 __all__ = ["screen", "show_screen"]
 
@@ -48,7 +46,8 @@ def screen(
     The attacks are those that need no training; `targets: {most_exposed: …}` in a config spends
     the others on whom they find.
     """
-    from clusterscale.screening import predict
+    from clusterscale.audit import screen as run
+    from clusterscale.screening import ScreenProgress, predict
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
@@ -58,26 +57,16 @@ def screen(
         cost = predict(chosen.audit.whole_screen, cube, allowed)
         show_screen_cost(cost, place.label, f"{folder}/screen")
         return
-    show_screen(_run(chosen.audit, cube, folder, place, force, allowed))
-    out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
-
-
-def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool, memory: int) -> xr.Dataset:
-    from clusterscale.audit import screen as run
-    from clusterscale.screening import ScreenProgress
-
-    with ExitStack() as stack:
-        with err.status(f"starting {place.label}"):
-            executor = stack.enter_context(place.open())
-        bar = stack.enter_context(progress())
-        line = bar.add_task("screen")
+    with at_work(place, "screen") as (executor, move):
 
         def tell(now: ScreenProgress) -> None:
-            bar.update(line, description=now.stage, total=now.n_rows, completed=now.n_done)
+            move(now.stage, now.n_rows, now.n_done)
 
-        if link := getattr(executor, "dashboard", None):
-            bar.print(f"dashboard {link}")
-        return run(plan, cube, folder, executor, memory=memory, force=force, on_progress=tell)
+        screened = run(
+            chosen.audit, cube, folder, executor, memory=allowed, force=force, on_progress=tell
+        )
+    show_screen(screened)
+    out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
 
 
 def show_screen(screened: xr.Dataset) -> None:

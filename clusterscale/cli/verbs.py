@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,15 +15,13 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
+    at_work,
     load_config,
     parse_memory,
     pick_cluster,
 )
-from clusterscale.cli.show import err, out, progress, show_cost, show_cube, show_results
+from clusterscale.cli.show import err, out, show_cost, show_cube, show_results
 from clusterscale.cli.verdicts import show_verdicts
-
-if TYPE_CHECKING:
-    from clusterscale.runtime import Cluster
 
 app = typer.Typer(
     help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
@@ -47,7 +44,7 @@ def audit(
     force: Force = False,
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
-    from clusterscale.audit import predict
+    from clusterscale.audit import Progress, predict, run
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
@@ -56,7 +53,15 @@ def audit(
     if explain:
         show_cost(predict(chosen.audit, cube), place.label, folder)
         return
-    results = _run(chosen.audit, cube, folder, place, force, parse_memory(memory))
+    allowed = parse_memory(memory)
+    with at_work(place, "audit") as (executor, move):
+
+        def tell(now: Progress) -> None:
+            move("audit", now.n_tasks, now.n_done + now.n_failed)
+
+        results = run(
+            chosen.audit, cube, folder, executor, memory=allowed, force=force, on_progress=tell
+        )
     show_results(results)
     show_verdicts(results)
     out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
@@ -147,23 +152,6 @@ def print_schema() -> None:
     from clusterscale.config import schema
 
     print(schema())
-
-
-def _run(plan: Any, cube: Any, folder: str, place: Cluster, force: bool, memory: int) -> Any:
-    from clusterscale.audit import Progress, run
-
-    with ExitStack() as stack:
-        with err.status(f"starting {place.label}"):
-            executor = stack.enter_context(place.open())
-        bar = stack.enter_context(progress())
-        line = bar.add_task("audit")
-
-        def tell(now: Progress) -> None:
-            bar.update(line, total=now.n_tasks, completed=now.n_done + now.n_failed)
-
-        if link := getattr(executor, "dashboard", None):
-            bar.print(f"dashboard {link}")
-        return run(plan, cube, folder, executor, memory=memory, force=force, on_progress=tell)
 
 
 def _write_report(results: Any, folder: str) -> Path:

@@ -2,7 +2,6 @@
 
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.dense import pack
 from clusterscale.cube.regions import Box, Grid, Hexagons, Locator, Points, Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, pick, with_null_roi
@@ -21,7 +20,6 @@ __all__ = [
     "cut",
     "measure_bounds",
     "new_cube",
-    "pack",
     "pick",
     "with_null_roi",
 ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Bounds, Counts
 from clusterscale.cube import arrays, storage
 from clusterscale.errors import FormatError
+from clusterscale.screening.blocks import Source
 from clusterscale.screening.counting import Counted
 from clusterscale.screening.plan import Setting
 
@@ -32,8 +33,8 @@ class Base:
 
     Attributes
     ----------
-    setting, seed
-        What was counted, and the root of the screen's draws.
+    setting, source
+        What was counted, and of which cube.
     n_users
         Users of the cube, the adversary's reference.
     shape
@@ -44,7 +45,7 @@ class Base:
 
     uri: str
     setting: Setting
-    seed: int
+    source: Source
     n_users: int
     shape: tuple[int, int]
     bounds: Bounds
@@ -133,7 +134,7 @@ def new_base(uri: str, n_groups: int) -> Iterator[BaseWriter]:
 
 
 @lru_cache(maxsize=2)
-def open_base(uri: str, setting: Setting, seed: int) -> Base:
+def open_base(uri: str, setting: Setting, source: Source) -> Base:
     """Open the counted groups of a setting.
 
     Raises
@@ -146,4 +147,4 @@ def open_base(uri: str, setting: Setting, seed: int) -> Base:
         raise FormatError(f"{uri} does not hold the groups of a screen")
     rois, epochs = about["shape"]
     bounds = Bounds(**about["bounds"])
-    return Base(uri, setting, seed, about["n_users"], (rois, epochs), bounds)
+    return Base(uri, setting, source, about["n_users"], (rois, epochs), bounds)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import xarray as xr
+from typing import TYPE_CHECKING
 
 from clusterscale.contracts import Executor, Mechanism
 from clusterscale.cube import TraceCube
@@ -18,6 +17,9 @@ from clusterscale.screening.counting import Counted, CountTask, add_up, count
 from clusterscale.screening.plan import Screen, Setting
 from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import ScreenTask, score
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["ScreenProgress", "run"]
 
@@ -179,7 +181,7 @@ class _Work:
     ) -> Iterator[ScreenTask]:
         """Yield what is left, pass by pass."""
         uri, plan = self._store.groups(index), self._screen.plan
-        base = open_base(uri, setting, self._screen.seed)
+        base = open_base(uri, setting, self._source)
         n_rows, n_cells = len(base.cells), base.n_cells
         arrangement = arrange(
             self._memory, self._cube, plan, mechanisms, n_rows=n_rows, n_cells=n_cells

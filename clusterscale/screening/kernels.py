@@ -76,7 +76,9 @@ def judge(
         a number where fewer than two groups are left.
     """
     n_groups = apart.shape[1]
-    inside, outside, won = np.empty((3, n_groups), np.float32)
+    # three arrays and not the rows of one, which the compiler would not run in parallel lanes
+    inside, outside = np.empty(n_groups, np.float32), np.empty(n_groups, np.float32)
+    won = np.empty(n_groups, np.float32)
     for user in range(sums.shape[0]):
         for attack in range(sums.shape[1]):
             n = 0

@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
@@ -20,6 +19,9 @@ from clusterscale.schema import SCREEN, SCREEN_FORMAT, validate
 from clusterscale.screening.blocks import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["ScreenStore", "open_screen"]
 
@@ -119,6 +121,8 @@ def open_screen(uri: str | Path) -> xr.Dataset:
     FormatError
         If what is there are not the results of a screen.
     """
+    import xarray as xr  # here, for workers need it not
+
     uri = str(uri).rstrip("/")
     places = (f"{uri}/screen/results.zarr", f"{uri}/results.zarr", uri)
     place = next(

@@ -83,7 +83,7 @@ def score(task: ScreenTask) -> Scored:
         If the cube or the groups cannot be read.
     """
     with threadpool_limits(limits=1):
-        base = open_base(task.base, task.setting, task.source.seed)
+        base = open_base(task.base, task.setting, task.source)
         traces, _, _ = read_block(task.source, task.setting, *task.block)
         if (task.start, task.stop) != task.block:
             traces = pick(traces, np.arange(task.start, task.stop) - task.block[0])

@@ -79,7 +79,7 @@ def inside_by_series(
     counts.reshape(len(counts), -1)[:, own] += 1
     path = ("screen noise", base.setting.label, label, "user", user)
     size = base.setting.group_size
-    values = mechanism.release(counts, group_size=size, rng=stream(base.seed, *path))
+    values = mechanism.release(counts, group_size=size, rng=stream(base.source.seed, *path))
     released, here = values.reshape(len(values), -1), np.zeros(len(touched), np.bool_)
     here[own] = True
     known = base.rows[touched] >= 0

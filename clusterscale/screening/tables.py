@@ -95,7 +95,7 @@ def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> P
                 out[i] = world
                 continue
             path = ("screen noise", base.setting.label, label, group)
-            rng = stream(base.seed, *path, *(() if mechanism.draws_alike else (use,)))
+            rng = stream(base.source.seed, *path, *(() if mechanism.draws_alike else (use,)))
             values = world.reshape(1, *base.shape)
             size = base.setting.group_size
             out[i] = mechanism.release(values, group_size=size, rng=rng).ravel()

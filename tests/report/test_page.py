@@ -1,5 +1,6 @@
 """The page as its readers get it: complete, offline, honest about what is missing."""
 
+import json
 import re
 from itertools import pairwise
 
@@ -121,6 +122,18 @@ def test_the_first_screen_names_the_strongest_attack_at_every_group_size(make_re
     words = " ".join(page.text.split())
     assert f"recognises the median target with AUC {float(median):.3f}" in words
     assert "12 targets out of 534 users of sfc cabs, in groups of 5 and 100" in words
+
+
+def test_targets_chosen_for_their_exposure_are_not_taken_for_a_sample(make_results):
+    results = make_results()
+    assert "most exposed," not in " ".join(Page(render(results)).text.split())
+    plan = json.loads(results.attrs["plan"]) | {"targets": {"most_exposed": 20}}
+    results.attrs["plan"] = json.dumps(plan)
+    words = " ".join(Page(render(results)).text.split())
+    assert (
+        "out of 534 users, not at random but those whom a screen of everyone finds most exposed,"
+        in words
+    )
 
 
 def test_numbers_are_over_finished_tests_only_and_say_so(make_results):

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import xarray as xr
+from conftest import write_cube
 
 from clusterscale import open_screen
 from clusterscale.attacks import create as attack
@@ -184,6 +185,15 @@ def test_another_screen_needs_force(plan, plan_fields, cube, tmp_path):
     assert forced.sizes["mechanism"] == 2
 
 
+def test_another_cube_in_the_same_place_is_not_taken_for_the_first(plan, cube, dense, tmp_path):
+    """In one process, which remembers what it made of the first."""
+    other = write_cube(str(tmp_path / "other.zarr"), dense[::-1].copy())
+    screen(plan, cube, tmp_path / "run", SerialExecutor())
+    forced = screen(plan, other, tmp_path / "run", SerialExecutor(), force=True).load()
+    fresh = screen(plan, other, tmp_path / "fresh", SerialExecutor()).load()
+    xr.testing.assert_identical(forced, fresh)
+
+
 def test_targets_and_attacks_of_a_plan_do_not_matter_to_its_screen(
     plan, plan_fields, cube, tmp_path
 ):
@@ -256,8 +266,6 @@ def test_open_screen_tells_what_is_there(cube, tmp_path):
 
 
 def test_merged_hours_are_screened_as_those_of_a_merged_cube(cube, dense, tmp_path, plan_fields):
-    from conftest import write_cube
-
     merged = dense.reshape(60, 8, 24, 2).any(axis=3)
     coarse = write_cube(str(tmp_path / "coarse.zarr"), merged)
     common = {"screen": {"groups": 40}, "null_roi": True}

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from clusterscale.report.bargains import bargain
 from clusterscale.report.controls import check_controls
-from clusterscale.report.defences import defences
+from clusterscale.report.defences import BROKEN, defences, tried
 from clusterscale.report.section import (
     Column,
     Section,
@@ -43,6 +43,7 @@ def build(results: xr.Dataset) -> Section:
         n_lines=len(lines),
         n_open=_MOST_OPEN,
         bargain=bargain(defences(results)),
+        broken=sorted({each.mechanism for each in tried(results) if each.verdict == BROKEN}),
         controls=check_controls(table),
         has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
@@ -75,6 +76,7 @@ def _audited(results: xr.Dataset, table: Cases) -> dict[str, object]:
     return {
         "targets": plural(table.n_targets, "person" if table.n_targets == 1 else "target"),
         "n_targets": table.n_targets,
+        "most_exposed": _chosen_for_exposure(results),
         "users": f"{n_users:,}" if isinstance(n_users, int) else "",
         "source": source if isinstance(source, str) else "",
         "group_sizes": _listed([str(size) for size in table.group_sizes]),
@@ -84,6 +86,11 @@ def _audited(results: xr.Dataset, table: Cases) -> dict[str, object]:
         "n_mechanisms": len(mechanisms),
         "periods": sorted({setting.period for setting in run}),
     }
+
+
+def _chosen_for_exposure(results: xr.Dataset) -> bool:
+    targets = json_attribute(results, "plan").get("targets")
+    return isinstance(targets, dict) and "most_exposed" in targets
 
 
 def _listed(words: list[str]) -> str:
