@@ -22,7 +22,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import connect, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
-from clusterscale.screening import MEMORY
+from clusterscale.screening import MEMORY, ScreenProgress
 
 __all__ = ["Progress", "run"]
 
@@ -31,11 +31,16 @@ Task = AuditTask | PriceTask
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an audit has come: tasks in all, done (some perhaps by an earlier run), failed."""
+    """How far an audit has come: tasks in all, done (some perhaps by an earlier run), failed.
+
+    ``stage`` is ``audit``; before that, if everyone is screened first, ``count`` or ``score``, and
+    rows are told as tasks.
+    """
 
     n_tasks: int
     n_done: int
     n_failed: int
+    stage: str = "audit"
 
 
 def run(
@@ -82,7 +87,14 @@ def run(
     _claim(output, plan, cube, force)
     ranking = None
     if plan.targets.n_most_exposed(cube):
-        ranking = rank(screen(plan, cube, output, executor, memory=memory, force=force))
+
+        def tell(now: ScreenProgress) -> None:
+            on_progress(Progress(now.n_rows, now.n_done, 0, now.stage))
+
+        screened = screen(
+            plan, cube, output, executor, memory=memory, force=force, on_progress=tell
+        )
+        ranking = rank(screened)
     chosen = plan.targets.choose(cube, plan.seed, ranking)
     kept = _Kept(output)
     tasks: list[Task] = [*plan.prices(cube), *plan.tasks(cube, chosen)]

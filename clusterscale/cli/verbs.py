@@ -57,7 +57,7 @@ def audit(
     with at_work(place, "audit") as (executor, move):
 
         def tell(now: Progress) -> None:
-            move("audit", now.n_tasks, now.n_done + now.n_failed)
+            move(now.stage, now.n_tasks, now.n_done + now.n_failed)
 
         results = run(
             chosen.audit, cube, folder, executor, memory=allowed, force=force, on_progress=tell

@@ -87,7 +87,7 @@ def run(
     work = _Work(screen, cube, store, executor, memory, on_progress)
     for index, (setting, mechanisms) in enumerate(screen.settings()):
         if left := work.left(index, mechanisms):
-            work.count(index, setting)
+            work.count(index, setting, mechanisms)
             work.score(index, setting, mechanisms, left)
     store.finish()
     return open_screen(store.uri)
@@ -124,14 +124,14 @@ class _Work:
         }
         return names - self._done
 
-    def count(self, index: int, setting: Setting) -> None:
+    def count(self, index: int, setting: Setting, mechanisms: tuple[Mechanism, ...]) -> None:
         """Count the groups of a setting, unless they are there."""
         uri, n_users = self._store.groups(index), self._cube.n_users
         if exists(f"{uri}/zarr.json"):
             return
         self._report("count")
         plan = self._screen.plan
-        n_groups = plan.groups + plan.reference
+        n_groups = plan.groups + plan.reference * any(each.noise is None for each in mechanisms)
         n_cells = (self._cube.n_rois + self._screen.null_roi) * (setting.span[1] - setting.span[0])
         width = slice_size(self._memory, n_cells, n_groups)
         n_blocks = -(-n_users // self._block)

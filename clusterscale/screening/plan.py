@@ -34,8 +34,9 @@ def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
             f"{', '.join(wrong)} must be trained for each target: a screen scores everyone in one "
             "pass, by projection, diagonal or likelihood"
         )
-    if not attacks:
-        raise ValueError("give at least one")
+    labels = [attack.label for attack in attacks]
+    if len(set(labels)) < max(1, len(labels)):
+        raise ValueError("give at least one, and none twice")
     return attacks
 
 

@@ -11,6 +11,7 @@ from scipy.stats import binomtest, rankdata
 
 from clusterscale.errors import InputError
 from clusterscale.metrics import epsilon_lower_bound, largest_bound
+from clusterscale.metrics.rates import _clopper_pearson
 
 SCORES = st.sampled_from([-np.inf, -2.0, 0.0, 0.1, 0.1 + 1e-12, 3.0, np.inf])
 ROWS = st.lists(st.tuples(st.booleans(), SCORES), min_size=4, max_size=40).filter(
@@ -24,6 +25,21 @@ CONFIDENCES = st.sampled_from([0.05, 0.5, 0.95, 0.999])
 def limits(hits, n, confidence):
     found = binomtest(hits, n).proportion_ci(confidence_level=confidence, method="exact")
     return found.low, found.high
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    [
+        (81, 263, 0.2527, 0.3676),
+        (15, 148, 0.0578, 0.1617),
+        (0, 20, 0.0, 0.1684),
+        (1, 29, 0.0009, 0.1776),
+    ],
+)
+def test_limits_of_rates_are_the_published_ones(hits, n, low, high):
+    """Newcombe (Statistics in Medicine 1998), table I, the method of Clopper and Pearson."""
+    found = np.ravel(_clopper_pearson(np.array([hits]), n, 0.025))
+    np.testing.assert_allclose(found, [low, high], atol=5e-5)
 
 
 def ratio(inside, outside, says_inside, hears_inside, delta, confidence):

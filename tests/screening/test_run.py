@@ -238,6 +238,9 @@ def test_memory_too_short_names_what_would_do(plan, cube, tmp_path):
 def test_an_attack_that_must_be_trained_is_refused():
     with pytest.raises(ValueError, match="spectral must be trained for each target"):
         ScreenPlan(attacks=(attack("spectral"),))
+    for wrong in ((), (attack("diagonal"), attack("diagonal"))):
+        with pytest.raises(ValueError, match="give at least one, and none twice"):
+            ScreenPlan(attacks=wrong)
 
 
 def test_what_is_predicted_is_what_is_read(plan, cube, tmp_path, small_blocks, monkeypatch):
@@ -282,8 +285,11 @@ def test_merged_hours_are_screened_as_those_of_a_merged_cube(cube, dense, tmp_pa
 
 def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     fields = plan.model_dump() | {"targets": {"most_exposed": 5}}
-    chosen = AuditPlan(**fields)
-    found = run(chosen, cube, tmp_path / "run", SerialExecutor())
+    chosen, seen = AuditPlan(**fields), []
+    found = run(chosen, cube, tmp_path / "run", SerialExecutor(), on_progress=seen.append)
+    stages = [now.stage for now in seen]
+    assert set(stages[: stages.index("audit")]) == {"count", "score"}
+    assert set(stages[stages.index("audit") :]) == {"audit"}
     screened = open_screen(tmp_path / "run")
     assert set(found.target.values) == set(rank(screened)[:5])
     share = AuditPlan(**fields | {"targets": {"most_exposed": 0.1}}).targets
