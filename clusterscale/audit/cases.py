@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.journal import Entry
-from clusterscale.audit.layout import Coordinates
+from clusterscale.audit.layout import Coordinates, empty
 from clusterscale.audit.task import Key
 from clusterscale.errors import InputError
 from clusterscale.game import CONFIDENCE, Outcome
@@ -22,9 +22,11 @@ from clusterscale.metrics import (
 )
 from clusterscale.schema import RESULTS
 
-__all__ = ["lay_out_cases", "pool"]
+__all__ = ["LONGEST_ERROR", "lay_out_cases", "pool"]
 
-_LONGEST_ERROR = 300
+LONGEST_ERROR = 300
+"""Characters of an error that are kept."""
+
 _MEASURED = tuple(field.name for field in fields(Outcome) if field.type != "str")
 
 Arrays = dict[str, NDArray[Any]]
@@ -39,14 +41,14 @@ def lay_out_cases(
     error; their numbers are not numbers, and their counts 0.
     """
     dims = RESULTS["auc"].dims
-    found = {name: _empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
-    status, error = _empty(coords, "status"), _empty(coords, "error")
+    found = {name: empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
+    status, error = empty(coords, "status"), empty(coords, "error")
     status[:] = "missing"
     place = {dim: {value: i for i, value in enumerate(coords[dim][1].tolist())} for dim in dims}
     for key, entry in entries.items():
         at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))
         if entry.error:
-            status[at], error[at] = "failed", entry.error[:_LONGEST_ERROR]
+            status[at], error[at] = "failed", entry.error[:LONGEST_ERROR]
         for outcome in entry.outcomes:
             case = (*at, place["mechanism"][outcome.mechanism], place["attack"][outcome.attack])
             status[case] = "done"
@@ -104,14 +106,6 @@ def pool(
         except InputError:  # too few targets
             continue
     return found
-
-
-def _empty(coords: Coordinates, name: str) -> NDArray[Any]:
-    variable = RESULTS[name]
-    shape = tuple(len(coords[dim][1]) for dim in variable.dims)
-    if variable.kinds == "f":
-        return np.full(shape, np.nan)
-    return np.zeros(shape, np.int32) if "i" in variable.kinds else np.full(shape, "", dtype=object)
 
 
 def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float64]:

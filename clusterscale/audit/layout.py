@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.audit.price import Price, PriceKey
 from clusterscale.schema import RESULTS
 
-__all__ = ["Coordinates", "lay_out_promises", "lay_out_utility", "lay_out_verdicts"]
+__all__ = ["Coordinates", "empty", "lay_out_promises", "lay_out_utility", "lay_out_verdicts"]
 
 Coordinates = dict[str, tuple[str, NDArray[Any]]]
 Prices = dict[PriceKey, Price]
@@ -38,7 +38,7 @@ _VERDICTS = {"epsilon_seen": "epsilon_seen", "verdict_trials": "trials", "verdic
 
 def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
     """Return every variable on (period, mechanism); group sizes do not change a promise."""
-    found = {name: _empty(coords, name) for name in _PROMISES}
+    found = {name: empty(coords, name) for name in _PROMISES}
     for at, price in _placed(coords, prices):
         for place, label in enumerate(coords["mechanism"][1].tolist()):
             if label in price.promises:
@@ -49,7 +49,7 @@ def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
 
 def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
     """Return every variable on (period, group_size, mechanism)."""
-    found = {name: _empty(coords, name) for name in _VERDICTS}
+    found = {name: empty(coords, name) for name in _VERDICTS}
     for at, price in _placed(coords, prices):
         for place, label in enumerate(coords["mechanism"][1].tolist()):
             if label in price.judgements:
@@ -61,7 +61,7 @@ def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
 def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
     """Return ``utility``, ``utility_sd`` and ``random_guess``."""
     names = ("utility", "utility_sd", "random_guess")
-    utility, spread, guess = found = [_empty(coords, name) for name in names]
+    utility, spread, guess = found = [empty(coords, name) for name in names]
     for at, price in _placed(coords, prices):
         for place, label in enumerate(coords["mechanism"][1].tolist()):
             if label in price.utility:
@@ -71,10 +71,13 @@ def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[An
     return dict(zip(names, found, strict=True))
 
 
-def _empty(coords: Coordinates, name: str) -> NDArray[Any]:
-    shape = tuple(len(coords[dim][1]) for dim in RESULTS[name].dims)
-    numeric = RESULTS[name].kinds == "f"
-    return np.full(shape, np.nan) if numeric else np.full(shape, "", dtype=object)
+def empty(coords: Coordinates, name: str) -> NDArray[Any]:
+    """Return a variable of which nothing is known: not a number, 0 of what is counted, no text."""
+    variable = RESULTS[name]
+    shape = tuple(len(coords[dim][1]) for dim in variable.dims)
+    if variable.kinds == "f":
+        return np.full(shape, np.nan)
+    return np.zeros(shape, np.int32) if "i" in variable.kinds else np.full(shape, "", dtype=object)
 
 
 def _placed(coords: Coordinates, prices: Prices) -> Iterator[tuple[tuple[int, int], Price]]:

@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.lists import SEVERAL
 from clusterscale.audit.source import Setting, TraceSource, load_setting
-from clusterscale.audit.task import by_steps
 from clusterscale.audit.verdict import Judgement, Neighbours, VerdictPlan, judge_promise
 from clusterscale.contracts import (
     Bounds,
@@ -24,7 +23,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
-from clusterscale.mechanisms import user_level
+from clusterscale.mechanisms import by_steps, user_level
 from clusterscale.metrics import auc_ceiling
 from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, random_guess

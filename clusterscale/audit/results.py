@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.audit.cases import lay_out_cases
+from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases
 from clusterscale.audit.journal import Entry
 from clusterscale.audit.layout import (
     Coordinates,
@@ -33,7 +33,6 @@ __all__ = ["assemble", "open_results", "save_results"]
 
 _PACKAGES = ["bokeh", "clusterscale", "dp-accounting", "numba", "numpy"]
 _PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
-_LONGEST_ERROR = 300
 
 
 def assemble(
@@ -63,7 +62,7 @@ def assemble(
 
 
 def _errors(prices: dict[PriceKey, Price]) -> str:
-    wrong = sorted({price.error[:_LONGEST_ERROR] for price in prices.values() if price.error})
+    wrong = sorted({price.error[:LONGEST_ERROR] for price in prices.values() if price.error})
     return json.dumps(wrong)
 
 

@@ -11,11 +11,12 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.precision import Precision, looks
 from clusterscale.audit.source import TraceSource, load_setting
-from clusterscale.contracts import Attack, Mechanism, Prior, Sample, TraceStep
+from clusterscale.contracts import Attack, Mechanism, Prior, Sample
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, Contest, Outcome
+from clusterscale.mechanisms import by_steps
 from clusterscale.seeds import stream
 
-__all__ = ["AuditTask", "Key", "by_steps", "run_task"]
+__all__ = ["AuditTask", "Key", "run_task"]
 
 Key = tuple[int, str, str, int]
 
@@ -120,13 +121,3 @@ def _ask_more(
             challenge = table.more(n_after - n_before)
             for contest in table.contests:
                 contest.ask(challenge)
-
-
-def by_steps(
-    mechanisms: Iterable[Mechanism],
-) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
-    """Return the mechanisms by what they do to traces, for each list of steps is done once."""
-    order: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
-    for mechanism in mechanisms:
-        order.setdefault(mechanism.trace_steps, []).append(mechanism)
-    return list(order.items())

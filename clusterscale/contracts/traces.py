@@ -46,6 +46,11 @@ class Traces:
         return self.idle is not None
 
     @property
+    def idle_epochs(self) -> NDArray[np.bool_]:
+        """``idle`` as compiled loops want it: without a column where there is no null ROI."""
+        return np.zeros((self.n_users, 0), np.bool_) if self.idle is None else self.idle
+
+    @property
     def n_users(self) -> int:
         """Number of users."""
         return len(self.offsets) - 1

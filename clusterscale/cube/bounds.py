@@ -32,10 +32,9 @@ def measure_bounds(
         In visits, at least 1 each. These are the sensitivities of NDSS18 §VII-B and PETS17 §5.2
         ("the maximum number of location reports by a user"), measured.
     """
-    nowhere = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
     first = np.asarray(days - days[0], np.int64)
     last = first if until is None else np.asarray(until - days[0], np.int64)
-    found = _measure(traces.offsets, traces.cells, traces.n_epochs, first, last, nowhere)
+    found = _measure(traces.offsets, traces.cells, traces.n_epochs, first, last, traces.idle_epochs)
     most_day, most_user, most_series, most_rois = (max(1, int(value)) for value in found)
     return Bounds(
         event=2 if traces.null_roi else 1,

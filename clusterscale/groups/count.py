@@ -48,8 +48,7 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
 def _events(traces: Traces) -> tuple[Ints, Ints, Labels]:
     """Return what the kernels read; unsigned indices spare them a test for negative ones."""
     cells: Ints = traces.cells.view(np.uint32 if traces.cells.dtype == np.int32 else np.uint64)
-    idle: Labels = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
-    return traces.offsets, cells, idle
+    return traces.offsets, cells, traces.idle_epochs
 
 
 @kernel

@@ -34,11 +34,12 @@ truncated_laplace    noise that breaks its promise, to test auditors  a fault of
 
 from clusterscale.contracts import Mechanism
 from clusterscale.mechanisms.accounting import UserLevel, user_level
+from clusterscale.mechanisms.by_steps import by_steps
 from clusterscale.mechanisms.catalogue import STEPS
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.registry import Registry
 
-__all__ = ["MECHANISMS", "UserLevel", "create", "user_level"]
+__all__ = ["MECHANISMS", "UserLevel", "by_steps", "create", "user_level"]
 
 MECHANISMS: Registry[Mechanism] = Registry("mechanism", Chain, *STEPS.classes)
 create = MECHANISMS.create

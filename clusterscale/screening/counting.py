@@ -11,12 +11,10 @@ from clusterscale.contracts import Bounds, Counts, Frame, Ints, Traces
 from clusterscale.errors import InputError, PoolError
 from clusterscale.kernel import kernel
 from clusterscale.screening.blocks import Source, merge_bounds, ranges, read_block
-from clusterscale.screening.plan import Setting
+from clusterscale.screening.plan import LEAST_GROUPS, Setting
 from clusterscale.seeds import stream
 
 __all__ = ["CountTask", "Counted", "add_up", "check_groups", "count", "members_within"]
-
-_LEAST_PAIRS = 20  # an AUC over fewer pairs of groups tells nothing
 
 
 def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
@@ -27,8 +25,8 @@ def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
             f"outside; the largest that fits is {n_users - 1}"
         )
     left = n_groups * (n_users - group_size) / n_users
-    if left < _LEAST_PAIRS:
-        needed = int(np.ceil(_LEAST_PAIRS * n_users / (n_users - group_size)))
+    if left < LEAST_GROUPS:
+        needed = int(np.ceil(LEAST_GROUPS * n_users / (n_users - group_size)))
         raise PoolError(
             f"groups of {group_size} of {n_users} users: a user stands outside about {left:.0f} of "
             f"{n_groups}, too few to tell an AUC; draw {needed} groups or more (screen.groups), or "
@@ -115,10 +113,10 @@ def count(task: CountTask) -> Counted:
         if total is None:
             total = _nothing(len(groups), traces, frame, bounds)
         who = members_within(task.source, task.setting, groups, task.n_users, start, stop)
-        idle = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
         user, group, stand = who
         members = (user, group - task.first, stand)
-        _count(traces.offsets, traces.cells, idle, *members, total.base, total.stand_in, total.seen)
+        events = traces.offsets, traces.cells, traces.idle_epochs
+        _count(*events, *members, total.base, total.stand_in, total.seen)
         total = replace(total, bounds=merge_bounds(total.bounds, bounds))
     if total is None:
         raise InputError(f"users {task.start} to {task.stop} are none to count")

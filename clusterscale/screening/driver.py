@@ -112,6 +112,8 @@ class _Work:
         self._block = block_size(cube)
         self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
         self._done = store.done()
+        sizes = {start: stop - start for start, stop in self._parts}
+        self._n_done = sum(sizes[int(name.rsplit("-", 1)[1])] for name in self._done)
         n_settings = len(screen.periods) * len(screen.group_sizes)
         self._n_rows = cube.n_users * n_settings * len(screen.mechanisms)
 
@@ -167,7 +169,7 @@ class _Work:
             places = [self._place(mechanism) for mechanism in task.mechanisms]
             names = [_name(index, each, task.start) for each in places]
             self._store.add(scored, task.start, place, places, names)
-            self._done.update(names)
+            self._n_done += len(names) * (task.stop - task.start)
             self._report("score")
         if errors:
             errors[0].add_note(
@@ -217,9 +219,7 @@ class _Work:
         return names.index(setting.period), self._screen.group_sizes.index(setting.group_size)
 
     def _report(self, stage: str) -> None:
-        by_start = {start: stop - start for start, stop in self._parts}
-        n_done = sum(by_start[int(name.rsplit("-", 1)[1])] for name in self._done)
-        self._tell(ScreenProgress(stage, self._n_rows, n_done))
+        self._tell(ScreenProgress(stage, self._n_rows, self._n_done))
 
 
 def _name(index: int, mechanism: int, start: int) -> str:

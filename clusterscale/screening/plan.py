@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +19,12 @@ from clusterscale.contracts import (
     Mechanism,
     TraceStep,
 )
+from clusterscale.mechanisms import by_steps
 
-__all__ = ["Screen", "ScreenPlan", "Setting"]
+__all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "Setting"]
 
-_LEAST_GROUPS = 20  # with fewer, an interval of AUC says next to nothing
+LEAST_GROUPS = 20
+"""With fewer, an interval of an AUC says next to nothing."""
 
 
 def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ class ScreenPlan(Component):
     variance of what is published, where a mechanism's law of noise is not known.
     """
 
-    groups: Annotated[int, Strict(), Field(ge=_LEAST_GROUPS, le=10_000)] = 200
+    groups: Annotated[int, Strict(), Field(ge=LEAST_GROUPS, le=10_000)] = 200
     reference: Count = 100
     attacks: Attacks = (Projection(), Diagonal(), Likelihood())
 
@@ -93,11 +93,8 @@ class Screen:
 
     def settings(self) -> Iterator[tuple[Setting, tuple[Mechanism, ...]]]:
         """Yield every setting with the mechanisms that share it."""
-        by_steps: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
-        for mechanism in self.mechanisms:
-            by_steps.setdefault(mechanism.trace_steps, []).append(mechanism)
         for (name, span), size, (steps, mechanisms) in product(
-            self.periods, self.group_sizes, by_steps.items()
+            self.periods, self.group_sizes, by_steps(self.mechanisms)
         ):
             yield Setting(name, span, size, steps), tuple(mechanisms)
 
@@ -113,9 +110,3 @@ class Screen:
             "reference": self.plan.reference,
             "attacks": [attack.label for attack in self.plan.attacks],
         }
-
-    @property
-    def digest(self) -> str:
-        """Hash of the screen: equal screens ask the same."""
-        text = json.dumps(self.describe(), sort_keys=True)
-        return blake2b(text.encode(), digest_size=16).hexdigest()

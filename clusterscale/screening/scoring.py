@@ -19,7 +19,7 @@ from clusterscale.screening.counting import members_within
 from clusterscale.screening.kernels import gather, judge
 from clusterscale.screening.plan import ScreenPlan, Setting
 from clusterscale.screening.series import SeriesEvidence, inside_by_series, weigh_series
-from clusterscale.screening.tables import Table, publish, tabulate
+from clusterscale.screening.tables import Table, moments, publish, tabulate
 
 __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
 
@@ -164,13 +164,7 @@ def _refer(task: ScreenTask, base: Base, mechanism: Mechanism, label: str) -> Re
     outside = spread = None
     if mechanism.noise is None:
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
-        outside, spread = np.zeros(base.n_cells), np.zeros(base.n_cells)
-        for group in extra:
-            (values,) = publish(base, mechanism, range(group, group + 1), label=label).stand_in
-            outside += values
-            spread += np.square(values, dtype=np.float64)
-        outside /= len(extra)
-        spread = np.maximum(spread / len(extra) - outside**2, 0.0)
+        outside, spread = moments(base, mechanism, extra, width=task.width, label=label)
     size = base.setting.group_size
     return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
 
@@ -179,8 +173,7 @@ def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some
     """Return the evidence of some users' own cells, shape (user, attack, side, group)."""
     terms = prepared.table.terms
     total = np.empty((some.stop - some.start, terms[0].size), np.float32)
-    idle = np.zeros((traces.n_users, 0), np.bool_) if traces.idle is None else traces.idle
-    events = (traces.offsets, traces.cells, idle)
+    events = traces.offsets, traces.cells, traces.idle_epochs
     gather(*events, base.rows, terms.reshape(len(terms), -1), some.start, total)
     sums = total.reshape(len(total), *terms.shape[1:])
     if prepared.series is not None:

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import NO_NOISE, CellRule, Mechanism
+from clusterscale.contracts import NO_NOISE, CellRule, Counts, Mechanism
 from clusterscale.screening.base import Base
 from clusterscale.seeds import stream
 
-__all__ = ["RULED_OUT", "Published", "Table", "publish", "table_bytes", "tabulate"]
+__all__ = ["RULED_OUT", "Published", "Table", "moments", "publish", "table_bytes", "tabulate"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -80,26 +80,45 @@ def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> P
     ``mechanism`` is bound; ``label`` is what it was called before. ``present`` means nothing where
     one count reaches further than its cell.
     """
-    n_cells = base.shape[0] * base.shape[1]
-    found = Published(*(np.empty((len(groups), n_cells), np.float32) for _ in range(3)))
+    found = Published(*(np.empty((len(groups), base.n_cells), np.float32) for _ in range(3)))
     counts, stand_in = base.counts(groups)
     for i, group in enumerate(groups):
-        worlds = (counts[i], counts[i] + 1, counts[i] + stand_in[i])
-        for use, world, out in zip(
-            ("nobody", "present", "stand-in"),
-            worlds,
-            (found.nobody, found.present, found.stand_in),
-            strict=True,
-        ):
-            if mechanism.noise == NO_NOISE:
-                out[i] = world
-                continue
-            path = ("screen noise", base.setting.label, label, group)
-            rng = stream(base.source.seed, *path, *(() if mechanism.draws_alike else (use,)))
-            values = world.reshape(1, *base.shape)
-            size = base.setting.group_size
-            out[i] = mechanism.release(values, group_size=size, rng=rng).ravel()
+        path = base, mechanism, label, group
+        found.nobody[i] = _release(*path, "nobody", counts[i])
+        found.present[i] = _release(*path, "present", counts[i] + 1)
+        found.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
     return found
+
+
+def moments(
+    base: Base, mechanism: Mechanism, groups: range, *, width: int, label: str
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of what is published of all members, float64, shape (cell,).
+
+    The groups are read ``width`` at a time; the rest is as for :func:`publish`.
+    """
+    total, squares = np.zeros(base.n_cells), np.zeros(base.n_cells)
+    for first in range(groups.start, groups.stop, width):
+        some = range(first, min(first + width, groups.stop))
+        for group, counts, stand_in in zip(some, *base.counts(some), strict=True):
+            values = _release(base, mechanism, label, group, "stand-in", counts + stand_in)
+            total += values
+            squares += np.square(values, dtype=np.float64)
+    mean = total / len(groups)
+    return mean, np.maximum(squares / len(groups) - mean**2, 0.0)
+
+
+def _release(
+    base: Base, mechanism: Mechanism, label: str, group: int, use: str, counts: Counts
+) -> Singles:
+    """Publish one world of one group, shape (cell,)."""
+    if mechanism.noise == NO_NOISE:
+        return counts.astype(np.float32)
+    path = ("screen noise", base.setting.label, label, group)
+    rng = stream(base.source.seed, *path, *(() if mechanism.draws_alike else (use,)))
+    values = counts.reshape(1, *base.shape)
+    released = mechanism.release(values, group_size=base.setting.group_size, rng=rng)
+    return released.ravel().astype(np.float32)
 
 
 def tabulate(published: Published, rules: list[CellRule], base: Base) -> Table:

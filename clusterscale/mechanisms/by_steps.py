@@ -1,0 +1,19 @@
+"""Mechanisms that can share counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusterscale.contracts import Mechanism, TraceStep
+
+__all__ = ["by_steps"]
+
+
+def by_steps(
+    mechanisms: Iterable[Mechanism],
+) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
+    """Return the mechanisms by what they do to traces, for each list of steps is done once."""
+    order: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
+    for mechanism in mechanisms:
+        order.setdefault(mechanism.trace_steps, []).append(mechanism)
+    return list(order.items())
