@@ -13,6 +13,10 @@ caller would expect, so ``except ValueError`` keeps working::
     ├── ExistsError (FileExistsError)      something is stored there already
     ├── FormatError (ValueError)           something is there, but not what is needed
     ├── DamagedError (OSError)             bytes are not what was written; names the chunk
+    ├── StoreError (OSError)               a store cannot be used, though it was tried again
+    ├── ClusterError (RuntimeError)        the cluster cannot do the work, or was lost
+    │   ├── WorkerLostError                workers died, again and again, over one item
+    │   └── StalledError                   nothing was finished for too long
     └── PackageError (ImportError)         an optional package is absent; names the extra
 """
 
@@ -55,6 +59,22 @@ class FormatError(ClusterscaleError, ValueError):
 
 class DamagedError(ClusterscaleError, OSError):
     """Stored bytes are not what was written; the message names the array and the chunk."""
+
+
+class StoreError(ClusterscaleError, OSError):
+    """A store refused, failed or is full, also when tried again; the message names the place."""
+
+
+class ClusterError(ClusterscaleError, RuntimeError):
+    """The cluster cannot do the work, or was lost; what was finished is kept."""
+
+
+class WorkerLostError(ClusterError):
+    """Every worker that took this item up died of it, alone as it was."""
+
+
+class StalledError(ClusterError):
+    """Nothing was finished for longer than the cluster's patience."""
 
 
 class PackageError(ClusterscaleError, ImportError):

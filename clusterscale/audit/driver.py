@@ -99,8 +99,9 @@ def run(
     kept = _Kept(output)
     tasks: list[Task] = [*plan.prices(cube), *plan.tasks(cube, chosen)]
     on_progress(kept.progress(len(tasks)))
-    for finished in executor.map_unordered(_work, [task for task in tasks if task not in kept]):
-        kept.add(finished)
+    for batch in executor.map_batches(_work, [task for task in tasks if task not in kept]):
+        for finished in batch:
+            kept.add(finished)
         on_progress(kept.progress(len(tasks)))
     dataset = assemble(plan, cube, chosen, kept.entries, kept.prices)
     save_results(dataset, f"{output}/results.zarr")

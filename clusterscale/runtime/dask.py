@@ -1,76 +1,146 @@
-"""Run on a Dask cluster: a bounded window of tasks in flight, results taken as they come.
-
-Functions and items travel as bytes and are unpacked inside the task. Were they unpacked by the
-worker itself, one that cannot be (its module is missing there) would end the worker, and the next
-one, and the driver would wait for ever; so it is an error of that item instead.
-"""
+"""Run on a Dask cluster: a bounded window of batches in flight, results taken as they come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any, Generic, TypeVar
 
-from cloudpickle import dumps, loads
-from distributed import Client, Future, as_completed
+from cloudpickle import dumps
+from distributed import Client, Future, KilledWorker
 
-from clusterscale.contracts import Finished
+from clusterscale.contracts import Finished, Fold
+from clusterscale.errors import ClusterError, StalledError, WorkerLostError
+from clusterscale.runtime import remote
+from clusterscale.runtime.flights import Flights
+from clusterscale.runtime.preflight import compare, look_around
+from clusterscale.runtime.state import describe
 from clusterscale.runtime.tree import combine_pairwise
 
 __all__ = ["DaskExecutor"]
 
 T = TypeVar("T")
+P = TypeVar("P")
+S = TypeVar("S")
 R = TypeVar("R")
+
+_SECONDS = 1.0  # of work in a batch: a thousand times what scheduling one costs
+_GROWTH = 4  # a batch is so many times larger than the one before, at most
+_MOST = 1024  # items in a batch
+_PATIENCE = 3600.0
+
+
+def _nothing() -> None:
+    return None
 
 
 class DaskExecutor:
     """An executor over a Dask client.
+
+    Items travel in batches of about a second of work. A batch whose workers died, or that cannot be
+    read there, is taken apart when all others are done, and its items run alone: one that ends
+    every worker that takes it up is found, and costs no other its result.
 
     Parameters
     ----------
     client
         Connected to the cluster.
     window
-        Items in flight for each thread of the cluster. Two keep every thread busy while the
+        Batches in flight for each thread of the cluster. Two keep every thread busy while the
         driver writes; more would only cost memory.
+    patience
+        Seconds without any result after which what is under way is given up.
+    heal
+        Called now and then while nothing happens: to replace workers that were lost.
+    reconnect
+        Returns a new client when the scheduler was lost and may be back; None where it cannot be.
     """
 
-    def __init__(self, client: Client, *, window: int = 2) -> None:
-        self._client = client
-        self._window = window
+    def __init__(
+        self,
+        client: Client,
+        *,
+        window: int = 2,
+        patience: float = _PATIENCE,
+        heal: Callable[[], None] = _nothing,
+        reconnect: Callable[[], Client] | None = None,
+    ) -> None:
+        self._client, self._window = client, window
+        self._patience, self._heal, self._reconnect = patience, heal, reconnect
 
     @property
     def n_workers(self) -> int:
-        """Threads of the cluster."""
-        return sum(self._client.nthreads().values())
+        """Threads of the cluster, 1 while there are none."""
+        return max(1, int(sum(self._client.nthreads().values())))
 
     @property
     def dashboard(self) -> str | None:
         """Where the cluster can be watched."""
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
 
-    def map_unordered(
+    def preflight(self, probe: Callable[[], None]) -> None:
+        """Wait for the first worker; compare all there are, and the scheduler, with this process.
+
+        Raises
+        ------
+        ClusterError
+            If there is no worker, versions differ, a worker has several threads, or a probe failed.
+        """
+        compare(look_around(self._client, probe, self._patience, self._heal))
+
+    def map_batches(
         self, function: Callable[[T], R], items: Iterable[T]
-    ) -> Iterator[Finished[T, R]]:
-        """Yield items as they finish; a lost worker or a failed item becomes an error, not a crash.
+    ) -> Iterator[Sequence[Finished[T, R]]]:
+        """Yield batches as they finish; a lost worker or a failed item is an error, not a crash.
 
         A result leaves the cluster when it is yielded, so that no worker's end can lose it.
+
+        Raises
+        ------
+        ClusterError
+            If the scheduler was lost and did not come back.
+        StalledError
+            If nothing was finished, again and again.
         """
-        waiting = iter(items)
-        flying: dict[Future, T] = {}
-        finished = as_completed([], with_results=False)
+        waiting, size = iter(items), _Size()
 
-        def launch(count: int) -> None:
-            for item in islice(waiting, count):
-                future = self._client.submit(_apply, dumps((function, item)), pure=False)
-                flying[future] = item
-                finished.add(future)
+        def draw() -> _Cargo[T] | None:
+            batch = tuple(islice(waiting, size.now))
+            return _Cargo(batch) if batch else None
 
-        launch(max(1, self._window * self.n_workers))
-        for future in finished:
-            item = flying.pop(future)
-            launch(1)
-            yield _collect(future, item)
+        def submit(cargo: _Cargo[T]) -> Future:
+            packed = dumps((function, cargo.items))
+            return self._client.submit(remote.run_batch, packed, pure=False)
+
+        for cargo, value, error in self._fly(draw, submit, self._window * self.n_workers):
+            if error is not None:
+                yield [Finished(item, error=error) for item in cargo.items]
+                continue
+            ended, seconds = value
+            size.learn(len(ended), seconds)
+            yield [Finished(item, *each) for item, each in zip(cargo.items, ended, strict=True)]
+
+    def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+        """Yield the item of each fold as it finishes; errors are those of :meth:`map_batches`.
+
+        So many folds are under way that every thread has parts to do.
+        """
+        waiting = iter(folds)
+        first = next(waiting, None)
+        if first is None:
+            return
+        ready = chain([first], waiting)
+
+        def draw() -> _Cargo[Fold[T, P, S, R]] | None:
+            return next((_Cargo((fold,)) for fold in ready), None)
+
+        def submit(cargo: _Cargo[Fold[T, P, S, R]]) -> Future:
+            return self._submit_fold(cargo.items[0])
+
+        room = 1 + -(-self._window * self.n_workers // len(first.parts))
+        for cargo, value, error in self._fly(draw, submit, room):
+            yield Finished(cargo.items[0].item, value, error)
 
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
@@ -82,32 +152,147 @@ class DaskExecutor:
         ValueError
             If there are no items.
         Exception
-            The first error of an item.
+            The first error of an item, or those of :meth:`map_batches`.
         """
-        futures = [
-            self._client.submit(_apply, dumps((function, item)), pure=False) for item in items
-        ]
-        packed = dumps(combine)
+        parts = tuple(items)
+        if not parts:
+            raise ValueError("there is nothing to combine")
+        (finished,) = self.map_folds([Fold(None, parts, function, combine, _second)])
+        if finished.error is not None:
+            raise finished.error
+        return finished.value  # type: ignore[return-value]
+
+    def _submit_fold(self, fold: Fold[T, P, S, R]) -> Future:
+        """Send the same part of any fold to the same worker, while it lives and has room."""
+        homes = sorted(self._client.nthreads()) or [None]
+        parts = []
+        for i, part in enumerate(fold.parts):
+            home = homes[i % len(homes)]
+            place: dict[str, Any] = {}
+            if home is not None:
+                place = {"workers": [home], "allow_other_workers": True}
+            packed = dumps((fold.function, part))
+            parts.append(self._client.submit(remote.apply, packed, pure=False, **place))
+        packed_sum = dumps(fold.combine)
 
         def join(left: Future, right: Future) -> Future:
-            return self._client.submit(_combine, packed, left, right, pure=False)
+            return self._client.submit(remote.combine, packed_sum, left, right, pure=False)
 
-        return combine_pairwise(futures, join).result()  # type: ignore[no-any-return]
+        total = combine_pairwise(parts, join)
+        packed_end = dumps((fold.finish, fold.item))
+        return self._client.submit(remote.finish, packed_end, total, pure=False)
+
+    def _fly(
+        self,
+        draw: Callable[[], _Cargo[T] | None],
+        submit: Callable[[_Cargo[T]], Future],
+        room: int,
+    ) -> Iterator[tuple[_Cargo[T], Any, BaseException | None]]:
+        """Keep ``room`` cargoes in flight until none is left; yield each with what it ended in.
+
+        Those under suspicion go last and alone.
+        """
+        flights: Flights[_Cargo[T]] = Flights(self._patience, self._heal)
+        again: list[_Cargo[T]] = []  # lost with the scheduler
+        suspects: list[_Cargo[T]] = []
+        n_stalls = 0
+        while True:
+            while len(flights) < room and (cargo := again.pop() if again else draw()):
+                flights.launch(submit(cargo), cargo)
+            if not flights:
+                if not suspects:
+                    return
+                cargo = suspects.pop()
+                flights.launch(submit(cargo), cargo)
+            try:
+                future, cargo = flights.land()
+            except StalledError as stall:
+                n_stalls += 1
+                stall.add_note(describe(self._client))
+                for cargo in flights.abandon():
+                    yield cargo, None, stall
+                if n_stalls > 1:
+                    raise
+                self._restart()
+                continue
+            value, error, lost = _collect(future)
+            if lost:
+                again.append(cargo)
+                again.extend(flights.abandon())
+                self._come_back()
+            elif isinstance(error, KilledWorker) and not cargo.alone:
+                suspects.extend(cargo.singly())
+            else:
+                n_stalls = 0
+                yield cargo, value, _plain(error)
+
+    def _restart(self) -> None:
+        """Start the workers anew, for they may hang."""
+        try:
+            self._client.restart(wait_for_workers=False, timeout=30)
+        except Exception as error:
+            raise ClusterError(f"the workers hang and could not be started anew: {error}") from None
+
+    def _come_back(self) -> None:
+        """Connect again after the scheduler was lost.
+
+        Raises
+        ------
+        ClusterError
+            If it does not come back.
+        """
+        lost = "the scheduler was lost; what was finished is kept, and the same command goes on"
+        if self._reconnect is None:
+            raise ClusterError(lost)
+        try:
+            self._client = self._reconnect()
+        except OSError as error:
+            raise ClusterError(f"{lost} ({error})") from None
 
 
-def _apply(packed: bytes) -> Any:
-    function, item = loads(packed)
-    return function(item)
+@dataclass(frozen=True, slots=True)
+class _Cargo(Generic[T]):
+    """Items that travel together; ``alone`` if nothing else may fly meanwhile."""
+
+    items: tuple[T, ...]
+    alone: bool = False
+
+    def singly(self) -> list[_Cargo[T]]:
+        return [_Cargo((item,), alone=True) for item in self.items]
 
 
-def _combine(packed: bytes, left: Any, right: Any) -> Any:
-    return loads(packed)(left, right)
+class _Size:
+    """How many items make a batch, as far as is known from those before."""
+
+    def __init__(self) -> None:
+        self.now = 1
+
+    def learn(self, n_items: int, seconds: float) -> None:
+        fitting = int(_SECONDS * n_items / max(seconds, 1e-6))
+        self.now = max(1, min(fitting, _GROWTH * max(self.now, n_items), _MOST))
 
 
-def _collect(future: Future, item: T) -> Finished[T, R]:
+def _collect(future: Future) -> tuple[Any, BaseException | None, bool]:
+    """Return the value, or the error, and whether it is the cluster that was lost."""
     try:
-        return Finished(item, future.result())
+        if future.status in ("cancelled", "lost"):
+            return None, None, True
+        return future.result(), None, False
     except Exception as error:
-        return Finished(item, error=error)
+        return None, error, future.status in ("cancelled", "lost")
     finally:
         future.release()
+
+
+def _plain(error: BaseException | None) -> BaseException | None:
+    if not isinstance(error, KilledWorker):
+        return error
+    n_lost = error.allowed_failures + 1
+    return WorkerLostError(
+        f"{n_lost} workers died of it, one after the other, with nothing else to do: most often "
+        "they had too little memory; give workers more, or ask for smaller groups"
+    )
+
+
+def _second(_: object, total: R) -> R:
+    return total

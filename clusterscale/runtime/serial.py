@@ -1,14 +1,17 @@
 """Run everything here, one item after the other: for development and as the reference."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from traceback import format_exc
 from typing import TypeVar
 
-from clusterscale.contracts import Finished
+from clusterscale.contracts import Finished, Fold
 from clusterscale.runtime.tree import combine_pairwise
 
 __all__ = ["SerialExecutor"]
 
 T = TypeVar("T")
+P = TypeVar("P")
+S = TypeVar("S")
 R = TypeVar("R")
 
 
@@ -18,15 +21,21 @@ class SerialExecutor:
     n_workers = 1
     dashboard: str | None = None
 
-    def map_unordered(
+    def preflight(self, probe: Callable[[], None]) -> None:
+        """Try the probe; what it raises says all."""
+        probe()
+
+    def map_batches(
         self, function: Callable[[T], R], items: Iterable[T]
-    ) -> Iterator[Finished[T, R]]:
-        """Yield each item with its value, or with the exception it ended in."""
+    ) -> Iterator[Sequence[Finished[T, R]]]:
+        """Yield each item alone, with its value or with the exception it ended in."""
         for item in items:
-            try:
-                yield Finished(item, function(item))
-            except Exception as error:
-                yield Finished(item, error=error)
+            yield [_finish(item, lambda item=item: function(item))]  # type: ignore[misc]
+
+    def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+        """Yield the item of each fold with its value, or with the exception it ended in."""
+        for fold in folds:
+            yield _finish(fold.item, lambda fold=fold: self._fold(fold))  # type: ignore[misc]
 
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
@@ -39,3 +48,13 @@ class SerialExecutor:
             If there are no items.
         """
         return combine_pairwise([function(item) for item in items], combine)
+
+    def _fold(self, fold: Fold[T, P, S, R]) -> R:
+        return fold.finish(fold.item, self.reduce(fold.function, fold.parts, fold.combine))
+
+
+def _finish(item: T, work: Callable[[], R]) -> Finished[T, R]:
+    try:
+        return Finished(item, work())
+    except Exception as error:
+        return Finished(item, error=error, traceback=format_exc())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,7 +162,7 @@ class _Work:
         place = self._place_of(setting)
         errors = []
         tasks = list(self._tasks(index, setting, mechanisms, left))
-        for finished in self._executor.map_unordered(score, tasks):
+        for finished in chain.from_iterable(self._executor.map_batches(score, tasks)):
             task, scored = finished.item, finished.value
             if scored is None:
                 errors.append(finished.error or RuntimeError("a block came back empty"))

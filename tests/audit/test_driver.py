@@ -31,8 +31,8 @@ def same(left, right):
 class Backwards(SerialExecutor):
     """Takes the last task first."""
 
-    def map_unordered(self, function, items):
-        return super().map_unordered(function, reversed(list(items)))
+    def map_batches(self, function, items):
+        return super().map_batches(function, reversed(list(items)))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from itertools import chain
 from operator import sub
 from types import ModuleType
 
@@ -22,7 +23,7 @@ def executor(request):
 
 
 def test_every_item_ends_once_with_its_value_or_its_error(executor):
-    finished = list(executor.map_unordered(math.isqrt, range(-5, 20)))
+    finished = list(chain(*executor.map_batches(math.isqrt, range(-5, 20))))
     assert sorted(each.item for each in finished) == list(range(-5, 20))
     for each in finished:
         if each.item < 0:
@@ -43,12 +44,14 @@ def test_items_are_taken_as_they_are_needed(executor):
             drawn += 1
             yield item
 
-    for n_finished, _ in enumerate(executor.map_unordered(math.isqrt, items()), start=1):
-        assert drawn <= n_finished + 2 * executor.n_workers
+    n_finished = 0
+    for batch in executor.map_batches(math.isqrt, items()):
+        n_finished += len(batch)
+        assert drawn <= n_finished + 2 * executor.n_workers * 4 * len(batch)
 
 
 def test_nothing_to_do(executor):
-    assert list(executor.map_unordered(math.isqrt, [])) == []
+    assert list(executor.map_batches(math.isqrt, [])) == []
     with pytest.raises(ValueError, match="nothing to combine"):
         executor.reduce(float, [], sub)
 
@@ -70,6 +73,6 @@ def test_a_module_that_workers_lack_is_an_error_and_not_a_hang(monkeypatch):
     exec("def double(item):\n    return 2 * item\n", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
     with CLUSTERS.create("local", workers=1).open() as executor:
-        finished = list(executor.map_unordered(module.double, [1, 2]))
+        finished = list(chain(*executor.map_batches(module.double, [1, 2])))
         assert [str(each.error) for each in finished] == ["No module named 'only_here'"] * 2
-        assert next(executor.map_unordered(math.isqrt, [9])).value == 3
+        assert next(executor.map_batches(math.isqrt, [9]))[0].value == 3

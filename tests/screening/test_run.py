@@ -54,8 +54,8 @@ class Backwards(SerialExecutor):
 
     n_workers = 3
 
-    def map_unordered(self, function, items):
-        return super().map_unordered(function, reversed(list(items)))
+    def map_batches(self, function, items):
+        return super().map_batches(function, reversed(list(items)))
 
 
 def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):

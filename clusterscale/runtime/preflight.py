@@ -1,0 +1,144 @@
+"""Before any task: make sure that every worker can do the work, the same as here."""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from time import monotonic
+from typing import Any
+
+from cloudpickle import dumps, loads
+from distributed import Client
+
+from clusterscale.errors import ClusterError
+
+__all__ = ["Facts", "Found", "compare", "look_around"]
+
+_PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
+_PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
+_TICK = 2.0  # seconds between looks for a first worker
+_NAMED = 3  # workers that are named for one fault
+
+Facts = dict[str, str]
+"""Versions by the name of the package."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a look around found: facts and faults by the name of the process."""
+
+    here: Facts
+    there: dict[str, Facts] = field(default_factory=dict)
+    faults: dict[str, str] = field(default_factory=dict)
+
+
+def look_around(
+    client: Client, probe: Callable[[], None], patience: float, heal: Callable[[], None]
+) -> Found:
+    """Ask the scheduler and every worker that is there; wait for the first.
+
+    Raises
+    ------
+    ClusterError
+        If no worker comes for as long as patience lasts.
+    """
+    _wait(client, patience, heal)
+    found = Found(facts())
+    packed = dumps(probe)
+    for address, n_threads in client.nthreads().items():
+        if n_threads != 1:
+            found.faults[_name(address)] = (
+                f"has {n_threads} threads: give each worker one, and have more workers"
+            )
+    answers = client.run(_examine, packed, on_error="return")
+    for address, answer in answers.items():
+        _note(found, _name(address), answer)
+    try:
+        answer = client.run_on_scheduler(_examine, dumps(_nothing))
+    except Exception as error:
+        answer = error
+    _note(found, "the scheduler", answer)
+    return found
+
+
+def compare(found: Found) -> None:
+    """Raise one error for all that differs and all that is wrong.
+
+    Raises
+    ------
+    ClusterError
+        Names packages with their versions, and workers with their faults.
+    """
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name, fault in found.faults.items():
+        groups[fault].append(name)
+    for name, there in found.there.items():
+        for package, here in found.here.items():
+            other = there.get(package, "absent")
+            if other != here:
+                groups[f"{package} is {other} there and {here} here"].append(name)
+    if groups:
+        lines = [f"{_listed(names)}: {fault}" for fault, names in sorted(groups.items())]
+        raise ClusterError("the cluster cannot do this work\n" + "\n".join(lines))
+
+
+def facts() -> Facts:
+    """Return the versions that must be the same everywhere."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
+
+
+def _examine(packed: bytes) -> tuple[Facts, str]:
+    """Return what a process is made of, and what its probe said, on that process."""
+    try:
+        loads(packed)()
+    except Exception as error:
+        return facts(), f"{type(error).__name__}: {error}"
+    return facts(), ""
+
+
+def _note(found: Found, name: str, answer: Any) -> None:
+    if isinstance(answer, BaseException):
+        found.faults[name] = f"{type(answer).__name__}: {answer}"
+        return
+    there, fault = answer
+    found.there[name] = there
+    if fault:
+        found.faults[name] = fault
+
+
+def _wait(client: Client, patience: float, heal: Callable[[], None]) -> None:
+    since = monotonic()
+    while not client.nthreads():
+        left = patience - (monotonic() - since)
+        if left <= 0:
+            raise ClusterError(
+                f"no worker came within {patience:g} seconds; if they wait in a queue, give the "
+                "cluster more patience"
+            )
+        try:
+            client.wait_for_workers(1, timeout=min(_TICK, left))
+        except TimeoutError:
+            heal()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _name(address: str) -> str:
+    return f"worker {address}"
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
+
+
+def _nothing() -> None:
+    return None
