@@ -17,8 +17,8 @@ From raw traces to a verdict in a few lines; here on synthetic commuters, withou
 (3, 2)
 >>> bool((results.auc.sel(mechanism="exact") > 0.9).all())
 True
->>> cs.write_report(results, folder / "report.html").name
-'report.html'
+>>> cs.write_report(results, folder / "report.html") == str(folder / "report.html")
+True
 
 ``cs.run`` called again with the same plan and folder goes on where it was interrupted. On a
 Dask cluster, give it the executor of an opened cluster instead::

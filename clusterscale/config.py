@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import yaml
-from pydantic import BeforeValidator, Field, Strict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Strict,
+    ValidationError,
+    model_validator,
+)
 
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import Component, Count
@@ -18,11 +25,14 @@ from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import PRESETS, synthesise
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.runtime import CLUSTERS, Cluster, Local
+from clusterscale.secrets import check_url
 from clusterscale.wording import choices, explain
 
 __all__ = ["Config", "CubeSource", "built_in", "load", "parse", "schema"]
 
 QUICKSTART = "quickstart.yaml"
+
+Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 
 
 class CubeSource(Component):
@@ -32,7 +42,7 @@ class CubeSource(Component):
     written there first, unless the same ones are there already.
     """
 
-    path: Annotated[str, Field(min_length=1)]
+    path: Address
     preset: str | None = None
     users: Count | None = None
     seed: Annotated[int, Strict()] = 0
@@ -88,7 +98,7 @@ class Config(Component):
     """A whole run: which cube, what to ask of it, where to work, where to keep the answer."""
 
     cube: Source
-    output: Annotated[str, Field(min_length=1)]
+    output: Address
     audit: AuditPlan
     cluster: Place = Local()
 

@@ -60,6 +60,12 @@ def plan_fields():
     }
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Stores that fail are tried again at once."""
+    monkeypatch.setattr("clusterscale.cube.retries._FIRST", 0.001)
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """Folder of the real data sets, or a skip that says why."""

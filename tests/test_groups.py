@@ -11,7 +11,7 @@ from oracles.dense import traces_of
 
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import PoolError
-from clusterscale.groups import count_visits, draw_groups, largest_group, mean_trace
+from clusterscale.groups import count_visits, draw_groups, largest_group
 
 
 @given(st.integers(4, 30), st.integers(1, 29), st.integers(0, 10**6))
@@ -87,11 +87,6 @@ def test_counts_are_dense_sums(n_users, n_rois, n_epochs, seed):
     counts = count_visits(traces_of(dense), members)
     assert counts.dtype == np.int32
     np.testing.assert_array_equal(counts, dense[members].sum(axis=1))
-
-
-def test_mean_trace_is_the_share_seen(dense):
-    users = np.array([3, 9, 40])
-    np.testing.assert_allclose(mean_trace(traces_of(dense), users), dense[users].mean(axis=0))
 
 
 @given(st.integers(2, 59), st.booleans(), st.integers(0, 10**6))

@@ -7,8 +7,10 @@ that reads a plan comes by here.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from itertools import product
+from typing import Any, ClassVar, Literal, Protocol, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,12 +24,13 @@ from clusterscale.contracts import (
     Examples,
     Knowledge,
     Labels,
+    Positive,
     Release,
     Scores,
     Share,
 )
 
-__all__ = ["Forest", "Logistic", "Nearest", "Perceptron", "draw_seed"]
+__all__ = ["Forest", "Learned", "Logistic", "Model", "Nearest", "Perceptron", "draw_seed"]
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +46,9 @@ def _select(examples: Examples, step: float) -> NDArray[np.int64]:
     return known[step]
 
 
-class _Model(Protocol):
+class Model(Protocol):
+    """A classifier after training."""
+
     def __call__(self, inputs: Floats) -> Scores:
         """Score rows of features."""
 
@@ -53,7 +58,7 @@ class _OnStatistics:
     """A model that reads some of the statistics."""
 
     kept: NDArray[np.int64]
-    model: _Model
+    model: Model
     threshold: float
 
     def score(self, release: Release) -> Scores:
@@ -61,15 +66,17 @@ class _OnStatistics:
         return np.asarray(self.model(features(release)[:, self.kept]), np.float64)
 
 
-class _Learned(Component):
+class Learned(Component):
     """Eliminate features until as many are left as there are training releases, then train.
 
     ``elimination_step`` is the share of all features that a round drops; all classifiers that are
     trained on the same releases with the same step share its outcome.
     """
 
+    name: str
     elimination_step: Share = 0.1
 
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = False
     threshold: ClassVar[float] = 0.5
@@ -78,24 +85,38 @@ class _Learned(Component):
         """Select statistics, then train on them."""
         training = knowledge.training
         kept = _select(training, self.elimination_step)
-        model = self._train(features(training.release)[:, kept], training.labels, rng)
+        model = self.train(features(training.release)[:, kept], training.labels, rng=rng)
         return _OnStatistics(kept, model, self.threshold)
 
-    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+    def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
+        """Train on statistics, float64, shape (group, feature), that elimination has kept."""
         raise NotImplementedError
 
+    def variants(self) -> tuple[Self, ...]:
+        """Return this attack, then all others whose fields in ``grid`` have values named there."""
+        found = [self]
+        for point in product(*self.grid.values()):
+            values = zip(self.grid, point, strict=True)
+            other = {key: value for key, value in values if getattr(self, key) != value}
+            found += [self.model_copy(update=other)] if other else []
+        return tuple(found)
 
-class Logistic(_Learned):
-    """L2 logistic regression (liblinear, C = 1) on the statistics of every ROI.
 
-    Scores are log-odds. Nothing is drawn from ``rng``.
+class Logistic(Learned):
+    """L2 logistic regression (liblinear, C = ``cost``) on the statistics of every ROI.
+
+    Features are eliminated at C = 1 whatever the cost. Scores are log-odds. Nothing is drawn from
+    ``rng``.
     """
 
     name: Literal["logistic"] = "logistic"
+    cost: Positive = 1.0
     threshold: ClassVar[float] = 0.0
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"cost": (1e-4, 1e-2, 1.0, 100.0)}
 
-    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
-        return _Linear(*fit_logistic(inputs, labels))
+    def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
+        """Train."""
+        return _Linear(*fit_logistic(inputs, labels, cost=self.cost))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +128,7 @@ class _Linear:
         return np.asarray(inputs @ self.weights + self.intercept)
 
 
-class Nearest(_Learned):
+class Nearest(Learned):
     """The share of the target's groups among the ``neighbours`` nearest training releases.
 
     Distances are Euclidean, on the statistics as they are. Nothing is drawn from ``rng``.
@@ -115,24 +136,34 @@ class Nearest(_Learned):
 
     name: Literal["nearest"] = "nearest"
     neighbours: Count = 5
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"neighbours": (1, 5, 15, 45)}
 
-    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+    def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
+        """Train."""
         from sklearn.neighbors import KNeighborsClassifier
 
         n_neighbours = min(self.neighbours, len(inputs))
         return _Probability(KNeighborsClassifier(n_neighbours).fit(inputs, labels))
 
 
-class Forest(_Learned):
-    """Random forest of ``trees`` trees: Gini criterion, all features tried at every split."""
+class Forest(Learned):
+    """Random forest of ``trees`` trees: Gini criterion, all features tried at every split.
+
+    Trees are no deeper than ``depth`` splits, where it is given.
+    """
 
     name: Literal["forest"] = "forest"
     trees: Count = 30
+    depth: Count | None = None
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"trees": (30, 100), "depth": (None, 4)}
 
-    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+    def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
+        """Train."""
         from sklearn.ensemble import RandomForestClassifier
 
-        forest = RandomForestClassifier(self.trees, max_features=None, random_state=draw_seed(rng))
+        forest = RandomForestClassifier(
+            self.trees, max_depth=self.depth, max_features=None, random_state=draw_seed(rng)
+        )
         return _Probability(forest.fit(inputs, labels))
 
 
@@ -144,7 +175,7 @@ class _Probability:
         return np.asarray(self.classifier.predict_proba(inputs)[:, 1])
 
 
-class Perceptron(_Learned):
+class Perceptron(Learned):
     """One hidden layer of ``hidden`` rectified units, trained by Adam on standardised statistics.
 
     Scores are log-odds: probabilities would all round to 0 or 1 and tie. Trained in single
@@ -153,9 +184,11 @@ class Perceptron(_Learned):
 
     name: Literal["perceptron"] = "perceptron"
     hidden: Count = 200
+    grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {"hidden": (50, 200, 400)}
     threshold: ClassVar[float] = 0.0
 
-    def _train(self, inputs: Floats, labels: Labels, rng: np.random.Generator) -> _Model:
+    def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
+        """Train."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 

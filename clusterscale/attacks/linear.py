@@ -94,7 +94,7 @@ class Direction:
         return product(release.flat, self.weights) + self.intercept
 
 
-def fit_logistic(inputs: Floats, labels: Labels) -> tuple[Floats, float]:
+def fit_logistic(inputs: Floats, labels: Labels, *, cost: float = 1.0) -> tuple[Floats, float]:
     """Return weights, shape (feature,), and intercept of scikit-learn's liblinear regression.
 
     Parameters
@@ -103,8 +103,10 @@ def fit_logistic(inputs: Floats, labels: Labels) -> tuple[Floats, float]:
         float64, shape (row, feature), unscaled as in the papers.
     labels
         bool, shape (row,).
+    cost
+        Weight C of the loss against the penalty.
     """
-    duals = solve(inputs @ inputs.T, labels)
+    duals = solve(inputs @ inputs.T, labels, cost=cost)
     return inputs.T @ duals, float(duals.sum())
 
 

@@ -1,5 +1,6 @@
 """Audits: what to run, one task a target, results that survive a crash."""
 
+from clusterscale.audit.budget import Arrangement, arrange
 from clusterscale.audit.cost import Cost, predict
 from clusterscale.audit.driver import Progress, run
 from clusterscale.audit.period import Period
@@ -11,6 +12,7 @@ from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
 
 __all__ = [
+    "Arrangement",
     "AuditPlan",
     "AuditTask",
     "Cost",
@@ -18,6 +20,7 @@ __all__ = [
     "Progress",
     "Targets",
     "UtilityPlan",
+    "arrange",
     "open_results",
     "predict",
     "rank",

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.audit.journal import Entry
@@ -22,20 +23,20 @@ from clusterscale.metrics import (
 )
 from clusterscale.schema import RESULTS
 
-__all__ = ["LONGEST_ERROR", "lay_out_cases", "pool"]
+__all__ = ["LONGEST_ERROR", "lay_out_cases", "lay_out_pooled", "pool"]
 
 LONGEST_ERROR = 300
 """Characters of an error that are kept."""
 
 _MEASURED = tuple(field.name for field in fields(Outcome) if field.type != "str")
 
+_POOLED = ("pooled_epsilon_lower", "pooled_tpr", "resolvable_fpr")
+
 Arrays = dict[str, NDArray[Any]]
 
 
-def lay_out_cases(
-    coords: Coordinates, entries: dict[Key, Entry], false_positive_rate: float
-) -> Arrays:
-    """Return every variable on targets, and those that are pooled over them.
+def lay_out_cases(coords: Coordinates, entries: dict[Key, Entry]) -> Arrays:
+    """Return every variable on the targets of ``coords``.
 
     Cases of tasks without an entry are ``missing``, those of failed tasks ``failed`` with the
     error; their numbers are not numbers, and their counts 0.
@@ -56,10 +57,28 @@ def lay_out_cases(
                 found[name][case] = getattr(outcome, name)
             found["privacy_loss"][case] = privacy_loss(outcome.auc)
     gain = _gains(found["auc"], coords["mechanism"][1].tolist())
-    pooled = pool(
-        found["level_inside"], found["level_outside"], found["epsilon_lower"], false_positive_rate
-    )
-    return {**found, **pooled, "privacy_gain": gain, "status": status, "error": error}
+    return {**found, "privacy_gain": gain, "status": status, "error": error}
+
+
+def lay_out_pooled(cases: xr.Dataset, false_positive_rate: float) -> Arrays:
+    """Return what is pooled over targets, a setting at a time; see :func:`pool`.
+
+    ``cases`` has what :func:`lay_out_cases` found, read as it is asked for.
+    """
+    dims = RESULTS["pooled_tpr"].dims
+    shape = tuple(cases.sizes[dim] for dim in dims)
+    found = {name: np.full(shape, np.nan) for name in _POOLED}
+    for at in np.ndindex(shape[:-1]):
+        setting = cases.isel(dict(zip(dims, at, strict=False)))
+        pooled = pool(
+            setting.level_inside.values,
+            setting.level_outside.values,
+            setting.epsilon_lower.values,
+            false_positive_rate,
+        )
+        for name, values in pooled.items():
+            found[name][at] = values
+    return found
 
 
 def pool(
@@ -87,8 +106,7 @@ def pool(
         too few targets tell.
     """
     shape = epsilon_lower.shape[1:]
-    names = ("pooled_epsilon_lower", "pooled_tpr", "resolvable_fpr")
-    found = {name: np.full(shape, np.nan) for name in names}
+    found = {name: np.full(shape, np.nan) for name in _POOLED}
     for at in np.ndindex(shape):
         cell = (slice(None), *at)
         counted = inside[cell].any(axis=1) & outside[cell].any(axis=1)

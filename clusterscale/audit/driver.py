@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
+from clusterscale.audit.budget import arrange
+from clusterscale.audit.done import Done
+from clusterscale.audit.failures import write_failures
 from clusterscale.audit.journal import Entry, Journal, PriceJournal
+from clusterscale.audit.parts import fold_task
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.price import Price, PriceKey, PriceTask, run_price
-from clusterscale.audit.results import assemble, save_results
+from clusterscale.audit.price import Price, PriceTask, fold_price, run_price
+from clusterscale.audit.results import open_results, write_results
 from clusterscale.audit.screens import rank, screen
-from clusterscale.audit.task import AuditTask, Key, run_task
-from clusterscale.contracts import Executor, Finished
+from clusterscale.audit.targets import Chosen
+from clusterscale.audit.task import AuditTask, run_task
+from clusterscale.contracts import Executor, Finished, Fold
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import connect, remove
+from clusterscale.cube.blocks import Range, Source, open_source
+from clusterscale.cube.storage import absolute, list_names, put, read, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
 from clusterscale.screening import MEMORY, ScreenProgress
+from clusterscale.secrets import clean
 
 __all__ = ["Progress", "run"]
 
 Task = AuditTask | PriceTask
+
+_OURS = ("journal", "prices", "results.zarr", "plan.json", "failures.txt", "report.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,8 @@ def run(
     executor
         Where the tasks run.
     memory
-        Bytes that a worker may use for the screen, if the most exposed are to be found first.
+        Bytes that a worker may use. If everyone's traces and a task need more, counts are added
+        over parts of the users; it changes no result.
     force
         Overwrite a run of another plan, cube or version.
     on_progress
@@ -84,6 +95,8 @@ def run(
     """
     plan.check(cube)
     output = str(output).rstrip("/")
+    source = Source(absolute(cube.uri), cube.fingerprint, plan.null_roi, plan.seed)
+    executor.preflight(partial(open_source, source))
     _claim(output, plan, cube, force)
     ranking = None
     if plan.targets.n_most_exposed(cube):
@@ -96,62 +109,95 @@ def run(
         )
         ranking = rank(screened)
     chosen = plan.targets.choose(cube, plan.seed, ranking)
-    kept = _Kept(output)
-    tasks: list[Task] = [*plan.prices(cube), *plan.tasks(cube, chosen)]
-    on_progress(kept.progress(len(tasks)))
-    for batch in executor.map_batches(_work, [task for task in tasks if task not in kept]):
-        for finished in batch:
-            kept.add(finished)
-        on_progress(kept.progress(len(tasks)))
-    dataset = assemble(plan, cube, chosen, kept.entries, kept.prices)
-    save_results(dataset, f"{output}/results.zarr")
-    return dataset
+    kept = _Kept(plan, cube, chosen, output)
+    on_progress(kept.progress)
+    way = arrange(plan, cube, memory, executor.n_workers, n_targets=len(chosen.users))
+    for batch in _work(executor, kept.left(), way.users):
+        kept.add(batch)
+        on_progress(kept.progress)
+    write_failures(kept.done, kept.prices.values(), f"{output}/failures.txt")
+    write_results(plan, cube, chosen, kept.done, kept.prices, f"{output}/results.zarr")
+    return open_results(output)
 
 
-def _work(task: Task) -> list[Outcome] | Price:
+Batch = Sequence[Finished[Task, list[Outcome] | Price]]
+
+
+def _work(executor: Executor, tasks: Iterator[Task], users: tuple[Range, ...]) -> Iterator[Batch]:
+    """Yield tasks as they end; each is one piece of work, or a sum over parts of the users."""
+    if not users:
+        yield from executor.map_batches(_run, tasks)
+        return
+    folds: Iterator[Fold[Task, Any, Any, list[Outcome] | Price]] = (
+        _fold(task, users) for task in tasks
+    )
+    for finished in executor.map_folds(folds):
+        yield [finished]
+
+
+def _run(task: Task) -> list[Outcome] | Price:
     return run_price(task) if isinstance(task, PriceTask) else run_task(task)
 
 
+def _fold(task: Task, users: tuple[Range, ...]) -> Fold[Any, Any, Any, Any]:
+    return fold_price(task, users) if isinstance(task, PriceTask) else fold_task(task, users)
+
+
 class _Kept:
-    """What is done, in memory and in the journals of a run; failed tasks are to be tried again."""
+    """What is done, in the journals of a run; failed tasks are to be tried again."""
 
-    def __init__(self, output: str) -> None:
-        self._journal = Journal(f"{output}/journal")
+    def __init__(self, plan: AuditPlan, cube: TraceCube, chosen: Chosen, output: str) -> None:
+        self._plan, self._cube, self._chosen = plan, cube, chosen
         self._ledger = PriceJournal(f"{output}/prices")
-        self.entries: dict[Key, Entry] = _sound(self._journal.entries())
-        self.prices: dict[PriceKey, Price] = _sound(self._ledger.entries())
+        self.prices = {
+            key: price for key, price in self._ledger.prices().items() if not price.error
+        }
+        self.done = Done(plan, chosen, Journal(f"{output}/journal"))
+        self._n_prices = len(list(plan.prices(cube)))
 
-    def __contains__(self, task: Task) -> bool:
-        return task.key in (self.prices if isinstance(task, PriceTask) else self.entries)
+    def left(self) -> Iterator[Task]:
+        """Yield what is to be done, one after the other."""
+        yield from [task for task in self._plan.prices(self._cube) if task.key not in self.prices]
+        yield from self.done.left(self._plan.tasks(self._cube, self._chosen))
 
-    def add(self, finished: Finished[Task, list[Outcome] | Price]) -> None:
-        task, value = finished.item, finished.value
-        error = "" if finished.error is None else f"{type(finished.error).__name__}: "
-        error += str(finished.error or "")
-        if isinstance(task, PriceTask):
-            price = value if isinstance(value, Price) else Price(task.key, error=error)
-            self.prices[task.key] = price
-            self._ledger.add(price)
-        else:
-            outcomes = tuple(value) if isinstance(value, list) else ()
-            self.entries[task.key] = Entry(task.key, outcomes, error)
-            self._journal.add(self.entries[task.key])
+    def add(self, batch: Batch) -> None:
+        """Keep a batch."""
+        entries = []
+        for finished in batch:
+            error, traceback = _tell(finished)
+            if isinstance(finished.item, PriceTask):
+                price = finished.value
+                if not isinstance(price, Price):
+                    price = Price(finished.item.key, error=error, traceback=traceback)
+                self.prices[price.key] = price
+                self._ledger.add(price)
+            else:
+                outcomes = tuple(finished.value) if isinstance(finished.value, list) else ()
+                entries.append(Entry(finished.item.key, outcomes, error, traceback))
+        if entries:
+            self.done.add(entries)
 
-    def progress(self, n_tasks: int) -> Progress:
-        errors = [entry.error for entry in self.entries.values()]
-        errors += [price.error for price in self.prices.values()]
-        n_failed = sum(map(bool, errors))
-        return Progress(n_tasks, len(errors) - n_failed, n_failed)
+    @property
+    def progress(self) -> Progress:
+        """How far the audit has come."""
+        n_unpriced = sum(bool(price.error) for price in self.prices.values())
+        n_done = self.done.n_done + len(self.prices) - n_unpriced
+        n_tasks = self.done.n_tasks + self._n_prices
+        return Progress(n_tasks, n_done, self.done.n_failed + n_unpriced)
 
 
-def _sound(entries: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: entry for key, entry in entries.items() if not entry.error}
+def _tell(finished: Finished[Task, list[Outcome] | Price]) -> tuple[str, str]:
+    """Return the error in a line, and all that is known of where it came from."""
+    if finished.error is None:
+        return "", ""
+    notes = getattr(finished.error, "__notes__", [])
+    message = f"{type(finished.error).__name__}: {finished.error}"
+    return clean(message), clean("\n".join([finished.traceback or message, *notes]))
 
 
 def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
     """Make ``output`` the folder of this run, or make sure that it already is."""
-    filesystem, root = connect(output)
-    path = f"{root}/plan.json"
+    path = f"{output}/plan.json"
     identity = {
         "plan": plan.describe(),
         "plan_digest": plan.digest,
@@ -159,32 +205,25 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
         "version": version("clusterscale"),
     }
     text = json.dumps(identity, indent=2, sort_keys=True)
-    if filesystem.exists(path) and filesystem.cat_file(path).decode() == text:
+    names = set(list_names(output))
+    if "plan.json" in names and read(path).decode() == text:
         return
-    if _holds_other(filesystem, root):
+    if names - {"screen"}:  # which says itself what it is of
         if not force:
             raise ExistsError(
-                f"{output} holds {_differences(filesystem, path, identity)}: "
+                f"{output} holds {_differences(output, names, identity)}: "
                 "choose another output, or overwrite it with force"
             )
-        for name in ("journal", "prices", "results.zarr", "plan.json", "report.html"):
+        for name in _OURS:
             remove(f"{output}/{name}")
-    filesystem.makedirs(root, exist_ok=True)
-    filesystem.pipe_file(path, text.encode())
+    put(path, text.encode())
 
 
-def _holds_other(filesystem: Any, root: str) -> bool:
-    """Tell whether there is anything but a screen, which says itself what it is of."""
-    if not filesystem.exists(root):
-        return False
-    return any(Path(str(path)).name != "screen" for path in filesystem.ls(root, False))
-
-
-def _differences(filesystem: Any, path: str, identity: dict[str, Any]) -> str:
-    if not filesystem.exists(path):
+def _differences(output: str, names: set[str], identity: dict[str, Any]) -> str:
+    if "plan.json" not in names:
         return "something that is not a run of clusterscale"
     try:
-        old = json.loads(filesystem.cat_file(path))
+        old = json.loads(read(f"{output}/plan.json"))
     except ValueError:
         return "a run whose plan.json is damaged"
     words = {

@@ -1,26 +1,28 @@
-"""What is finished, at rest: one small file a task, kept at once, read back to resume."""
+"""What is finished, at rest: one small file a batch, kept at once, read back to resume."""
 
 from __future__ import annotations
 
 import io
 import json
 import uuid
-from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from itertools import groupby
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusterscale.audit.price import Price, Promise
+from clusterscale.audit.price import Price, PriceKey, Promise
 from clusterscale.audit.task import Key
 from clusterscale.audit.verdict import Judgement
-from clusterscale.cube.storage import connect
-from clusterscale.errors import DamagedError
+from clusterscale.cube import storage
+from clusterscale.errors import DamagedError, StoreError
 from clusterscale.game import Outcome
 
 __all__ = ["Entry", "Journal", "PriceJournal"]
+
+T = TypeVar("T")
 
 _TYPES = {
     "str": pa.string(),
@@ -28,6 +30,7 @@ _TYPES = {
     "int": pa.int64(),
     "tuple[int, ...]": pa.list_(pa.int64()),
 }
+_KEY = ("target", "period", "prior", "group_size")
 _SCHEMA = pa.schema(
     [
         ("target", pa.int64()),
@@ -35,138 +38,163 @@ _SCHEMA = pa.schema(
         ("prior", pa.string()),
         ("group_size", pa.int64()),
         ("error", pa.string()),
+        ("traceback", pa.string()),
         *((field.name, _TYPES[str(field.type)]) for field in fields(Outcome)),
     ]
 )
 
 
-class _Kept(Protocol):
-    """What a journal holds: a task by its key, and the error that ended it, if one did."""
-
-    @property
-    def key(self) -> Hashable: ...
-
-    @property
-    def error(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A task that ended: its outcomes, or the error that ended it."""
+    """A task that ended: its outcomes, or the error that ended it and where that came from."""
 
     key: Key
     outcomes: tuple[Outcome, ...] = ()
     error: str = ""
+    traceback: str = ""
 
 
-E = TypeVar("E", bound=_Kept)
-
-
-class _Folder(Generic[E]):
-    """Entries of one kind, kept below ``uri`` (a local path or any fsspec URL).
-
-    An entry is written under a temporary name and then moved to its own: when the driver dies, it
-    is there whole or not at all.
-    """
+class _Folder:
+    """Files kept below ``uri`` (a local path or any fsspec URL), each put there whole."""
 
     _ending: ClassVar[str]
 
     def __init__(self, uri: str) -> None:
-        self._filesystem, self._root = connect(uri.rstrip("/"))
-        self._filesystem.makedirs(self._root, exist_ok=True)
+        self._uri = uri.rstrip("/")
 
-    def add(self, entry: E) -> None:
-        """Keep ``entry``; from then on it outlives this process."""
-        name = f"{self._root}/{uuid.uuid4().hex}"
-        self._filesystem.pipe_file(f"{name}.partial", self._encode(entry))
-        self._filesystem.mv(f"{name}.partial", f"{name}.{self._ending}")
+    def _put(self, raw: bytes) -> str:
+        """Keep ``raw`` in a file of its own, whose address is returned; it outlives this process.
 
-    def entries(self) -> dict[Any, E]:
+        When the driver dies, it is there whole or not at all.
+        """
+        uri = f"{self._uri}/{uuid.uuid4().hex}.{self._ending}"
+        storage.put(uri, raw)
+        return uri
+
+    def _paths(self) -> list[str]:
+        names = storage.list_names(self._uri)
+        return [f"{self._uri}/{name}" for name in names if name.endswith(f".{self._ending}")]
+
+    def _read(self, path: str, decode: Callable[[bytes], T]) -> T:
+        try:
+            return decode(storage.read(path))
+        except StoreError:
+            raise
+        except (pa.ArrowException, OSError, KeyError, IndexError, TypeError, ValueError) as error:
+            raise DamagedError(
+                f"{path}: this entry of the journal cannot be read ({error}); "
+                "remove it, and its tasks will run again"
+            ) from error
+
+
+class Journal(_Folder):
+    """The entries of one run: a Parquet file a batch of tasks, one row an outcome.
+
+    Files are known by number, in the order in which this object met them, so that what is held in
+    memory for a task is one number.
+    """
+
+    _ending = "parquet"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self._files = self._paths()
+
+    @property
+    def n_files(self) -> int:
+        """How many files there are."""
+        return len(self._files)
+
+    def add(self, entries: Sequence[Entry]) -> int:
+        """Keep a batch; from then on it outlives this process. Return the number of its file."""
+        sink = io.BytesIO()
+        rows = [row for entry in entries for row in _rows(entry)]
+        pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink)
+        self._files.append(self._put(sink.getvalue()))
+        return len(self._files) - 1
+
+    def keys(self, number: int) -> list[tuple[Key, bool]]:
+        """Return what a file holds: the key of each entry, and whether its task failed.
+
+        Raises
+        ------
+        DamagedError
+            If the file cannot be read; names it.
+        """
+
+        def decode(raw: bytes) -> list[tuple[Key, bool]]:
+            rows = pq.read_table(io.BytesIO(raw), columns=[*_KEY, "error"]).to_pylist()
+            return list(dict.fromkeys((_key(row), bool(row["error"])) for row in rows))
+
+        return self._read(self._files[number], decode)
+
+    def read(self, number: int) -> list[Entry]:
+        """Return the entries of a file. Errors are those of :meth:`keys`."""
+        return self._read(
+            self._files[number],
+            lambda raw: [
+                _entry(key, list(rows))
+                for key, rows in groupby(pq.read_table(io.BytesIO(raw)).to_pylist(), _key)
+            ],
+        )
+
+
+class PriceJournal(_Folder):
+    """The prices of one run: a JSON file a period and group size."""
+
+    _ending = "json"
+
+    def add(self, price: Price) -> None:
+        """Keep ``price``; from then on it outlives this process."""
+        self._put(json.dumps(asdict(price), indent=1).encode())
+
+    def prices(self) -> dict[PriceKey, Price]:
         """Return what was kept by its key, a success before a failure of the same task.
 
         Raises
         ------
         DamagedError
-            If an entry cannot be read; names the file.
+            If a file cannot be read; names it.
         """
-        found: dict[Any, E] = {}
-        self._filesystem.invalidate_cache()
-        for path in sorted(self._filesystem.glob(f"{self._root}/*.{self._ending}")):
-            entry = self._read(path)
-            if not entry.error or entry.key not in found:
-                found[entry.key] = entry
+        found: dict[PriceKey, Price] = {}
+        for path in self._paths():
+            price = self._read(path, _price)
+            if not price.error or price.key not in found:
+                found[price.key] = price
         return found
 
-    def _read(self, path: str) -> E:
-        try:
-            return self._decode(self._filesystem.cat_file(path))
-        except (pa.ArrowException, OSError, KeyError, IndexError, TypeError, ValueError) as error:
-            raise DamagedError(
-                f"{path}: this entry of the journal cannot be read ({error}); "
-                "remove it, and its task will run again"
-            ) from error
 
-    @abstractmethod
-    def _encode(self, entry: E) -> bytes:
-        """Return the bytes of an entry."""
-
-    @abstractmethod
-    def _decode(self, raw: bytes) -> E:
-        """Return the entry of some bytes."""
-
-
-class Journal(_Folder[Entry]):
-    """The entries of one run: a Parquet file a task, one row an outcome."""
-
-    _ending = "parquet"
-
-    def _encode(self, entry: Entry) -> bytes:
-        sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(list(_rows(entry)), _SCHEMA), sink)
-        return sink.getvalue()
-
-    def _decode(self, raw: bytes) -> Entry:
-        return _entry(pq.read_table(io.BytesIO(raw)).to_pylist())
+def _price(raw: bytes) -> Price:
+    found = json.loads(raw)
+    period, group_size = found["key"]
+    return Price(
+        key=(str(period), int(group_size)),
+        promises={name: Promise(**each) for name, each in found["promises"].items()},
+        judgements={name: Judgement(**each) for name, each in found["judgements"].items()},
+        utility={
+            name: (tuple(mean), tuple(spread)) for name, (mean, spread) in found["utility"].items()
+        },
+        guess=tuple(found["guess"]),
+        error=found["error"],
+        traceback=found["traceback"],
+    )
 
 
-class PriceJournal(_Folder[Price]):
-    """The prices of one run: a JSON file a period and group size."""
-
-    _ending = "json"
-
-    def _encode(self, entry: Price) -> bytes:
-        return json.dumps(asdict(entry), indent=1).encode()
-
-    def _decode(self, raw: bytes) -> Price:
-        found = json.loads(raw)
-        period, group_size = found["key"]
-        return Price(
-            key=(str(period), int(group_size)),
-            promises={name: Promise(**each) for name, each in found["promises"].items()},
-            judgements={name: Judgement(**each) for name, each in found["judgements"].items()},
-            utility={
-                name: (tuple(mean), tuple(spread))
-                for name, (mean, spread) in found["utility"].items()
-            },
-            guess=tuple(found["guess"]),
-            error=found["error"],
-        )
+def _key(row: dict[str, Any]) -> Key:
+    return row["target"], row["period"], row["prior"], row["group_size"]
 
 
 def _rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    target, period, prior, group_size = entry.key
-    head = {"target": target, "period": period, "prior": prior, "group_size": group_size}
+    head = dict(zip(_KEY, entry.key, strict=True))
     for outcome in entry.outcomes:
         yield {**head, "error": "", **asdict(outcome)}
     if entry.error:
-        yield {**head, "error": entry.error}
+        yield {**head, "error": entry.error, "traceback": entry.traceback}
 
 
-def _entry(rows: list[dict[str, Any]]) -> Entry:
-    first = rows[0]
-    key = (first["target"], first["period"], first["prior"], first["group_size"])
-    if first["error"]:
-        return Entry(key, error=first["error"])
+def _entry(key: Key, rows: list[dict[str, Any]]) -> Entry:
+    if rows[0]["error"]:
+        return Entry(key, error=rows[0]["error"], traceback=rows[0]["traceback"])
     return Entry(key, tuple(_outcome(row) for row in rows))
 
 

@@ -130,7 +130,7 @@ class AuditPlan(Component):
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
         uri = absolute(cube.uri)  # a worker may run in another folder
-        return TraceSource(uri, cube.fingerprint, spans, self.null_roi, self.seed)
+        return TraceSource(uri, cube.fingerprint, self.null_roi, self.seed, spans)
 
     @property
     def adds_noise(self) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -11,24 +12,22 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.lists import SEVERAL
-from clusterscale.audit.source import Setting, TraceSource, load_setting
-from clusterscale.audit.verdict import Judgement, Neighbours, VerdictPlan, judge_promise
-from clusterscale.contracts import (
-    Bounds,
-    Component,
-    Count,
-    Counts,
-    Mechanism,
-    Values,
-)
+from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
+from clusterscale.audit.promise import Promise, state_promise
+from clusterscale.audit.source import CellMap, Setting, TraceSource, load_settings, map_cells
+from clusterscale.audit.units import kind_of
+from clusterscale.audit.verdict import Judgement, VerdictPlan, judge_promise
+from clusterscale.contracts import Bounds, Component, Count, Counts, Fold, Mechanism, Traces, Values
+from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
+from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
-from clusterscale.mechanisms import by_steps, user_level
-from clusterscale.metrics import auc_ceiling
+from clusterscale.mechanisms import by_steps
 from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, random_guess
 
-__all__ = ["Price", "PriceKey", "PriceTask", "Promise", "UtilityPlan", "run_price"]
+__all__ = ["Price", "PriceKey", "PricePart", "PriceTask", "Promise", "Tally", "UtilityPlan"]
+__all__ += ["add_prices", "count_price", "finish_price", "fold_price", "run_price"]
 
 PriceKey = tuple[str, int]
 Floats = NDArray[np.float64]
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     Measures = tuple[Utility, ...]
 else:
     Measures = Annotated[tuple[UTILITIES.field(), ...], *SEVERAL]
-
-_ANYTHING = 10**12  # visits: more than anybody can make
 
 _USUAL = (
     "mean_relative_error",
@@ -79,32 +76,8 @@ class PriceTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """The guarantee of a mechanism for the counts of this cube and period.
-
-    The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is what noise
-    is scaled to, ``needed`` what a unit of this cube asks for: if it is more, the guarantee does
-    not hold here. The rest is for all of one user (:class:`~clusterscale.mechanisms.UserLevel`),
-    and the most AUC that any attack can have against it.
-    """
-
-    unit: str
-    epsilon: float
-    delta: float
-    neighbours: str
-    reason: str
-    sensitivity: float
-    needed: float
-    user_epsilon: float
-    user_delta: float
-    composed_epsilon: float
-    composed_delta: float
-    ceiling: float
-
-
-@dataclass(frozen=True, slots=True)
 class Price:
-    """What a :class:`PriceTask` found, or the error that ended it.
+    """What a :class:`PriceTask` found, or the error that ended it and where that came from.
 
     All but ``guess`` go by the label of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
@@ -117,6 +90,7 @@ class Price:
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
     error: str = ""
+    traceback: str = ""
 
 
 def run_price(task: PriceTask) -> Price:
@@ -130,33 +104,120 @@ def run_price(task: PriceTask) -> Price:
     ClusterscaleError
         If the cube cannot be read or is another one than was planned for.
     """
+    settings = load_settings(task.source, _lists(task))
     with threadpool_limits(limits=1):
-        bare = load_setting(task.source, ())
-        members = _draw(task, bare.traces.n_users)
-        raw = _count(bare, members)
-        price = Price(task.key)
-        for steps, mechanisms in by_steps(task.mechanisms):
-            setting = load_setting(task.source, steps)
-            counts = _count(setting, members) if steps else raw
-            neighbours = _neighbours(task, setting)
-            for mechanism in mechanisms:
-                label, bound = mechanism.label, mechanism.bind(setting.bounds)
-                price.promises[label] = _promise(bound, setting)
-                price.judgements[label] = judge_promise(
-                    bound, neighbours, task.verdict, label=label
-                )
-                released = _publish(task, label, bound, setting, counts)
-                price.utility[label] = _measure(task.utility.measures, raw, released)
-        rng = stream(task.source.seed, "random guess", *task.key)
-        guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
-        guess, _ = _measure(task.utility.measures, raw, guesses)
-    return replace(price, guess=guess)
+        total = {steps: _count(task, steps, setting) for steps, setting in settings.items()}
+        cells = {steps: setting.cells for steps, setting in settings.items()}
+        return _price(task, total, cells, lambda steps, user: settings[steps].traces)
 
 
-def _neighbours(task: PriceTask, setting: Setting) -> Neighbours:
-    return Neighbours(
-        traces=setting.traces,
-        frame=setting.frames[-1],
+@dataclass(frozen=True, slots=True)
+class PricePart:
+    """A price, and whose traces to count for it: an address and a few numbers."""
+
+    task: PriceTask
+    users: Range
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """What some users count for once some trace steps are done.
+
+    Attributes
+    ----------
+    counts
+        Of the groups that utility is measured on, int32, shape (group, roi, epoch).
+    bounds
+        The most that one unit of data of these users changes the counts.
+    nearby
+        What neighbouring groups are made of.
+    """
+
+    counts: Counts
+    bounds: Bounds
+    nearby: Nearby
+
+    def plus(self, other: Tally) -> Tally:
+        """Add what other users count for, who follow these."""
+        bounds = merge_bounds(self.bounds, other.bounds)
+        return Tally(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
+
+
+Tallies = dict[Steps, Tally]
+
+
+def fold_price(
+    task: PriceTask, users: Sequence[Range]
+) -> Fold[PriceTask, PricePart, Tallies, Price]:
+    """Return the work of :func:`run_price`, by parts of the users."""
+    parts = tuple(PricePart(task, each) for each in users)
+    return Fold(task, parts, count_price, add_prices, finish_price)
+
+
+def count_price(part: PricePart) -> Tallies:
+    """Count what some users are in a price, for each list of trace steps.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read or is another one than was planned for.
+    """
+    settings = load_settings(part.task.source, _lists(part.task), part.users)
+    with threadpool_limits(limits=1):
+        return {steps: _count(part.task, steps, each) for steps, each in settings.items()}
+
+
+def add_prices(one: Tallies, other: Tallies) -> Tallies:
+    """Add what two ranges of users count for, of whom the others follow."""
+    return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
+
+
+def finish_price(task: PriceTask, total: Tallies) -> Price:
+    """Publish and measure, once what all users count for is added.
+
+    Of traces only the blocks of the few users who are left out and put back are read.
+    """
+    source, span = task.source, task.source.spans[-1]
+    cube = open_source(source)
+
+    @lru_cache(maxsize=1)
+    def read(steps: Steps, start: int) -> Traces:
+        stop = min(start + block_size(cube), cube.n_users)
+        return read_block(source, [(span, steps)], start, stop)[0].traces
+
+    def find(steps: Steps, user: int) -> Traces:
+        return read(steps, user // block_size(cube) * block_size(cube))
+
+    with threadpool_limits(limits=1):
+        return _price(task, total, {steps: map_cells(source, steps) for steps in total}, find)
+
+
+def _lists(task: PriceTask) -> list[Steps]:
+    """Return all lists of trace steps, and that of none, which bare counts are made of."""
+    return list(dict.fromkeys([(), *(steps for steps, _ in by_steps(task.mechanisms))]))
+
+
+def _count(task: PriceTask, steps: Steps, setting: Setting) -> Tally:
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    traces, size = setting.traces, task.group_size
+    cells = traces.n_rois, traces.n_epochs
+    counts = np.empty((task.utility.groups, *cells), np.int32)
+    for row in counts:
+        members = np.sort(rng.choice(traces.n_users, size, replace=False, shuffle=False))
+        row[:] = count_visits(traces, members[None])[0]
+    mechanisms = dict(by_steps(task.mechanisms)).get(steps, [])
+    kinds = (kind_of(mechanism.guarantee) for mechanism in mechanisms)
+    design = _design(task)
+    wanted = dict.fromkeys(kind for kind in kinds if kind is not None)
+    nearby = count_nearby(design, list(wanted), traces, setting.cells.frame)
+    return Tally(counts, setting.bounds, nearby)
+
+
+def _design(task: PriceTask) -> Design:
+    cube = open_source(task.source)
+    return Design(
+        n_users=cube.n_users,
+        block=block_size(cube),
         group_size=task.group_size,
         n_units=task.verdict.units,
         seed=task.source.seed,
@@ -164,26 +225,35 @@ def _neighbours(task: PriceTask, setting: Setting) -> Neighbours:
     )
 
 
-def _draw(task: PriceTask, n_users: int) -> list[NDArray[np.int64]]:
-    rng = stream(task.source.seed, "utility groups", *task.key)
-    return [
-        np.sort(rng.choice(n_users, task.group_size, replace=False, shuffle=False))
-        for _ in range(task.utility.groups)
-    ]
-
-
-def _count(setting: Setting, members: list[NDArray[np.int64]]) -> list[Counts]:
-    """Return the counts of each group, shape (roi, epoch), of the setting's cells."""
-    return [count_visits(setting.traces, group[None, :])[0] for group in members]
+def _price(
+    task: PriceTask,
+    total: Tallies,
+    cells: dict[Steps, CellMap],
+    find: Callable[[Steps, int], Traces],
+) -> Price:
+    raw, price = list(total[()].counts), Price(task.key)
+    for steps, mechanisms in by_steps(task.mechanisms):
+        tally, where = total[steps], cells[steps]
+        neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), where.frame)
+        for mechanism in mechanisms:
+            label, bound = mechanism.label, mechanism.bind(tally.bounds)
+            price.promises[label] = state_promise(bound, tally.bounds, steps)
+            price.judgements[label] = judge_promise(bound, neighbours, task.verdict, label=label)
+            released = _publish(task, label, bound, where, tally.counts)
+            price.utility[label] = _measure(task.utility.measures, raw, released)
+    rng = stream(task.source.seed, "random guess", *task.key)
+    guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
+    guess, _ = _measure(task.utility.measures, raw, guesses)
+    return replace(price, guess=guess)
 
 
 def _publish(
-    task: PriceTask, label: str, mechanism: Mechanism, setting: Setting, counts: list[Counts]
+    task: PriceTask, label: str, mechanism: Mechanism, cells: CellMap, counts: Counts
 ) -> Iterator[Values]:
     """Yield what is published of each group, on the cells of the cube."""
     rng = stream(task.source.seed, "utility noise", *task.key, label)
     for each in counts:
-        yield setting.expand(mechanism.release(each, group_size=task.group_size, rng=rng))
+        yield cells.expand(mechanism.release(each, group_size=task.group_size, rng=rng))
 
 
 def _measure(
@@ -206,39 +276,3 @@ def _value(measure: Utility, raw: Counts, released: Values) -> float:
         return measure.measure(raw, released)
     except InputError:  # nobody of the group was anywhere
         return np.nan
-
-
-def _promise(mechanism: Mechanism, setting: Setting) -> Promise:
-    stated, user = mechanism.guarantee, user_level(mechanism, setting.bounds)
-    ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in user.curve]
-    return Promise(
-        unit=stated.unit,
-        epsilon=stated.epsilon,
-        delta=stated.delta,
-        neighbours=stated.neighbours,
-        reason=stated.reason + _proviso(mechanism, setting),
-        sensitivity=stated.sensitivity,
-        needed=mechanism.needed(setting.bounds),
-        user_epsilon=user.epsilon,
-        user_delta=user.delta,
-        composed_epsilon=user.composed_epsilon,
-        composed_delta=user.composed_delta,
-        ceiling=min(ceilings, default=1.0),
-    )
-
-
-def _proviso(mechanism: Mechanism, setting: Setting) -> str:
-    """Say so where the sensitivity would not do for a more active user than the cube has."""
-    anyone = Bounds(
-        event=setting.bounds.event,
-        user_day=_ANYTHING,
-        user=_ANYTHING,
-        series=_ANYTHING,
-        rois=_ANYTHING,
-        null_roi=setting.bounds.null_roi,
-    )
-    for step in setting.steps:
-        anyone = step.limit(anyone)
-    if not mechanism.guarantee.sensitivity < mechanism.needed(anyone):
-        return ""
-    return "; for users no more active than those of this cube"

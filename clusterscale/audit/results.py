@@ -1,4 +1,4 @@
-"""The dataset of an audit: every outcome on labelled dimensions."""
+"""The dataset of an audit: every outcome on labelled dimensions, written a block at a time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases
-from clusterscale.audit.journal import Entry
+from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
+from clusterscale.audit.done import Done
 from clusterscale.audit.layout import (
     Coordinates,
     lay_out_promises,
@@ -22,43 +22,67 @@ from clusterscale.audit.layout import (
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceKey
 from clusterscale.audit.targets import Chosen
-from clusterscale.audit.task import Key
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import exists, staged
+from clusterscale.cube.staging import staged
+from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import LEVELS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 
-__all__ = ["assemble", "open_results", "save_results"]
+__all__ = ["open_results", "write_results"]
+
+_TARGETS = 4096  # laid out at once
 
 _PACKAGES = ["bokeh", "clusterscale", "dp-accounting", "numba", "numpy"]
 _PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
 
 
-def assemble(
+def write_results(
     plan: AuditPlan,
     cube: TraceCube,
     chosen: Chosen,
-    entries: dict[Key, Entry],
+    done: Done,
     prices: dict[PriceKey, Price],
-) -> xr.Dataset:
-    """Lay out the entries of a run as a dataset that keeps :data:`clusterscale.schema.RESULTS`.
+    uri: str,
+) -> None:
+    """Lay out what a run found as a dataset that keeps :data:`clusterscale.schema.RESULTS`.
 
-    What did not run or failed has no numbers, nor have mechanisms without a price.
+    It is written to a Zarr store at ``uri``, some targets at a time, and replaces one that may be
+    there when it is whole. What did not run or failed has no numbers, nor have mechanisms without
+    a price.
     """
     coords = _coordinates(plan, cube, chosen)
-    variables = {
-        **lay_out_cases(coords, entries, plan.false_positive_rate),
-        **lay_out_promises(coords, prices),
-        **lay_out_verdicts(coords, prices),
-        **lay_out_utility(coords, prices),
-    }
-    dataset = xr.Dataset(
+    n_targets = len(coords["target"][1])
+    with staged(uri, force=True) as staging:
+        store = open_store(staging, "r+")
+        for first in range(0, n_targets, _TARGETS):
+            last = min(first + _TARGETS, n_targets)
+            some = {
+                name: (dim, values[first:last] if dim == "target" else values)
+                for name, (dim, values) in coords.items()
+            }
+            block = _dataset(some, lay_out_cases(some, done.entries(first, last)))
+            if first:
+                block = block.drop_vars([name for name in some if some[name][0] != "target"])
+                block.to_zarr(store, append_dim="target", consolidated=False)
+            else:
+                block.to_zarr(store, mode="w", consolidated=False)
+        written = open_dataset(staging)
+        variables = {
+            **lay_out_pooled(written, plan.false_positive_rate),
+            **lay_out_promises(coords, prices),
+            **lay_out_verdicts(coords, prices),
+            **lay_out_utility(coords, prices),
+        }
+        about = _attributes(plan, cube) | {"price_errors": _errors(prices)}
+        _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
+
+
+def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
+    return xr.Dataset(
         {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
         {name: (*pair, _describe(name)) for name, pair in coords.items()},
-        _attributes(plan, cube) | {"price_errors": _errors(prices)},
     )
-    return validate(dataset)
 
 
 def _errors(prices: dict[PriceKey, Price]) -> str:
@@ -66,14 +90,10 @@ def _errors(prices: dict[PriceKey, Price]) -> str:
     return json.dumps(wrong)
 
 
-def save_results(dataset: xr.Dataset, uri: str) -> None:
-    """Write ``dataset`` to a Zarr store at ``uri``, atomically replacing one that may be there."""
-    with staged(uri, force=True) as staging:
-        dataset.to_zarr(staging, mode="w", consolidated=False)
-
-
 def open_results(uri: str | Path) -> xr.Dataset:
-    """Load the dataset of a run, from the run's folder or from the store itself.
+    """Open the dataset of a run, from the run's folder or from the store itself.
+
+    Variables are read when they are asked for.
 
     Raises
     ------
@@ -87,7 +107,7 @@ def open_results(uri: str | Path) -> xr.Dataset:
     place = inner if exists(inner) else uri
     if not exists(f"{place}/zarr.json"):
         raise MissingError(f"{uri}: there are no results; has its audit finished?")
-    dataset = xr.open_zarr(place, consolidated=False, chunks=None).load()
+    dataset = open_dataset(place)
     if dataset.attrs.get("format") != RESULTS_FORMAT:
         raise FormatError(f"{place} does not hold the results of an audit")
     return validate(dataset)

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from clusterscale.contracts import Bounds, Frame, Traces, TraceStep, Values
-from clusterscale.cube import TraceCube, cut, measure_bounds, with_null_roi
-from clusterscale.errors import FormatError
-from clusterscale.seeds import stream
+from clusterscale.contracts import Bounds, Frame, Traces, Values
+from clusterscale.cube.blocks import (
+    Block,
+    Range,
+    Source,
+    Span,
+    Steps,
+    Window,
+    open_source,
+    read_block,
+    read_users,
+)
 
-__all__ = ["Setting", "TraceSource", "load_setting"]
-
-Steps = tuple[TraceStep, ...]
-Window = tuple[Traces, Frame]
+__all__ = ["CellMap", "Setting", "TraceSource", "load_settings", "map_cells"]
 
 
 @dataclass(frozen=True, slots=True)
-class TraceSource:
+class TraceSource(Source):
     """Which traces: a few numbers and an address, all that a task carries.
 
     ``spans`` are the first epoch and the one after the last of each observed window and then of
-    the period of the release; ``seed`` is the audit's, for trace steps that draw.
+    the period of the release.
     """
 
-    uri: str
-    fingerprint: str
-    spans: tuple[tuple[int, int], ...]
-    null_roi: bool
-    seed: int
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellMap:
+    """The cells that counts are made of.
+
+    ``steps`` are what was done to traces; ``frames``: where and when cells were before each, and
+    are after the last.
+    """
+
+    steps: Steps
+    frames: tuple[Frame, ...]
+
+    @property
+    def frame(self) -> Frame:
+        """Where and when cells are."""
+        return self.frames[-1]
+
+    def expand(self, values: Values) -> Values:
+        """Return values of these cells, shape (…, roi, epoch), on the cells of the cube."""
+        for step, frame in zip(reversed(self.steps), reversed(self.frames[:-1]), strict=True):
+            values = step.expand(values, frame)
+        return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,76 +64,71 @@ class Setting:
     past, traces
         Those of observed windows, and of the period of the release.
     bounds
-        The most that one unit of data changes the counts of the period.
-    steps, frames
-        The trace steps; where and when cells were before each, and are after the last.
+        The most that one unit of data of whose traces these are changes the counts of the period.
+    cells
+        What the traces are of.
     """
 
     past: tuple[Traces, ...]
     traces: Traces
     bounds: Bounds
-    steps: Steps
-    frames: tuple[Frame, ...]
-
-    def expand(self, values: Values) -> Values:
-        """Return values of these cells, shape (…, roi, epoch), on the cells of the cube."""
-        for step, frame in zip(reversed(self.steps), reversed(self.frames[:-1]), strict=True):
-            values = step.expand(values, frame)
-        return values
+    cells: CellMap
 
 
-def load_setting(source: TraceSource, steps: Steps) -> Setting:
+def load_settings(
+    source: TraceSource, lists: Iterable[Steps], users: Range | None = None
+) -> dict[Steps, Setting]:
     """Read the traces of a source once a process, and change them once for each list of steps.
 
-    The last two sources are kept: tasks of a period come together.
+    Those of the last users and period are kept, for tasks of a period come together; they make
+    room before others are read.
+
+    Parameters
+    ----------
+    source
+        Which traces.
+    lists
+        What is done to them, one setting each.
+    users
+        Whose, as :func:`~clusterscale.cube.blocks.read_users` takes them; everyone's where None.
 
     Raises
     ------
     FormatError
         If the cube is not the one with that fingerprint.
+    DamagedError
+        If a chunk cannot be read.
     """
-    windows, settings = _open(source)
-    if steps not in settings:
-        settings[steps] = _change(source, windows, steps)
-    return settings[steps]
+    cube = open_source(source)
+    lists, users = list(lists), users or (0, cube.n_users)
+    blocks = _hold(source, users, [(span, steps) for steps in lists for span in source.spans])
+    found = {}
+    for steps in lists:
+        *past, now = (blocks[span, steps] for span in source.spans)
+        cells = CellMap(steps, now.frames)
+        found[steps] = Setting(tuple(each.traces for each in past), now.traces, now.bounds, cells)
+    return found
 
 
-@lru_cache(maxsize=2)
-def _open(source: TraceSource) -> tuple[tuple[Window, ...], dict[Steps, Setting]]:
-    cube = TraceCube(source.uri)
-    if cube.fingerprint != source.fingerprint:
-        raise FormatError(
-            f"{source.uri} has fingerprint {cube.fingerprint}, not {source.fingerprint}: "
-            "it was replaced since the audit was planned"
-        )
-    begin = min(first for first, _ in source.spans)
-    whole = cube.traces(epochs=(begin, max(stop for _, stop in source.spans)))
-    windows = (
-        (cut(whole, first - begin, stop - begin), cube.frame((first, stop)))
-        for first, stop in source.spans
-    )
-    return tuple(windows), {}
+def map_cells(source: TraceSource, steps: Steps) -> CellMap:
+    """Return what the cells of the period are after some steps; reads nobody's traces."""
+    (nobody,) = read_block(source, [(source.spans[-1], steps)], 0, 0)
+    return CellMap(steps, nobody.frames)
 
 
-def _change(source: TraceSource, windows: tuple[Window, ...], steps: Steps) -> Setting:
-    *past, (traces, frames) = (
-        _follow(source, window, span, steps)
-        for window, span in zip(windows, source.spans, strict=True)
-    )
-    bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
-    for step in steps:
-        bounds = step.limit(bounds)
-    return Setting(tuple(each for each, _ in past), traces, bounds, steps, frames)
+_HELD: dict[tuple[Source, Range, Window], Block] = {}
 
 
-def _follow(
-    source: TraceSource, window: Window, span: tuple[int, int], steps: Steps
-) -> tuple[Traces, tuple[Frame, ...]]:
-    """Return the traces of a window after the steps, and its frames from before each and after."""
-    traces, frame = window
-    frames = [frame]
-    for i, step in enumerate(steps):
-        rng = stream(source.seed, "trace step", i, step.label, *span)
-        traces, frame = step.apply(traces, frame, rng=rng)
-        frames.append(frame)
-    return (with_null_roi(traces) if source.null_roi else traces), tuple(frames)
+def _hold(source: TraceSource, users: Range, windows: list[Window]) -> dict[Window, Block]:
+    """Return what is held, once it is."""
+    cube = Source(source.uri, source.fingerprint, source.null_roi, source.seed)
+    found = {window: _HELD.get((cube, users, window)) for window in windows}
+    missing = [window for window, block in found.items() if block is None]
+    if missing:
+        for key in list(_HELD):
+            if key[:2] != (cube, users) or key[2][0] not in source.spans:
+                _HELD.pop(key, None)
+        read = dict(zip(missing, read_users(cube, missing, users), strict=True))
+        _HELD.update({(cube, users, window): block for window, block in read.items()})
+        found |= read
+    return {window: block for window, block in found.items() if block is not None}

@@ -10,13 +10,14 @@ from itertools import pairwise
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.precision import Precision, looks
-from clusterscale.audit.source import TraceSource, load_setting
-from clusterscale.contracts import Attack, Mechanism, Prior, Sample
+from clusterscale.audit.source import TraceSource, load_settings
+from clusterscale.contracts import Attack, Bounds, Game, Mechanism, Prior, Sample
+from clusterscale.cube.blocks import Range
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, Contest, Outcome
 from clusterscale.mechanisms import by_steps
 from clusterscale.seeds import stream
 
-__all__ = ["AuditTask", "Key", "run_task"]
+__all__ = ["AuditTask", "Key", "play_games", "run_task", "set_up"]
 
 Key = tuple[int, str, str, int]
 
@@ -41,6 +42,11 @@ class AuditTask:
         """What tells this task from the others of its plan."""
         return self.target, self.period, self.prior.label, self.group_size
 
+    @property
+    def stops(self) -> tuple[int, ...]:
+        """The numbers of challenges at which the target is looked at."""
+        return looks(self.prior.n_challenges, self.precision)
+
 
 def run_task(task: AuditTask) -> list[Outcome]:
     """Play the games of one task; a pure function of the task and the cube it names.
@@ -54,21 +60,50 @@ def run_task(task: AuditTask) -> list[Outcome]:
     ClusterscaleError
         If the cube cannot be read, is another one than was planned for, or a pool is too small.
     """
-    stops = looks(task.prior.n_challenges, task.precision)
-    confidence = 1 - (1 - CONFIDENCE) / len(stops)
     with threadpool_limits(limits=1):
-        tables: Iterable[_Table] = _set_up(task, more=len(stops) > 1)
-        if task.precision is not None:  # all are trained before any is asked more
-            tables = [replace(table, contests=list(table.contests)) for table in tables]
-            _ask_more(tables, stops, task.precision.width, confidence)
-        return [
-            outcome
-            for table in tables
-            for contest in table.contests
-            for outcome in contest.outcomes(
-                false_positive_rate=task.false_positive_rate, confidence=confidence
-            )
-        ]
+        return play_games(task, set_up(task))
+
+
+def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, Bounds]]:
+    """Draw and count the groups for each list of trace steps, with the bounds that hold then.
+
+    Nothing is trained. Of some ``users``, whole blocks of them, all that is counted is what these
+    count for; who is drawn never hangs on it.
+    """
+    target, period, prior, size = task.key
+    path, seed = (period, prior, size, target), task.source.seed
+    lists = [steps for steps, _ in by_steps(task.mechanisms)]
+    settings = load_settings(task.source, lists, users)
+    for steps in lists:
+        setting = settings[steps]
+        game = task.prior.set_up(
+            setting.traces,
+            target,
+            past=setting.past,
+            group_size=size,
+            validate=any(attack.validates for attack in task.attacks),
+            rng=stream(seed, "groups", *path),
+            control=stream(seed, "stand-ins", *path) if task.control else None,
+            more=stream(seed, "more groups", *path) if len(task.stops) > 1 else None,
+        )
+        yield game, setting.bounds
+
+
+def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Outcome]:
+    """Train and ask every attack, one game for each list of trace steps, in order."""
+    confidence = 1 - (1 - CONFIDENCE) / len(task.stops)
+    tables: Iterable[_Table] = _lay(task, games)
+    if task.precision is not None:  # all are trained before any is asked more
+        tables = [replace(table, contests=list(table.contests)) for table in tables]
+        _ask_more(tables, task.stops, task.precision.width, confidence)
+    return [
+        outcome
+        for table in tables
+        for contest in table.contests
+        for outcome in contest.outcomes(
+            false_positive_rate=task.false_positive_rate, confidence=confidence
+        )
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +114,19 @@ class _Table:
     more: Callable[[int], Sample] | None
 
 
-def _set_up(task: AuditTask, *, more: bool) -> Iterator[_Table]:
-    """Draw and count the groups for each list of trace steps; nothing is trained yet."""
+def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Table]:
     target, period, prior, size = task.key
-    path, seed = (period, prior, size, target), task.source.seed
-    for steps, mechanisms in by_steps(task.mechanisms):
-        setting = load_setting(task.source, steps)
-        game = task.prior.set_up(
-            setting.traces,
-            target,
-            past=setting.past,
-            group_size=size,
-            validate=any(attack.validates for attack in task.attacks),
-            rng=stream(seed, "groups", *path),
-            control=stream(seed, "stand-ins", *path) if task.control else None,
-            more=stream(seed, "more groups", *path) if more else None,
-        )
+    for (game, bounds), (_, mechanisms) in zip(games, by_steps(task.mechanisms), strict=True):
         contest = partial(
             Contest,
             game,
             attacks=task.attacks,
-            seed=seed,
-            path=path,
-            bounds=setting.bounds,
+            seed=task.source.seed,
+            path=(period, prior, size, target),
+            bounds=bounds,
             control=task.control,
         )
-        contests = (contest(mechanism) for mechanism in mechanisms)
-        yield _Table(contests, game.more)
+        yield _Table((contest(mechanism) for mechanism in mechanisms), game.more)
 
 
 def _ask_more(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Frame, Guarantee, Ints, Traces
 from clusterscale.kernel import kernel
 
-__all__ = ["Kind", "Unit", "draw_unit", "kind_of", "largest_unit", "units_of"]
+__all__ = ["Kind", "Largest", "Survey", "Unit"]
+__all__ += ["draw_unit", "kind_of", "largest_unit", "survey_units", "units_of"]
 
 Kind = Literal["event", "user_day", "user", "roi_series", "answer"]
 Index = NDArray[np.int64]
@@ -42,43 +43,126 @@ def kind_of(guarantee: Guarantee) -> Kind | None:
     return "answer" if guarantee.neighbours == "replace" else guarantee.unit
 
 
-def largest_unit(kind: Kind, traces: Traces, frame: Frame) -> Unit | None:
-    """Return the unit that changes the counts most, of all users; None where there is none.
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The size of the largest unit of some users, in visits that change, and the first whose it is.
 
-    The first of equals. It is as large as :class:`~clusterscale.contracts.Bounds` says, so noise
-    that is scaled to less shows here first.
+    The size is 0 where none of them has such a unit.
+    """
+
+    size: int
+    user: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What is known of the units of some users.
+
+    Attributes
+    ----------
+    largest
+        Of each kind but answers, which are all of a size.
+    n_counted
+        int64, shape (2, block): users of each block with a unit that idle hours are part of, and
+        with one that they are no part of.
+    block
+        How many users a block has.
+    """
+
+    largest: dict[Kind, Largest]
+    n_counted: Index
+    block: int
+
+    def plus(self, other: Survey) -> Survey:
+        """Return what is known of these users and of others, who follow them."""
+        largest = {
+            kind: max(mine, other.largest[kind], key=lambda each: each.size)
+            for kind, mine in self.largest.items()
+        }
+        n_counted = np.concatenate([self.n_counted, other.n_counted], axis=1)
+        return Survey(largest, n_counted, self.block)
+
+
+def survey_units(traces: Traces, frame: Frame, *, block: int) -> Survey:
+    """Look at the units of all users who are held.
+
+    Parameters
+    ----------
+    traces
+        Theirs over the period, with or without a null ROI; the first begins a block.
+    frame
+        Where and when their cells are; asked for days alone.
+    block
+        How many users to count together.
+    """
+    counted = _n_counted(traces)
+    most = int(np.argmax(counted)) if len(counted) else 0
+    whole = Largest(int(counted[most]) if len(counted) else 0, traces.first + most)
+    largest: dict[Kind, Largest] = {"user": whole, **_largest(traces, frame)}
+    starts = np.arange(0, traces.n_held, block)
+    any_of = np.stack([counted > 0, np.diff(traces.offsets) > 0])
+    return Survey(largest, np.add.reduceat(any_of, starts, axis=1, dtype=np.int64), block)
+
+
+def largest_unit(kind: Kind, traces: Traces, user: int, frame: Frame) -> Unit | None:
+    """Return the unit of one user that changes the counts most; None where there is none.
+
+    The first of equals. Of the user whom a :class:`Survey` of everyone names, it is as large as
+    :class:`~clusterscale.contracts.Bounds` says, so noise that is scaled to less shows here first.
 
     Parameters
     ----------
     kind
         Of what.
     traces
-        Those of all users over the period, with or without a null ROI.
+        The user's, among others, over the period, with or without a null ROI.
+    user
+        Whose.
     frame
-        Where and when their cells are; asked for days alone.
+        Where and when cells are; asked for days alone.
     """
-    if not traces.n_users:
-        return None
-    if kind in ("user", "answer"):
-        most = int(np.argmax(_n_counted(traces)))
-    else:
-        most = _largest_users(traces, frame)[_MEASURED.index(kind)]
-    parts = _parts(kind, traces, most, frame)
+    parts = _parts(kind, traces, user, frame)
     if kind == "event":  # there can be thousands, and two sizes: alone in an hour, or not
         _, place, n = np.unique(parts % traces.n_epochs, return_inverse=True, return_counts=True)
         parts = parts[np.argsort(n[place] > 1, kind="stable")][:1]
     elif kind == "answer":
         parts = parts[:1]
-    return max((_unit(kind, traces, most, frame, part) for part in parts), key=_size, default=None)
+    return max((_unit(kind, traces, user, frame, part) for part in parts), key=_size, default=None)
 
 
-def draw_unit(kind: Kind, traces: Traces, frame: Frame, *, rng: np.random.Generator) -> Unit | None:
-    """Return a unit of a user, both drawn at random; None where nobody has one."""
-    counted = _n_counted(traces) if kind in _OF_NOWHERE else np.diff(traces.offsets)
-    users = np.flatnonzero(counted)
-    if not len(users):
+def draw_unit(
+    kind: Kind,
+    survey: Survey,
+    find: Callable[[int], Traces],
+    frame: Frame,
+    *,
+    rng: np.random.Generator,
+) -> Unit | None:
+    """Return a unit of a user, both drawn at random; None where nobody has one.
+
+    Parameters
+    ----------
+    kind
+        Of what.
+    survey
+        Of everyone.
+    find
+        Returns traces that hold a user and all of their block.
+    frame
+        Where and when cells are.
+    rng
+        Source of the draws.
+    """
+    n_counted = survey.n_counted[0 if kind in _OF_NOWHERE else 1]
+    if not n_counted.any():
         return None
-    user = int(rng.choice(users))
+    rank, ends = int(rng.integers(n_counted.sum())), np.cumsum(n_counted)
+    block = int(np.searchsorted(ends, rank, side="right"))
+    traces = find(block * survey.block)
+    counted = _n_counted(traces) if kind in _OF_NOWHERE else np.diff(traces.offsets)
+    start = block * survey.block - traces.first
+    within = np.flatnonzero(counted[start : start + survey.block])
+    user = int(block * survey.block + within[rank - (ends[block] - n_counted[block])])
     return _unit(kind, traces, user, frame, rng.choice(_parts(kind, traces, user, frame)))
 
 
@@ -127,7 +211,8 @@ def _unit(kind: Kind, traces: Traces, user: int, frame: Frame, part: int) -> Uni
 
 
 def _n_events(traces: Traces, user: int) -> int:
-    return int(traces.offsets[user + 1] - traces.offsets[user])
+    at = user - traces.first
+    return int(traces.offsets[at + 1] - traces.offsets[at])
 
 
 def _without(traces: Traces, events: Ints, nowhere: Ints, gone: NDArray[np.bool_]) -> Ints:
@@ -148,23 +233,21 @@ _OF_NOWHERE = ("user", "roi_series", "answer")  # units that idle hours are part
 
 
 def _n_counted(traces: Traces) -> Index:
-    """Return in how many cells each user is counted, shape (user,)."""
+    """Return in how many cells each user who is held is counted, shape (user,)."""
     counted: Index = np.diff(traces.offsets)
     return counted if traces.idle is None else counted + traces.idle.sum(axis=1)
 
 
-_MEASURED = ("event", "user_day", "roi_series")
-
-
-def _largest_users(traces: Traces, frame: Frame) -> tuple[int, int, int]:
-    """Return who has the largest event, day and series; the first of equals."""
+def _largest(traces: Traces, frame: Frame) -> dict[Kind, Largest]:
+    """Return the largest event, day and series."""
     day, until = (np.asarray(days - frame.days[0]) for days in (frame.days, frame.last_days))
-    n_idle = np.zeros(traces.n_users, np.int64)
+    n_idle = np.zeros(traces.n_held, np.int64)
     if traces.idle is not None:
         n_idle = traces.idle.sum(axis=1)
     events = traces.offsets, traces.cells, traces.n_epochs
-    event, most_day, series = _find_largest(*events, day, until, n_idle, traces.null_roi)
-    return int(event), int(most_day), int(series)
+    sizes, who = _find_largest(*events, day, until, n_idle, traces.null_roi)
+    event, most_day, series = map(Largest, sizes.tolist(), (who + traces.first).tolist())
+    return {"event": event, "user_day": most_day, "roi_series": series}
 
 
 @kernel
@@ -176,7 +259,8 @@ def _find_largest(
     until: Ints,
     n_idle: Ints,
     null_roi: bool,
-) -> tuple[int, int, int]:
+) -> tuple[Index, Index]:
+    """Return the size of the largest event, day and series, and the first user of each."""
     most = np.zeros(3, np.int64)
     who = np.zeros(3, np.int64)
     found = np.zeros(3, np.int64)
@@ -205,4 +289,4 @@ def _find_largest(
         for kind in range(3):
             if found[kind] > most[kind]:
                 most[kind], who[kind] = found[kind], user
-    return who[0], who[1], who[2]
+    return most, who

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.audit.units import Kind, Unit, draw_unit, kind_of, largest_unit
+from clusterscale.audit.neighbours import Neighbours, Pair
+from clusterscale.audit.units import kind_of
 from clusterscale.contracts import (
     Component,
     Count,
     Counts,
     Even,
-    Frame,
     Mechanism,
     Noise,
     Probability,
     Reach,
     Scores,
-    Traces,
     Values,
 )
-from clusterscale.groups import count_visits
 from clusterscale.metrics import epsilon_lower_bound, judge, largest_bound
 from clusterscale.seeds import stream
 
-__all__ = ["NOTHING_PROMISED", "Judgement", "Neighbours", "VerdictPlan", "judge_promise"]
+__all__ = ["NOTHING_PROMISED", "Judgement", "VerdictPlan", "judge_promise"]
 
 NOTHING_PROMISED = "nothing promised"
 """The verdict on a mechanism without a guarantee."""
@@ -37,7 +35,6 @@ _BLOCK = 1_000_000  # values that are published together: a few of 8 MB are held
 _LEAST_TRIALS = 4  # two to choose a threshold, two to judge it
 _DIGITS = 2
 
-Pair = tuple[Counts, Counts]
 Score = Callable[[Values], Scores]
 
 
@@ -74,51 +71,6 @@ class Judgement:
     verdict: str
     epsilon_seen: float = np.nan
     trials: int = 0
-
-
-@dataclass(slots=True)
-class Neighbours:
-    """Groups that differ in one unit, drawn once for all mechanisms that promise to hide it.
-
-    Attributes
-    ----------
-    traces, frame
-        Of all users over the period, as trace steps left them, and where and when their cells are.
-    group_size
-        Members of a group with all of its user.
-    n_units
-        How many units to try.
-    seed, path
-        Root seed, and what the draws are for: the period and the group size.
-    """
-
-    traces: Traces
-    frame: Frame
-    group_size: int
-    n_units: int
-    seed: int
-    path: tuple[str, int]
-    _pairs: dict[Kind, list[Pair]] = field(default_factory=dict)
-
-    def pairs(self, kind: Kind) -> list[Pair]:
-        """Return counts with and without each unit, int32, shape (roi, epoch); empty if none."""
-        if kind not in self._pairs:
-            rng = stream(self.seed, "verdict units", *self.path, kind)
-            units = [largest_unit(kind, self.traces, self.frame)]
-            more = range(self.n_units - 1)
-            units += [draw_unit(kind, self.traces, self.frame, rng=rng) for _ in more]
-            self._pairs[kind] = [self._count(unit, rng) for unit in units if unit is not None]
-        return self._pairs[kind]
-
-    def _count(self, unit: Unit, rng: np.random.Generator) -> Pair:
-        """Count a group of the user and others; removing a user leaves only the others."""
-        others = rng.choice(self.traces.n_users - 1, self.group_size - 1, replace=False)
-        others += others >= unit.user
-        counts = count_visits(self.traces, np.sort(others)[None, :])[0]
-        sides = counts.copy(), counts.copy()
-        for side, cells in zip(sides, (unit.inside, unit.outside), strict=True):
-            side.reshape(-1)[cells] += 1
-        return sides
 
 
 def judge_promise(
@@ -215,13 +167,13 @@ def _publish(
     name: tuple[str | int, ...],
 ) -> NDArray[np.float64]:
     """Return the scores of ``n_trials`` releases of the same counts, shape (test, trial)."""
-    rng = stream(neighbours.seed, "verdict noise", *neighbours.path, *name)
+    rng = stream(neighbours.design.seed, "verdict noise", *neighbours.design.path, *name)
     scores = np.empty((len(tests), n_trials))
     step = max(1, _BLOCK // counts.size)
     for start in range(0, n_trials, step):
         n = min(step, n_trials - start)
         same = np.broadcast_to(counts, (n, *counts.shape))
-        values = mechanism.release(same, group_size=neighbours.group_size, rng=rng)
+        values = mechanism.release(same, group_size=neighbours.design.group_size, rng=rng)
         for test, found in zip(tests, scores, strict=True):
             found[start : start + n] = test(values.reshape(n, -1))
     return np.round(scores, _DIGITS, out=scores)

@@ -4,21 +4,30 @@ import sys
 
 from rich.markup import escape
 
-from clusterscale.cli import records, screens, verbs
+from clusterscale.cli import certificates, records, screens, tuning, verbs
 from clusterscale.cli.show import err
-from clusterscale.errors import ClusterscaleError
+from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
+from clusterscale.secrets import clean
 
 __all__ = ["app", "main"]
 
 app = verbs.app
 app.command()(screens.screen)
+app.command()(tuning.tune)
 app.command()(records.ingest)
+app.command()(certificates.certificates)
 
 
 def main() -> None:
-    """Run the command line; exit 0 when done, 1 when tasks failed, 2 on bad input."""
+    """Run the command line.
+
+    Exits with 0 when done, 1 when tasks failed, 2 on bad input, 3 when the cluster or a store gave
+    out: then the same command goes on.
+    """
     try:
         app()
     except ClusterscaleError as error:
-        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)
+        err.print(
+            f"[bold red]error:[/] {escape(clean(str(error)))}", soft_wrap=True, highlight=False
+        )
+        sys.exit(3 if isinstance(error, ClusterError | StoreError) else 2)

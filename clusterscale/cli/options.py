@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from clusterscale.cli.show import err, progress
 from clusterscale.errors import InputError
+from clusterscale.secrets import check_url
 
 if TYPE_CHECKING:
     from clusterscale.config import Config
@@ -18,17 +20,32 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
 
 __all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Output", "Workers"]
-__all__ += ["at_work", "load_config", "parse_memory", "pick_cluster"]
+__all__ += ["at_work", "check_address", "load_config", "parse_memory", "pick_cluster"]
+
+
+def check_address(address: str | None) -> str | None:
+    """Refuse an address that carries credentials, before anything is opened or shown."""
+    return address if address is None else check_url(address)
+
 
 ConfigFile = Annotated[
     Path | None, typer.Argument(help="YAML file; the built-in quickstart where none is given.")
 ]
-Output = Annotated[str | None, typer.Option(help="Folder of the run.")]
-ClusterName = Annotated[str | None, typer.Option("--cluster", help="local or serial.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Workers of a local cluster.")]
+Output = Annotated[
+    str | None, typer.Option(help="Folder of the run: path or URL.", callback=check_address)
+]
+ClusterName = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="serial, local, slurm, slurm-allocation, kubernetes, …, or tls://HOST:PORT; with the "
+        "settings of the config if that names the same.",
+    ),
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Workers of the cluster.")]
 Memory = Annotated[
     str | None,
-    typer.Option(help="What a worker may use while everyone is screened, e.g. 4GB; 2GB if not."),
+    typer.Option(help="What a worker may use, e.g. 4GB; if not, 70 % of what it has, or 2GB."),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
@@ -43,19 +60,31 @@ def load_config(path: Path | None) -> Config:
 def pick_cluster(configured: Cluster, name: str | None, workers: int | None) -> Cluster:
     """Return the cluster of a config, or the one that was asked for instead.
 
+    One of the kind that the config names keeps the settings of the config. In a task of an
+    allocation that is not the driver this serves the driver, and does not return.
+
     Raises
     ------
     InputError
         If workers are asked of a cluster that has none to choose.
     """
-    from clusterscale.runtime import CLUSTERS, Local
+    from clusterscale.runtime import Allocation
 
-    place = CLUSTERS.create(name) if name else configured
-    if workers is None:
-        return place
-    if not isinstance(place, Local):
-        raise InputError(f"--workers does not go with cluster {place.name!r}")
-    return place.model_copy(update={"workers": workers})
+    place = _find_cluster(configured, name) if name else configured
+    if workers is not None:
+        place = place.resize(workers)
+    if isinstance(place, Allocation):
+        place.serve()
+    return place
+
+
+def _find_cluster(configured: Cluster, name: str) -> Cluster:
+    from clusterscale.runtime import CLUSTERS, Address
+
+    if "://" not in name:
+        return configured if configured.name == name else CLUSTERS.create(name)
+    known = configured.model_dump(exclude={"name"}) if isinstance(configured, Address) else {}
+    return CLUSTERS.create("address", **{**known, "address": name})
 
 
 @contextmanager
@@ -64,9 +93,11 @@ def at_work(
 ) -> Iterator[tuple[Executor, Callable[[str, int, int], None]]]:
     """Open a cluster under a progress bar; yield its executor, and what moves the bar.
 
-    The latter takes what is being done, how much of it there is, and how much is done.
+    The latter takes what is being done, how much of it there is, and how much is done. SIGTERM and
+    SIGINT end the work as an error would: the cluster is closed, and its jobs are cancelled.
     """
     with ExitStack() as stack:
+        stack.enter_context(_orderly_end())
         with err.status(f"starting {place.label}"):
             executor = stack.enter_context(place.open())
         bar = stack.enter_context(progress())
@@ -80,8 +111,29 @@ def at_work(
         yield executor, tell
 
 
-def parse_memory(text: str | None) -> int:
-    """Return bytes; without a text, what a screen takes by default.
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let the signals that end a process unwind it first; once is enough."""
+
+    def leave(number: int, _: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def parse_memory(text: str | None, place: Cluster) -> int:
+    """Return the bytes that work may use on each worker of ``place``.
+
+    Without a text it is what the place says, or 2 GB where that is not known here.
 
     Raises
     ------
@@ -93,7 +145,7 @@ def parse_memory(text: str | None) -> int:
     from clusterscale.screening import MEMORY
 
     if text is None:
-        return MEMORY
+        return place.budget or MEMORY
     try:
         return int(TypeAdapter(ByteSize).validate_python(text))
     except ValidationError:

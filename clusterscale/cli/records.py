@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.options import check_address
 from clusterscale.cli.show import out, progress, show_cube
 from clusterscale.errors import InputError
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    source: Annotated[str, typer.Argument(help="File, folder or URL of records.")],
-    cube: Annotated[str, typer.Argument(help="Where to write the cube.")],
+    source: Annotated[
+        str, typer.Argument(help="File, folder or URL of records.", callback=check_address)
+    ],
+    cube: Annotated[str, typer.Argument(help="Where to write the cube.", callback=check_address)],
     start: Annotated[str, typer.Option(help="Beginning of epoch 0, ISO, in the time zone.")],
     epochs: Annotated[int, typer.Option(help="How many epochs.")],
     reader: Annotated[str, typer.Option(help="events, cabspotting, trips or geojson.")] = "events",
@@ -27,7 +29,9 @@ def ingest(
     grid: Annotated[
         str | None, typer.Option(help="south,west,north,east/ROWSxCOLUMNS in degrees.")
     ] = None,
-    points: Annotated[str | None, typer.Option(help="CSV of places: name,lat,lon.")] = None,
+    points: Annotated[
+        str | None, typer.Option(help="CSV of places: name,lat,lon.", callback=check_address)
+    ] = None,
     cutoff: Annotated[
         float | None, typer.Option(help="Metres beyond which no point is near.")
     ] = None,
@@ -37,7 +41,10 @@ def ingest(
     epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d.")] = "1h",
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
     pseudonymise: Annotated[
-        Path | None, typer.Option(help="File with a secret key; user ids become keyed hashes.")
+        str | None,
+        typer.Option(
+            help="File with a secret key; user ids become keyed hashes.", callback=check_address
+        ),
     ] = None,
     top_users: Annotated[
         int | None, typer.Option(help="Keep only so many users, those with most events.")
@@ -54,7 +61,7 @@ def ingest(
     chosen = READERS.create(reader, **fields)
     locator = _locator(grid, points, cutoff, h3)
     calendar = Calendar.parse(start, epoch, epochs, timezone)
-    key = read_key(str(pseudonymise)) if pseudonymise else None
+    key = read_key(pseudonymise) if pseudonymise else None
     with progress() as bar:
         line = bar.add_task("ingest")
 

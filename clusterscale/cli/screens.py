@@ -52,7 +52,7 @@ def screen(
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
     folder = (output or chosen.output).rstrip("/")
-    cube, allowed = chosen.cube.open(), parse_memory(memory)
+    cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
         cost = predict(chosen.audit.whole_screen, cube, allowed)
         show_screen_cost(cost, place.label, f"{folder}/screen")

@@ -74,6 +74,8 @@ def show_cube(cube: TraceCube) -> None:
 
 def show_cost(cost: Cost, cluster: str, folder: str) -> None:
     """Print what an audit would run and take."""
+    plan = cost.arrangement
+    share = f", in {len(plan.users)} parts" if plan.users else ", by each worker"
     _two_columns(
         "what would run",
         {
@@ -81,9 +83,13 @@ def show_cost(cost: Cost, cluster: str, folder: str) -> None:
             "tasks": f"{cost.n_tasks:,}",
             "results": f"{cost.n_cases:,}",
             "cluster": cluster,
-            "read by each worker, once": _bytes(cost.store_bytes),
-            "kept by each worker": _bytes(cost.trace_bytes),
-            "needed by a task beside that": _bytes(cost.task_bytes),
+            "way": "by blocks of users" if plan.users else "in memory",
+            "why": plan.why,
+            "read": _bytes(cost.store_bytes) + share,
+            "used by each worker": f"up to {_bytes(plan.worker_bytes)}, "
+            f"{_bytes(plan.trace_bytes)} of it traces",
+            "work": f"about {plan.core_seconds:,.0f} s of one processor",
+            "time": f"about {plan.seconds:,.0f} s of the cluster",
             "output": folder,
         },
     )

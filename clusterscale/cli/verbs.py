@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,6 +15,7 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     at_work,
+    check_address,
     load_config,
     parse_memory,
     pick_cluster,
@@ -45,15 +45,16 @@ def audit(
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
     from clusterscale.audit import Progress, predict, run
+    from clusterscale.report import write_report
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
     folder = (output or chosen.output).rstrip("/")
     cube = chosen.cube.open()
+    allowed = parse_memory(memory, place)
     if explain:
-        show_cost(predict(chosen.audit, cube), place.label, folder)
+        show_cost(predict(chosen.audit, cube, allowed, place.n_workers), place.label, folder)
         return
-    allowed = parse_memory(memory)
     with at_work(place, "audit") as (executor, move):
 
         def tell(now: Progress) -> None:
@@ -65,7 +66,8 @@ def audit(
     show_results(results)
     show_verdicts(results)
     out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
-    out.print(f"report   {_write_report(results, folder)}", highlight=False, soft_wrap=True)
+    page = write_report(results, f"{folder}/report.html")
+    out.print(f"report   {page}", highlight=False, soft_wrap=True)
     n_failed = int((results.status == "failed").sum())
     if n_failed:
         err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")
@@ -78,22 +80,24 @@ def audit(
 
 @app.command()
 def report(
-    results: Annotated[str, typer.Argument(help="Folder of a run.")],
-    output: Annotated[Path | None, typer.Option(help="Where to write the HTML file.")] = None,
+    results: Annotated[str, typer.Argument(help="Folder of a run.", callback=check_address)],
+    output: Annotated[
+        str | None, typer.Option(help="Where to write the HTML file.", callback=check_address)
+    ] = None,
 ) -> None:
     """Write the report of a finished run as one HTML file."""
     from clusterscale.audit import open_results
     from clusterscale.report import write_report
 
-    dataset = open_results(results)
-    page = write_report(dataset, output) if output else _write_report(dataset, results.rstrip("/"))
-    out.print(str(page), highlight=False, soft_wrap=True)
+    folder = results.rstrip("/").removesuffix("/results.zarr")
+    page = write_report(open_results(results), output or f"{folder}/report.html")
+    out.print(page, highlight=False, soft_wrap=True)
 
 
 @app.command()
 def synth(
     preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
-    cube: Annotated[str, typer.Argument(help="Where to write the cube.")],
+    cube: Annotated[str, typer.Argument(help="Where to write the cube.", callback=check_address)],
     users: Annotated[int | None, typer.Option(help="Users; else as many as published.")] = None,
     seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
     force: Force = False,
@@ -106,8 +110,10 @@ def synth(
 
 @app.command()
 def pack(
-    source: Annotated[str, typer.Argument(help="A dense Zarr cube: path or URL.")],
-    cube: Annotated[str, typer.Argument(help="Where to write the cube.")],
+    source: Annotated[
+        str, typer.Argument(help="A dense Zarr cube: path or URL.", callback=check_address)
+    ],
+    cube: Annotated[str, typer.Argument(help="Where to write the cube.", callback=check_address)],
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
     force: Force = False,
 ) -> None:
@@ -118,7 +124,9 @@ def pack(
 
 
 @app.command()
-def inspect(cube: Annotated[str, typer.Argument(help="A cube: path or URL.")]) -> None:
+def inspect(
+    cube: Annotated[str, typer.Argument(help="A cube: path or URL.", callback=check_address)],
+) -> None:
     """Show what a cube holds; reads all of it, so damage is found."""
     from clusterscale.cube import TraceCube
 
@@ -152,9 +160,3 @@ def print_schema() -> None:
     from clusterscale.config import schema
 
     print(schema())
-
-
-def _write_report(results: Any, folder: str) -> Path:
-    from clusterscale.report import write_report
-
-    return write_report(results, f"{folder}/report.html")

@@ -123,17 +123,26 @@ class Whereabouts:
         Flat cells of the target that are known, sorted, shape (event,).
     complete
         Are these all cells of the target?
-    mean_trace
-        float64, shape (roi, epoch): how often a user of the adversary's reference is in a cell,
-        between 0 and 1.
+    seen
+        int32, shape (roi, epoch): users of the adversary's reference who are in each cell.
     n_users
         Users in that reference.
     """
 
     trace: Ints
     complete: bool
-    mean_trace: Values
+    seen: Counts
     n_users: int
+
+    @property
+    def mean_trace(self) -> Values:
+        """How often a user of the reference is in a cell, between 0 and 1, shape (roi, epoch)."""
+        return self.seen / self.n_users
+
+    def plus(self, other: Whereabouts) -> Whereabouts:
+        """Add what other users count for, who follow these."""
+        trace = np.concatenate([self.trace, other.trace])
+        return replace(self, trace=trace, seen=self.seen + other.seen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +187,10 @@ class Sample:
     def take(self, rows: Ints) -> Sample:
         """Return some of the groups; their counts are copied."""
         return Sample(self.counts[rows], self.labels[rows], self.blocks[rows])
+
+    def plus(self, other: Sample) -> Sample:
+        """Add what other users count for in the same groups."""
+        return replace(self, counts=self.counts + other.counts)
 
 
 def publish(
@@ -230,6 +243,22 @@ class Game:
     absent: Sample | None = None
     more: Callable[[int], Sample] | None = None
 
+    def plus(self, other: Game) -> Game:
+        """Add what other users, who follow these, count for in the same groups.
+
+        Neither draws any ``more``: what may be asked for is counted beforehand.
+        """
+        training = self.training.plus(other.training)
+        again = self.challenge is self.training
+        return replace(
+            self,
+            training=training,
+            challenge=training if again else self.challenge.plus(other.challenge),
+            whereabouts=_add(self.whereabouts, other.whereabouts),
+            validation=_add(self.validation, other.validation),
+            absent=_add(self.absent, other.absent),
+        )
+
     def publish(self, counts: Counts, mechanism: Mechanism, *, rng: np.random.Generator) -> Release:
         """Return what ``mechanism`` makes of ``counts``, as :func:`publish`."""
         return publish(counts, mechanism, group_size=self.group_size, rng=rng)
@@ -257,3 +286,8 @@ class Game:
         else:
             release = self.publish(sample.counts, mechanism, rng=rng)
         return Examples(release, sample.labels, sample.blocks)
+
+
+def _add(one: Any, other: Any) -> Any:
+    """Add what either half of the users counts for, where there is anything."""
+    return None if one is None else one.plus(other)

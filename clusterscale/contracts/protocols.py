@@ -290,7 +290,7 @@ class Executor(Protocol):
     def n_workers(self) -> int:
         """How many items run at once."""
 
-    def preflight(self, probe: Callable[[], None]) -> None:
+    def preflight(self, probe: Callable[[], object]) -> None:
         """Make sure, before anything runs, that every worker can do the work.
 
         ``probe`` is called on each and raises where something is wrong, such as a cube that cannot

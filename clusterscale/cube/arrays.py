@@ -9,7 +9,7 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
-from clusterscale.errors import DamagedError
+from clusterscale.errors import DamagedError, StoreError
 
 __all__ = ["LOST_TEXT", "new_array", "open_array", "read"]
 
@@ -30,7 +30,7 @@ def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
         array = group[name]
     except KeyError:
         raise DamagedError(f"{where}: array {name} is missing") from None
-    except MemoryError:
+    except (MemoryError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(f"{where}: the metadata of array {name} is damaged") from error
@@ -73,10 +73,12 @@ def read(array: zarr.Array[Any], start: int, stop: int, *, where: str) -> NDArra
     ------
     DamagedError
         If a chunk is lost or its bytes are not those that were written; names the chunk.
+    StoreError
+        If its bytes cannot be had.
     """
     try:
         values = np.asarray(array[start:stop])
-    except MemoryError:
+    except (MemoryError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(_locate_damage(array, start, stop, where)) from error
@@ -96,8 +98,8 @@ def _locate_damage(array: zarr.Array[Any], start: int, stop: int, where: str) ->
         subject = f"{where}: chunk {chunk} of {array.basename}"
         try:
             values = np.asarray(array[low:high])
-        except OSError as error:
-            return f"{subject} cannot be read: {error}"
+        except StoreError:
+            raise
         except Exception:
             return f"{subject} is damaged: its bytes are not what was written"
         if _has_lost(values):

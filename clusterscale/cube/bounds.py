@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Bounds, Ints, Traces
 from clusterscale.kernel import kernel
 
-__all__ = ["measure_bounds"]
+__all__ = ["measure_bounds", "merge_bounds"]
 
 
 def measure_bounds(
@@ -19,7 +19,7 @@ def measure_bounds(
     Parameters
     ----------
     traces
-        Traces of all users over the period, with or without a null ROI.
+        Traces of some users over the period, with or without a null ROI.
     days
         Number of the local day in which each epoch begins, increasing, shape (epoch,).
     until
@@ -43,6 +43,18 @@ def measure_bounds(
         series=most_series,
         rois=most_rois,
         null_roi=traces.null_roi,
+    )
+
+
+def merge_bounds(one: Bounds, other: Bounds) -> Bounds:
+    """Return what holds of the users of both."""
+    return Bounds(
+        event=max(one.event, other.event),
+        user_day=max(one.user_day, other.user_day),
+        user=max(one.user, other.user),
+        series=max(one.series, other.series),
+        rois=max(one.rois, other.rois),
+        null_roi=one.null_roi,
     )
 
 

@@ -18,7 +18,6 @@ epoch           datetime64 in UTC, evenly spaced        hours from 1970-01-01T00
 from __future__ import annotations
 
 import posixpath
-import warnings
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+import zarr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
@@ -34,7 +34,14 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import new_cube
-from clusterscale.errors import DamagedError, FormatError, InputError, MissingError
+from clusterscale.errors import (
+    ClusterscaleError,
+    DamagedError,
+    FormatError,
+    InputError,
+    MissingError,
+    StoreError,
+)
 
 __all__ = ["pack"]
 
@@ -110,14 +117,36 @@ def _open(uri: str) -> xr.Dataset:
     if not storage.exists(uri):
         raise MissingError(f"{uri}: nothing is stored there")
     try:
-        with warnings.catch_warnings():
-            # Consolidated metadata or not: it is the same to us.
-            warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated")
-            return xr.open_dataset(
-                uri, engine="zarr", chunks=None, cache=False, mask_and_scale=False
-            )
+        group = storage.open_group(uri)
+        _refuse_pickles(group, uri)
+        # By the same metadata that was just looked at.
+        return xr.open_dataset(
+            storage.open_store(uri),
+            engine="zarr",
+            zarr_format=group.metadata.zarr_format,
+            consolidated=group.metadata.consolidated_metadata is not None,
+            chunks=None,
+            cache=False,
+            mask_and_scale=False,
+        )
+    except (MemoryError, ClusterscaleError):
+        raise
     except Exception as error:
         raise FormatError(f"{uri} is not a Zarr store that xarray can open: {error}") from error
+
+
+def _refuse_pickles(group: zarr.Group, uri: str) -> None:
+    """Read no array whose chunks would run code when they are decoded."""
+    for name, array in group.arrays():
+        codecs = [*array.filters, *array.compressors]
+        for codec in codecs:
+            about = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
+            kind = str(about.get("id", about.get("name")))
+            if "pickle" in kind:
+                raise FormatError(
+                    f"{uri}: array {name} is stored with the codec {kind}, which runs whatever "
+                    "code is in the data: write its values as numbers or text"
+                )
 
 
 def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
@@ -223,7 +252,7 @@ def _tile(trace: xr.DataArray) -> tuple[int, ...]:
 def _seen(tile: xr.DataArray) -> NDArray[np.bool_]:
     try:
         values = np.transpose(tile.values, [tile.dims.index(dim) for dim in _DIMS])
-    except MemoryError:
+    except (MemoryError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(f"{tile.name} cannot be read: {error}") from error

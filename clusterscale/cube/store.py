@@ -213,6 +213,11 @@ class TraceCube:
         first, last = epochs or (0, self.n_epochs)
         return transforms.cut(self._block(start, stop), first, last)
 
+    def count_events(self, start: int, stop: int) -> int:
+        """Return how many events the users ``start`` up to ``stop`` have in all epochs."""
+        ends = self._some_offsets(start, stop)
+        return int(ends[-1] - ends[0])
+
     def _block(self, start: int, stop: int) -> Traces:
         offsets = self._some_offsets(start, stop)
         low, high = int(offsets[0]), int(offsets[-1])
@@ -279,6 +284,8 @@ def _tell_dense(group: zarr.Group) -> str:
 
 def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr.Array[Any]:
     array = arrays.open_array(group, name, where=uri)
+    if array.metadata.zarr_format != 3:  # whose arrays could hold pickled objects
+        raise FormatError(f"{uri}: array {name} is of an old Zarr, which was not written")
     if array.shape != (size,):
         raise DamagedError(f"{uri}: array {name} has shape {array.shape}, not ({size},)")
     if array.dtype.kind not in kinds:

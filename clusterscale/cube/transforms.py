@@ -56,22 +56,29 @@ def _cut(
 
 
 def pick(traces: Traces, users: Ints) -> Traces:
-    """Return the traces of ``users`` (indices, any order, shape (user,)) in that order.
+    """Return the traces of ``users`` in that order.
+
+    Parameters
+    ----------
+    traces
+        What to pick from.
+    users
+        Int, shape (user,), any order: places among those held, counted from 0.
 
     Raises
     ------
     InputError
         If a user is not in ``traces``.
     """
-    if len(users) and not 0 <= users.min() <= users.max() < traces.n_users:
-        wrong = users[(users < 0) | (users >= traces.n_users)][0]
-        raise InputError(f"user {wrong} is not among {traces.n_users} users")
+    if len(users) and not 0 <= users.min() <= users.max() < traces.n_held:
+        wrong = users[(users < 0) | (users >= traces.n_held)][0]
+        raise InputError(f"user {wrong} is not among {traces.n_held} users")
     sizes = (traces.offsets[1:] - traces.offsets[:-1])[users]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     cells = np.empty(offsets[-1], traces.cells.dtype)
     _gather(traces.offsets, traces.cells, users, offsets, cells)
     idle = None if traces.idle is None else traces.idle[users]
-    return replace(traces, offsets=offsets, cells=cells, idle=idle)
+    return replace(traces, offsets=offsets, cells=cells, idle=idle, first=0, population=None)
 
 
 @kernel
@@ -86,7 +93,7 @@ def with_null_roi(traces: Traces) -> Traces:
     """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A)."""
     if traces.null_roi:
         raise InputError("these traces have a null ROI already")
-    idle = np.ones((traces.n_users, traces.n_epochs), np.bool_)
+    idle = np.ones((traces.n_held, traces.n_epochs), np.bool_)
     _mark_active(traces.offsets, traces.cells, idle)
     return replace(traces, n_rois=traces.n_rois + 1, idle=idle)
 

@@ -16,6 +16,7 @@ from clusterscale.cube import arrays, storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.fingerprint import Fingerprint, digest
 from clusterscale.cube.regions import Regions
+from clusterscale.cube.staging import staged
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
@@ -28,7 +29,7 @@ class CubeWriter:
     """Takes users block by block and writes whole chunks; see :func:`new_cube`."""
 
     def __init__(self, uri: str, regions: Regions, calendar: Calendar) -> None:
-        self._group = zarr.create_group(uri)
+        self._group = storage.create_group(uri)
         self._regions, self._calendar = regions, calendar
         n_cells = len(regions) * calendar.n_epochs
         dtype = np.int32 if n_cells <= np.iinfo(np.int32).max else np.int64
@@ -113,7 +114,7 @@ def new_cube(
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
-    with storage.staged(str(uri), force=force) as staging:
+    with staged(str(uri), force=force) as staging:
         writer = CubeWriter(staging, regions, calendar)
         yield writer
         writer.seal(provenance)

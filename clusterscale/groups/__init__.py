@@ -1,15 +1,17 @@
 """Groups of users: draw who is inside, count where they were."""
 
-from clusterscale.groups.count import count_visits, forget, mean_trace, replace_member
-from clusterscale.groups.draw import Pool, check_pool, draw_groups, largest_group
+from clusterscale.groups.count import Counter, count_visits, forget, replace_member
+from clusterscale.groups.draw import SLICE_BYTES, Pool, draw_groups
+from clusterscale.groups.fit import check_pool, largest_group
 
 __all__ = [
+    "SLICE_BYTES",
+    "Counter",
     "Pool",
     "check_pool",
     "count_visits",
     "draw_groups",
     "forget",
     "largest_group",
-    "mean_trace",
     "replace_member",
 ]

@@ -7,10 +7,10 @@ from math import ceil
 
 import numpy as np
 
-from clusterscale.contracts import Counts, Ints, Labels, Traces, Values
+from clusterscale.contracts import Counts, Ints, Labels, Traces
 from clusterscale.kernel import kernel
 
-__all__ = ["count_visits", "forget", "mean_trace", "replace_member"]
+__all__ = ["Counter", "count_visits", "forget", "replace_member"]
 
 
 def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> Counts:
@@ -19,7 +19,7 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     Parameters
     ----------
     traces
-        Traces of all users that a group may name.
+        What is counted; members who are not held count for nothing.
     members
         User indices, shape (group, member), distinct within a group.
     pool
@@ -31,38 +31,57 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     Counts
         int32, shape (group, roi, epoch).
     """
-    shape = (len(members), traces.n_rois, traces.n_epochs)
-    events = _events(traces)
-    if pool is None or 2 * members.shape[1] <= len(pool):
-        counts = np.zeros((len(members), traces.n_cells), np.int32)
-        _count(*events, members, counts)
-    else:
-        everyone = np.zeros((1, traces.n_cells), np.int32)
-        _count(*events, pool[None, :], everyone)
-        counts = np.empty((len(members), traces.n_cells), np.int32)
-        inside = np.zeros(traces.n_users, np.bool_)
-        _count_left_out(*events, members, pool, inside, everyone[0], counts)
-    return counts.reshape(shape)
+    counts = np.empty((len(members), traces.n_rois, traces.n_epochs), np.int32)
+    Counter(traces, members.shape[1], pool).count(members, counts)
+    return counts
 
 
-def _events(traces: Traces) -> tuple[Ints, Ints, Labels]:
+class Counter:
+    """Counts groups of one size, a few at a time; see :func:`count_visits`."""
+
+    def __init__(self, traces: Traces, size: int, pool: Ints | None = None) -> None:
+        self._traces, self._events, self._pool = traces, _events(traces), None
+        if pool is None or 2 * size <= len(pool):
+            return
+        self._pool = pool[(pool >= traces.first) & (pool < traces.first + traces.n_held)]
+        self._everyone = np.zeros((1, traces.n_cells), np.int32)
+        _count(*self._events, self._pool[None, :], self._everyone)
+        self._inside = np.zeros(traces.n_held, np.bool_)
+
+    def count(self, members: Ints, counts: Counts) -> None:
+        """Write the counts of some groups, shape (group, roi, epoch)."""
+        flat = counts.reshape(len(counts), -1)
+        if self._pool is None:
+            flat[:] = 0
+            _count(*self._events, members, flat)
+        else:
+            everyone = self._everyone[0]
+            _count_left_out(*self._events, members, self._pool, self._inside, everyone, flat)
+
+
+def _events(traces: Traces) -> tuple[int, Ints, Ints, Labels]:
     """Return what the kernels read; unsigned indices spare them a test for negative ones."""
     cells: Ints = traces.cells.view(np.uint32 if traces.cells.dtype == np.int32 else np.uint64)
-    return traces.offsets, cells, traces.idle_epochs
+    return traces.first, traces.offsets, cells, traces.idle_epochs
 
 
 @kernel
-def _count(offsets: Ints, cells: Ints, idle: Labels, members: Ints, counts: Counts) -> None:
+def _count(
+    first: int, offsets: Ints, cells: Ints, idle: Labels, members: Ints, counts: Counts
+) -> None:
     nowhere = np.empty(idle.shape[1], np.int32)
+    n_held = len(offsets) - 1
     for group in range(members.shape[0]):
         nowhere[:] = 0
         for user in members[group]:
-            _add(offsets, cells, idle, user, np.int32(1), counts[group], nowhere)
+            if first <= user < first + n_held:
+                _add(offsets, cells, idle, user - first, np.int32(1), counts[group], nowhere)
         _close(nowhere, counts[group])
 
 
 @kernel
 def _count_left_out(
+    first: int,
     offsets: Ints,
     cells: Ints,
     idle: Labels,
@@ -72,15 +91,18 @@ def _count_left_out(
     everyone: Counts,
     counts: Counts,
 ) -> None:
+    """Count as those of ``pool``, all of them held, less those who are not in the group."""
     nowhere = np.empty(idle.shape[1], np.int32)
     for group in range(members.shape[0]):
         counts[group] = everyone
         nowhere[:] = 0
-        inside[members[group]] = True
+        inside[:] = False
+        for user in members[group]:
+            if first <= user < first + len(inside):
+                inside[user - first] = True
         for user in pool:
-            if not inside[user]:
-                _add(offsets, cells, idle, user, np.int32(-1), counts[group], nowhere)
-        inside[members[group]] = False
+            if not inside[user - first]:
+                _add(offsets, cells, idle, user - first, np.int32(-1), counts[group], nowhere)
         _close(nowhere, counts[group])
 
 
@@ -89,15 +111,15 @@ def _add(
     offsets: Ints,
     cells: Ints,
     idle: Labels,
-    user: int,
+    at: int,
     weight: np.int32,
     row: Counts,
     nowhere: Counts,
 ) -> None:
-    """Add one user's events to ``row`` and idle epochs to ``nowhere``, times ``weight``."""
-    for cell in cells[offsets[user] : offsets[user + 1]]:
+    """Add a user's events to ``row``, times ``weight``, and idle epochs to ``nowhere``."""
+    for cell in cells[offsets[at] : offsets[at + 1]]:
         row[cell] += weight
-    absent = idle[user]
+    absent = idle[at]
     for epoch in range(len(nowhere)):  # a straight pass, which runs in parallel lanes
         nowhere[epoch] += weight * np.int32(absent[epoch])
 
@@ -110,40 +132,30 @@ def _close(nowhere: Counts, row: Counts) -> None:
         row[start + epoch] += nowhere[epoch]
 
 
-def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> Counts:
-    """Return the counts of groups after one member made way for another.
+def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:
+    """Count one member instead of another, in place.
 
     Parameters
     ----------
     counts
-        Of groups that hold user ``old``, shape (group, roi, epoch); left as they are.
+        Of groups that hold user ``old``, shape (group, roi, epoch).
     traces
         What was counted.
     old, new
-        The member that leaves all groups, and the one that enters each, shape (group,).
-
-    Returns
-    -------
-    Counts
-        int32, shape (group, roi, epoch).
+        The member that leaves all groups, and the one that enters each, shape (group,); a negative
+        number is a user who is not held.
     """
-    changed = counts.copy()
-    flat = changed.reshape(len(counts), -1)
-    flat[:, traces.trace(old)] -= 1
-    for row, user in zip(flat, new, strict=True):
-        row[traces.trace(user)] += 1
-    return changed
-
-
-def mean_trace(traces: Traces, users: Ints) -> Values:
-    """Return the share of ``users`` seen in each cell, float64, shape (roi, epoch)."""
-    share: Values = count_visits(traces, np.asarray(users)[None, :])[0].astype(np.float64)
-    share /= len(users)
-    return share
+    trace = traces.trace(old)
+    for row, user in zip(counts.reshape(len(counts), -1), new, strict=True):
+        row[trace] -= 1
+        if user >= 0:
+            row[traces.trace(user)] += 1
 
 
 def forget(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:
     """Return a copy of one user's trace that holds only some of the visits (POPETS24 §6.3).
+
+    Of a user who is not held, whose trace is empty, nothing stays nothing.
 
     Parameters
     ----------
@@ -159,6 +171,8 @@ def forget(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generato
     Ints
         Sorted flat cells, the dtype of ``trace``.
     """
+    if not len(trace):
+        return trace
     n_seen = traces.n_cells - traces.n_epochs * traces.null_roi  # cells of real ROIs
     visits = trace[trace < n_seen]
     n_kept = ceil(Fraction(share).limit_denominator(10**9) * len(visits))

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from math import comb
 
 import numpy as np
 
 from clusterscale.contracts import Ints, Labels, Members, Sample, Traces
 from clusterscale.errors import PoolError
-from clusterscale.groups.count import count_visits, replace_member
+from clusterscale.groups.choose import Choice, Others
+from clusterscale.groups.count import Counter, replace_member
+from clusterscale.groups.fit import check_pool
 
-__all__ = ["Pool", "check_pool", "draw_groups", "largest_group"]
+__all__ = ["SLICE_BYTES", "Pool", "Slice", "draw_groups"]
+
+SLICE_BYTES = 1 << 25
+"""Members that are held at once, unless two groups have more."""
 
 _MOST_TRIES = 10_000
-
-
-def largest_group(n_pool: int, n_groups: int) -> int:
-    """Return the largest size for which a pool holds enough distinct groups, 0 where none does.
-
-    Parameters
-    ----------
-    n_pool
-        Users in the pool, the target among them.
-    n_groups
-        Groups wanted, half with the target.
-    """
-    return next((m for m in range(n_pool - 1, 0, -1) if _fits(n_pool, n_groups, m)), 0)
 
 
 def draw_groups(
@@ -39,7 +30,6 @@ def draw_groups(
     name: str,
     rng: np.random.Generator,
     paired: bool = False,
-    seen: set[bytes] | None = None,
 ) -> tuple[Members, Labels]:
     """Draw distinct groups, every second one with the target (NDSS18 §V-B, "Aggregation").
 
@@ -59,9 +49,6 @@ def draw_groups(
         Source of the draws.
     paired
         A group with the target and the next one, without, share all other members (POPETS24 §4.4).
-    seen
-        Groups of an earlier draw of the same kind, none of which is drawn again; those of this
-        draw are added.
 
     Returns
     -------
@@ -76,19 +63,34 @@ def draw_groups(
         If the pool has too few users for that many distinct groups; names the pool, its size and
         the largest group that fits.
     """
-    others = pool[pool != target]
-    seen = set() if seen is None else seen
-    check_pool(len(others) + 1, size=size, n_groups=len(seen) + n_groups, name=name)
-    draw = _draw_pair if paired else _draw_two
-    members = np.empty((n_groups, size), np.int64)
-    for i in range(0, n_groups, 2):
-        members[i], members[i + 1] = draw(others, target, size, seen, rng)
-    return members, np.arange(n_groups) % 2 == 0
+    others = Others(pool, target)
+    check_pool(len(others) + 1, size=size, n_groups=n_groups, name=name)
+    slices = _draw(others, target, size, n_groups, set(), rng, paired, None)
+    return np.concatenate([each.members for each in slices]), _alternate(n_groups)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """Some of the groups of a draw, one after the other.
+
+    Attributes
+    ----------
+    members
+        int64, shape (group, member), increasing; perhaps :data:`~clusterscale.groups.choose.NOBODY`
+        for those whose traces are not held.
+    stand_ins
+        int64, shape (group with the target,): who is to take its place; none if not asked for.
+    """
+
+    members: Members
+    stand_ins: Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Users that groups of one size are drawn from and counted, for one target.
+
+    Who is drawn hangs on the users alone and never on whose traces are held.
 
     Attributes
     ----------
@@ -103,7 +105,7 @@ class Pool:
     name
         What to call the pool in an error.
     seen
-        The groups drawn so far, none of which is drawn again.
+        Keys of the groups drawn so far, none of which is drawn again.
     """
 
     traces: Traces
@@ -113,31 +115,61 @@ class Pool:
     name: str
     seen: set[bytes] = field(default_factory=set)
 
+    def slices(
+        self,
+        n_groups: int,
+        *,
+        rng: np.random.Generator,
+        paired: bool = False,
+        ranks: Ints | None = None,
+    ) -> Iterator[Slice]:
+        """Draw groups as :func:`draw_groups` does, a few at a time.
+
+        ``ranks``, of :meth:`rank_stand_ins`, say who is to take the target's place.
+        """
+        held = (self.traces.first, self.traces.first + self.traces.n_held)
+        others = Others(self.users, self.target, held)
+        n_wanted = len(self.seen) + n_groups
+        check_pool(len(others) + 1, size=self.size, n_groups=n_wanted, name=self.name)
+        return _draw(others, self.target, self.size, n_groups, self.seen, rng, paired, ranks)
+
     def draw(
-        self, n_groups: int, *, rng: np.random.Generator, paired: bool = False
-    ) -> tuple[Sample, Members]:
-        """Draw groups as :func:`draw_groups` does and count them; a pair forms a block."""
-        members, labels = draw_groups(
-            self.users,
-            self.target,
-            size=self.size,
-            n_groups=n_groups,
-            name=self.name,
-            rng=rng,
-            paired=paired,
-            seen=self.seen,
-        )
+        self,
+        n_groups: int,
+        *,
+        rng: np.random.Generator,
+        paired: bool = False,
+        ranks: Ints | None = None,
+    ) -> tuple[Sample, Ints]:
+        """Draw groups, count them, and say who is to take the target's place; a pair is a block."""
+        counts = np.empty((n_groups, self.traces.n_rois, self.traces.n_epochs), np.int32)
+        counter = Counter(self.traces, self.size, self.users)
+        stand_ins: list[Ints] = [np.zeros(0, np.int64)]
+        first = 0
+        for some in self.slices(n_groups, rng=rng, paired=paired, ranks=ranks):
+            stop = first + len(some.members)
+            counter.count(some.members, counts[first:stop])
+            stand_ins.append(some.stand_ins)
+            first = stop
         blocks = np.arange(n_groups) // (2 if paired else 1)
-        counts = count_visits(self.traces, members, pool=self.users)
-        return Sample(counts, labels, blocks), members
+        return Sample(counts, _alternate(n_groups), blocks), np.concatenate(stand_ins)
 
     def add(self, rng: np.random.Generator, n_groups: int) -> Sample:
         """Draw and count so many more groups."""
         return self.draw(n_groups, rng=rng)[0]
 
-    def without_target(
-        self, sample: Sample, members: Members, *, rng: np.random.Generator
-    ) -> Sample:
+    def rank_stand_ins(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
+        """Draw who is to take the target's place in every second of so many groups.
+
+        Returns
+        -------
+        Ints
+            int64, shape (group with the target,): places among all in the pool who are not in the
+            group, whoever these will be; each is as likely.
+        """
+        return rng.integers(len(self.users) - self.size, size=n_groups // 2)
+
+    def without_target(self, sample: Sample, stand_ins: Ints) -> Sample:
         """Return the same groups with another user of the pool wherever the target was.
 
         What tells these from groups without the target is not the target, but how groups with it
@@ -145,27 +177,19 @@ class Pool:
 
         Parameters
         ----------
-        sample, members
-            Counted groups, and who is in each, shape (group, member).
-        rng
-            Draws, for each group with the target, who takes its place: anybody in the pool who is
-            not in the group.
+        sample
+            Counted groups.
+        stand_ins
+            Who takes the place of the target, int64, shape (group with the target,).
 
         Returns
         -------
         Sample
             Labels and blocks as they were: True where the target was.
         """
-        rows = np.flatnonzero(sample.labels)
-        inside = np.zeros(self.traces.n_users, np.bool_)
-        new = np.empty(len(rows), np.int64)
-        for i, row in enumerate(rows):
-            inside[members[row]] = True
-            new[i] = rng.choice(self.users[~inside[self.users]])
-            inside[members[row]] = False
-        counts = sample.counts.copy()
-        counts[rows] = replace_member(counts[rows], self.traces, self.target, new)
-        return replace(sample, counts=counts)
+        other = replace(sample, counts=sample.counts.copy())
+        self._stand_in(other, stand_ins)
+        return other
 
     def strangers(self, n_groups: int, *, rng: np.random.Generator) -> Sample:
         """Draw other groups of either kind, with another user wherever the target would be.
@@ -173,68 +197,71 @@ class Pool:
         For adversaries who recognise the groups they have seen, whoever is inside.
         """
         other = replace(self, seen=set())
-        return other.without_target(*other.draw(n_groups, rng=rng), rng=rng)
+        ranks = other.rank_stand_ins(n_groups, rng=rng)
+        sample, stand_ins = other.draw(n_groups, rng=rng, ranks=ranks)
+        self._stand_in(sample, stand_ins)
+        return sample
+
+    def _stand_in(self, sample: Sample, stand_ins: Ints) -> None:
+        for row, user in zip(np.flatnonzero(sample.labels), stand_ins, strict=True):
+            replace_member(sample.counts[row, None], self.traces, self.target, user[None])
+
+
+def _draw(
+    others: Others,
+    target: int,
+    size: int,
+    n_groups: int,
+    seen: set[bytes],
+    rng: np.random.Generator,
+    paired: bool,
+    ranks: Ints | None,
+) -> Iterator[Slice]:
+    draw = _draw_pair if paired else _draw_two
+    n_some = max(1, SLICE_BYTES // (16 * size))
+    for first in range(0, n_groups // 2, n_some):
+        n_pairs = min(n_some, n_groups // 2 - first)
+        members = np.empty((2 * n_pairs, size), np.int64)
+        stand_ins = np.empty(0 if ranks is None else n_pairs, np.int64)
+        for i in range(n_pairs):
+            inside, outside = draw(others, size, seen, rng)
+            members[2 * i] = np.sort(np.append(inside.users, target))
+            members[2 * i + 1] = np.sort(outside.users)
+            if ranks is not None:
+                stand_ins[i] = others.outsider(inside, int(ranks[first + i]))
+        yield Slice(members, stand_ins)
+
+
+def _alternate(n_groups: int) -> Labels:
+    labels: Labels = np.arange(n_groups) % 2 == 0
+    return labels
 
 
 def _draw_two(
-    others: Ints, target: int, size: int, seen: set[bytes], rng: np.random.Generator
-) -> tuple[Ints, Ints]:
-    inside = _draw_new(lambda: np.append(_choose(others, size - 1, rng), target), seen)
-    return inside, _draw_new(lambda: _choose(others, size, rng), seen)
+    others: Others, size: int, seen: set[bytes], rng: np.random.Generator
+) -> tuple[Choice, Choice]:
+    """Draw who is in a group beside the target, and who is in one without it."""
+    return _draw_new(others, size - 1, seen, rng), _draw_new(others, size, seen, rng)
 
 
 def _draw_pair(
-    others: Ints, target: int, size: int, seen: set[bytes], rng: np.random.Generator
-) -> tuple[Ints, Ints]:
+    others: Others, size: int, seen: set[bytes], rng: np.random.Generator
+) -> tuple[Choice, Choice]:
     for _ in range(_MOST_TRIES):
-        outside = _choose(others, size, rng)
-        inside = outside.copy()
-        inside[rng.integers(size)] = target
-        pair = np.sort(inside), np.sort(outside)
-        if not any(row.tobytes() in seen for row in pair):
-            seen.update(row.tobytes() for row in pair)
-            return pair
+        outside = others.choose(size, rng)
+        inside = outside.without(int(rng.integers(size)))
+        if not {inside.key, outside.key} & seen:
+            seen.update((inside.key, outside.key))
+            return inside, outside
     raise PoolError(
         f"{len(seen) // 2} pairs of groups of {size} were drawn from {len(others) + 1} users with "
         "the target, and no other was found: draw fewer, or smaller groups"
     )
 
 
-def _draw_new(draw: Callable[[], Ints], seen: set[bytes]) -> Ints:
+def _draw_new(others: Others, size: int, seen: set[bytes], rng: np.random.Generator) -> Choice:
     while True:
-        row = np.sort(draw())
-        key = row.tobytes()
-        if key not in seen:
-            seen.add(key)
-            return row
-
-
-def _choose(others: Ints, size: int, rng: np.random.Generator) -> Ints:
-    return others[rng.choice(len(others), size, replace=False, shuffle=False)]
-
-
-def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
-    """Raise :class:`PoolError` if ``n_pool`` users cannot supply the groups."""
-    if _fits(n_pool, n_groups, size):
-        return
-    largest = largest_group(n_pool, n_groups)
-    room = f"the largest that fits is {largest}" if largest else "no group size fits"
-    extent = "large" if size > largest else "small"
-    raise PoolError(
-        f"groups of {size} are too {extent}: the {name} pool holds {n_pool} users with the target, "
-        f"and {n_groups} distinct groups are wanted; {room}"
-    )
-
-
-def _fits(n_pool: int, n_groups: int, size: int) -> bool:
-    half = n_groups // 2
-    return _distinct(n_pool - 1, size - 1, half) and _distinct(n_pool - 1, size, half)
-
-
-def _distinct(n: int, k: int, wanted: int) -> bool:
-    """Tell whether ``n`` users form at least ``wanted`` distinct groups of ``k``."""
-    if not 0 <= k <= n:
-        return False
-    if 0 < k < n and n >= wanted:  # n choose k is at least n
-        return True
-    return comb(n, k) >= wanted
+        choice = others.choose(size, rng)
+        if choice.key not in seen:
+            seen.add(choice.key)
+            return choice

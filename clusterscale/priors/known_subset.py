@@ -17,7 +17,7 @@ from clusterscale.contracts import (
     Traces,
     Whereabouts,
 )
-from clusterscale.groups import Pool, check_pool, forget, mean_trace
+from clusterscale.groups import Pool, check_pool, count_visits, forget
 
 __all__ = ["KnownSubset"]
 
@@ -103,27 +103,30 @@ class KnownSubset(Component):
 
         training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
         asked = pool(rest, "challenge")
-        challenge, members = asked.draw(self.challenges, rng=rng)
-        trace = full = traces.trace(target)
-        if self.known_fraction < 1:
-            trace = forget(full, traces, self.known_fraction, rng=rng)
+        ranks = None
+        if control is not None:
+            ranks = asked.rank_stand_ins(self.challenges, rng=control)
+        challenge, stand_ins = asked.draw(self.challenges, rng=rng, ranks=ranks)
         validation = None
         if validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
+        trace = full = traces.trace(target)
+        if self.known_fraction < 1:  # drawn last: it hangs on whether the target is held
+            trace = forget(full, traces, self.known_fraction, rng=rng)
         for sample in (training, validation):
             if sample is not None and trace is not full:
                 _swap(sample.counts, sample.labels, full, trace)
         absent = None
         if control is not None:
             inside = np.flatnonzero(challenge.labels)
-            absent = asked.without_target(challenge.take(inside), members[inside], rng=control)
+            absent = asked.without_target(challenge.take(inside), stand_ins)
         return Game(
             group_size=group_size,
             training=training,
             challenge=challenge,
             validation=validation,
             whereabouts=Whereabouts(
-                trace, self.known_fraction == 1, mean_trace(traces, known), len(known)
+                trace, self.known_fraction == 1, count_visits(traces, known[None])[0], len(known)
             ),
             paired=paired,
             absent=absent,

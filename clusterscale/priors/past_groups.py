@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Even, Game, Labels, Members, Sample, Traces
+from clusterscale.contracts import Component, Even, Game, Members, Sample, Traces
 from clusterscale.errors import InputError
-from clusterscale.groups import Pool, check_pool, count_visits, draw_groups
+from clusterscale.groups import Counter, Pool, check_pool
 
 __all__ = ["DifferentGroups", "SameGroups"]
 
@@ -80,38 +79,33 @@ class _PastGroups(Component):
         InputError
             If no past period is given.
         """
-        everyone = np.arange(traces.n_users)
-        members, labels = draw_groups(
-            everyone,
-            target,
-            size=group_size,
-            n_groups=self.beta,
-            name=self.name,
-            rng=rng,
-        )
+        if not past:
+            raise InputError("this prior learns from releases of past periods, and none is given")
+        pool = Pool(traces, np.arange(traces.n_users), target, group_size, self.name)
+        numbers, ranks = range(self.beta - self._n_asked, self.beta), None
+        if control is not None and not self._asks_again:
+            ranks = pool.rank_stand_ins(self.beta, rng=control)
         # Groups come in random order with alternating labels: either end is a fair split.
-        seen, asked = slice(0, self._n_seen), slice(self.beta - self._n_asked, None)
-        challenge = _count([traces], members[asked], labels[asked])
+        seen, asked = _Rows(past, pool, range(self._n_seen)), _Rows([traces], pool, numbers)
+        stand_ins = []
+        for some in pool.slices(self.beta, rng=rng, ranks=ranks):
+            seen.add(some.members)
+            asked.add(some.members)
+            stand_ins.append(some.stand_ins)
+        challenge = asked.sample()
         absent = None
-        if control is not None:
-            pool = Pool(traces, everyone, target, group_size, self.name)
-            absent = self._stand_in(pool, challenge, members[asked], control)
+        if ranks is not None:
+            inside = challenge.take(np.flatnonzero(challenge.labels))
+            absent = pool.without_target(inside, np.concatenate(stand_ins)[numbers.start // 2 :])
+        elif control is not None:
+            absent = pool.strangers(self._n_asked, rng=control)
         return Game(
             group_size=group_size,
-            training=_count(past, members[seen], labels[seen]),
+            training=seen.sample(),
             challenge=challenge,
             asks_again=self._asks_again,
             absent=absent,
         )
-
-    def _stand_in(
-        self, pool: Pool, asked: Sample, members: Members, rng: np.random.Generator
-    ) -> Sample:
-        """Return challenges with another user in the target's place, new to the adversary."""
-        if self._asks_again:
-            return pool.strangers(self._n_asked, rng=rng)
-        inside = np.flatnonzero(asked.labels)
-        return pool.without_target(asked.take(inside), members[inside], rng=rng)
 
 
 class SameGroups(_PastGroups):
@@ -152,16 +146,29 @@ class DifferentGroups(_PastGroups):
         return self.beta // 4
 
 
-def _count(periods: Sequence[Traces], members: Members, labels: Labels) -> Sample:
-    """Count the same groups in several periods; rows of one group form a block."""
-    if not periods:
-        raise InputError("this prior learns from releases of past periods, and none is given")
-    n_groups, n_periods = len(members), len(periods)
-    first = periods[0]
-    counts = np.empty((n_periods, n_groups, first.n_rois, first.n_epochs), np.int32)
-    everyone = np.arange(first.n_users)
-    for period, traces in enumerate(periods):
-        counts[period] = count_visits(traces, members, pool=everyone)
-    blocks: NDArray[np.int64] = np.tile(np.arange(n_groups), n_periods)
-    rows = counts.reshape(n_periods * n_groups, first.n_rois, first.n_epochs)
-    return Sample(rows, np.tile(labels, n_periods), blocks)
+class _Rows:
+    """Groups of some numbers, counted in every one of some periods as they are drawn."""
+
+    def __init__(self, periods: Sequence[Traces], pool: Pool, numbers: range) -> None:
+        self._counters = [Counter(traces, pool.size, pool.users) for traces in periods]
+        cells = periods[0].n_rois, periods[0].n_epochs
+        self._counts = np.empty((len(periods), len(numbers), *cells), np.int32)
+        self._numbers, self._n_drawn = numbers, 0
+
+    def add(self, members: Members) -> None:
+        """Count those of the groups drawn next that are wanted here."""
+        first, stop = self._n_drawn, self._n_drawn + len(members)
+        low, high = max(first, self._numbers.start), min(stop, self._numbers.stop)
+        if low < high:
+            place = slice(low - self._numbers.start, high - self._numbers.start)
+            for counter, counts in zip(self._counters, self._counts, strict=True):
+                counter.count(members[low - first : high - first], counts[place])
+        self._n_drawn = stop
+
+    def sample(self) -> Sample:
+        """Return what was counted, period by period; rows of one group form a block."""
+        n_periods, n_groups, *cells = self._counts.shape
+        groups = np.arange(n_groups)
+        inside = np.asarray(self._numbers) % 2 == 0
+        counts = self._counts.reshape(n_periods * n_groups, *cells)
+        return Sample(counts, np.tile(inside, n_periods), np.tile(groups, n_periods))

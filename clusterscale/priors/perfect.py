@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import Component, Even, Game, Traces, Whereabouts
-from clusterscale.groups import Pool, check_pool, mean_trace
+from clusterscale.groups import Pool, check_pool, count_visits
 
 __all__ = ["Perfect"]
 
@@ -63,14 +63,12 @@ class Perfect(Component):
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, target, group_size, self.name)
         groups, _ = pool.draw(self.groups, rng=rng)
-        whereabouts = Whereabouts(
-            traces.trace(target), True, mean_trace(traces, everyone), traces.n_users
-        )
+        seen = count_visits(traces, everyone[None])[0]
         return Game(
             group_size=group_size,
             training=groups,
             challenge=groups,
-            whereabouts=whereabouts,
+            whereabouts=Whereabouts(traces.trace(target), True, seen, traces.n_users),
             passive=self.adversary == "passive",
             asks_again=True,
             absent=None if control is None else pool.strangers(self.groups, rng=control),

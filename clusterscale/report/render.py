@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from uuid import uuid4
 
 import xarray as xr
 from bokeh.resources import Resources
 from markupsafe import Markup
 
 from clusterscale import schema
+from clusterscale.cube.storage import put
 from clusterscale.errors import FormatError
 from clusterscale.report.section import TEMPLATES, Section, fill
 from clusterscale.report.sections import SECTIONS
@@ -56,7 +56,7 @@ def render(results: xr.Dataset, *, title: str | None = None) -> str:
     )
 
 
-def write_report(results: xr.Dataset, path: str | Path, *, title: str | None = None) -> Path:
+def write_report(results: xr.Dataset, uri: str | Path, *, title: str | None = None) -> str:
     """Write the report of an audit and return where it is.
 
     The file appears whole or not at all: an older report stays in place until the new one is
@@ -66,19 +66,16 @@ def write_report(results: xr.Dataset, path: str | Path, *, title: str | None = N
     ----------
     results, title
         As for :func:`render`.
-    path
-        File to write; its folder is made when absent.
+    uri
+        File to write, a local path or fsspec URL; its folder is made when absent.
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written; says so if the place is full.
     """
-    target = Path(path)
-    page = render(results, title=title)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    try:
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
-    return target
+    put(str(uri), render(results, title=title).encode())
+    return str(uri)
 
 
 def _asset(name: str) -> Markup:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from itertools import chain, islice
-from typing import Any, Generic, TypeVar
+from time import monotonic
+from typing import Any, TypeVar
 
 from cloudpickle import dumps
 from distributed import Client, Future, KilledWorker
@@ -13,6 +14,7 @@ from distributed import Client, Future, KilledWorker
 from clusterscale.contracts import Finished, Fold
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime import remote
+from clusterscale.runtime.cargo import SECONDS, BatchSize, Cargo
 from clusterscale.runtime.flights import Flights
 from clusterscale.runtime.preflight import compare, look_around
 from clusterscale.runtime.state import describe
@@ -25,9 +27,7 @@ P = TypeVar("P")
 S = TypeVar("S")
 R = TypeVar("R")
 
-_SECONDS = 1.0  # of work in a batch: a thousand times what scheduling one costs
-_GROWTH = 4  # a batch is so many times larger than the one before, at most
-_MOST = 1024  # items in a batch
+_LOOK = 2.0  # seconds between looks at how many workers there are
 _PATIENCE = 3600.0
 
 
@@ -68,6 +68,7 @@ class DaskExecutor:
     ) -> None:
         self._client, self._window = client, window
         self._patience, self._heal, self._reconnect = patience, heal, reconnect
+        self._looked, self._n_threads = -float("inf"), 1
 
     @property
     def n_workers(self) -> int:
@@ -79,7 +80,7 @@ class DaskExecutor:
         """Where the cluster can be watched."""
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
 
-    def preflight(self, probe: Callable[[], None]) -> None:
+    def preflight(self, probe: Callable[[], object]) -> None:
         """Wait for the first worker; compare all there are, and the scheduler, with this process.
 
         Raises
@@ -103,23 +104,26 @@ class DaskExecutor:
         StalledError
             If nothing was finished, again and again.
         """
-        waiting, size = iter(items), _Size()
+        waiting, size = iter(items), BatchSize()
+        left: list[T] = []  # of batches that took longer than was thought
 
-        def draw() -> _Cargo[T] | None:
-            batch = tuple(islice(waiting, size.now))
-            return _Cargo(batch) if batch else None
+        def draw() -> Cargo[T] | None:
+            batch = tuple(left[: size.now]) or tuple(islice(waiting, size.now))
+            del left[: size.now]
+            return Cargo(batch) if batch else None
 
-        def submit(cargo: _Cargo[T]) -> Future:
+        def submit(cargo: Cargo[T]) -> Future:
             packed = dumps((function, cargo.items))
-            return self._client.submit(remote.run_batch, packed, pure=False)
+            return self._client.submit(remote.run_batch, packed, 2 * SECONDS, pure=False)
 
-        for cargo, value, error in self._fly(draw, submit, self._window * self.n_workers):
+        for cargo, value, error in self._fly(draw, submit):
             if error is not None:
                 yield [Finished(item, error=error) for item in cargo.items]
                 continue
             ended, seconds = value
             size.learn(len(ended), seconds)
-            yield [Finished(item, *each) for item, each in zip(cargo.items, ended, strict=True)]
+            left += cargo.items[len(ended) :]
+            yield [Finished(item, *each) for item, each in zip(cargo.items, ended, strict=False)]
 
     def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
         """Yield the item of each fold as it finishes; errors are those of :meth:`map_batches`.
@@ -132,14 +136,13 @@ class DaskExecutor:
             return
         ready = chain([first], waiting)
 
-        def draw() -> _Cargo[Fold[T, P, S, R]] | None:
-            return next((_Cargo((fold,)) for fold in ready), None)
+        def draw() -> Cargo[Fold[T, P, S, R]] | None:
+            return next((Cargo((fold,)) for fold in ready), None)
 
-        def submit(cargo: _Cargo[Fold[T, P, S, R]]) -> Future:
+        def submit(cargo: Cargo[Fold[T, P, S, R]]) -> Future:
             return self._submit_fold(cargo.items[0])
 
-        room = 1 + -(-self._window * self.n_workers // len(first.parts))
-        for cargo, value, error in self._fly(draw, submit, room):
+        for cargo, value, error in self._fly(draw, submit, len(first.parts)):
             yield Finished(cargo.items[0].item, value, error)
 
     def reduce(
@@ -184,20 +187,22 @@ class DaskExecutor:
 
     def _fly(
         self,
-        draw: Callable[[], _Cargo[T] | None],
-        submit: Callable[[_Cargo[T]], Future],
-        room: int,
-    ) -> Iterator[tuple[_Cargo[T], Any, BaseException | None]]:
-        """Keep ``room`` cargoes in flight until none is left; yield each with what it ended in.
+        draw: Callable[[], Cargo[T] | None],
+        submit: Callable[[Cargo[T]], Future],
+        n_parts: int = 1,
+    ) -> Iterator[tuple[Cargo[T], Any, BaseException | None]]:
+        """Keep every thread busy until no cargo is left; yield each with what it ended in.
 
-        Those under suspicion go last and alone.
+        A cargo has ``n_parts`` that run side by side. Those under suspicion go last and alone.
         """
-        flights: Flights[_Cargo[T]] = Flights(self._patience, self._heal)
-        again: list[_Cargo[T]] = []  # lost with the scheduler
-        suspects: list[_Cargo[T]] = []
+        flights: Flights[Cargo[T]] = Flights(self._patience, self._heal)
+        again: list[Cargo[T]] = []  # lost with the scheduler
+        suspects: list[Cargo[T]] = []
         n_stalls = 0
         while True:
-            while len(flights) < room and (cargo := again.pop() if again else draw()):
+            while len(flights) < self._room(n_parts) and (
+                cargo := again.pop() if again else draw()
+            ):
                 flights.launch(submit(cargo), cargo)
             if not flights:
                 if not suspects:
@@ -226,6 +231,15 @@ class DaskExecutor:
                 n_stalls = 0
                 yield cargo, value, _plain(error)
 
+    def _room(self, n_parts: int) -> int:
+        """Return how many cargoes may fly; workers may come and go meanwhile."""
+        if monotonic() - self._looked > _LOOK:
+            self._looked = monotonic()
+            with suppress(OSError):  # the scheduler is lost, as the next landing will tell
+                self._n_threads = self.n_workers
+        room = -(-self._window * self._n_threads // n_parts)
+        return room + (n_parts > 1)  # one is finished while others are counted
+
     def _restart(self) -> None:
         """Start the workers anew, for they may hang."""
         try:
@@ -248,28 +262,6 @@ class DaskExecutor:
             self._client = self._reconnect()
         except OSError as error:
             raise ClusterError(f"{lost} ({error})") from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Cargo(Generic[T]):
-    """Items that travel together; ``alone`` if nothing else may fly meanwhile."""
-
-    items: tuple[T, ...]
-    alone: bool = False
-
-    def singly(self) -> list[_Cargo[T]]:
-        return [_Cargo((item,), alone=True) for item in self.items]
-
-
-class _Size:
-    """How many items make a batch, as far as is known from those before."""
-
-    def __init__(self) -> None:
-        self.now = 1
-
-    def learn(self, n_items: int, seconds: float) -> None:
-        fitting = int(_SECONDS * n_items / max(seconds, 1e-6))
-        self.now = max(1, min(fitting, _GROWTH * max(self.now, n_items), _MOST))
 
 
 def _collect(future: Future) -> tuple[Any, BaseException | None, bool]:

@@ -26,11 +26,12 @@ class Flights(Generic[T]):
     patience
         Seconds that may pass without any landing.
     look
-        Called every few seconds while nothing lands: to replace workers that were lost.
+        Called every few seconds: to replace workers that were lost.
     """
 
     def __init__(self, patience: float, look: Callable[[], None]) -> None:
         self._patience, self._look = patience, look
+        self._looked = monotonic()
         self._landed: SimpleQueue[Future] = SimpleQueue()
         self._flying: dict[str, tuple[Future, T]] = {}
 
@@ -50,17 +51,17 @@ class Flights(Generic[T]):
         StalledError
             If none does for as long as patience lasts.
         """
-        since = looked = monotonic()
+        since = monotonic()
         while True:
+            if monotonic() - self._looked >= _TICK:
+                self._look()
+                self._looked = monotonic()
             try:
                 future = self._landed.get(timeout=min(_TICK, self._patience))
             except Empty:
                 future = None
             if future is not None and future.key in self._flying:
                 return self._flying.pop(future.key)
-            if monotonic() - looked >= _TICK:
-                self._look()
-                looked = monotonic()
             if monotonic() - since > self._patience:
                 raise StalledError(f"nothing was finished for {self._patience:g} seconds")
 

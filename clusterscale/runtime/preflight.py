@@ -36,7 +36,7 @@ class Found:
 
 
 def look_around(
-    client: Client, probe: Callable[[], None], patience: float, heal: Callable[[], None]
+    client: Client, probe: Callable[[], object], patience: float, heal: Callable[[], None]
 ) -> Found:
     """Ask the scheduler and every worker that is there; wait for the first.
 

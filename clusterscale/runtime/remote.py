@@ -15,14 +15,22 @@ from cloudpickle import dumps, loads
 __all__ = ["Landed", "apply", "combine", "finish", "run_batch"]
 
 Landed = tuple[list[tuple[Any, BaseException | None, str]], float]
-"""Of each item its value, or its error and where that came from; and the seconds of all."""
+"""Of each item that ended its value, or its error and where that came from; the seconds of all."""
 
 
-def run_batch(packed: bytes) -> Landed:
-    """Call a function with every item of a batch; an error is that item's alone."""
+def run_batch(packed: bytes, seconds: float) -> Landed:
+    """Call a function with the items of a batch, in order; an error is that item's alone.
+
+    When ``seconds`` are over, no other item is begun: a worker that is to end soon must not take
+    what it did along.
+    """
     function, items = loads(packed)
+    ended = []
     started = perf_counter()
-    ended = [_try(function, item) for item in items]
+    for item in items:
+        ended.append(_try(function, item))
+        if perf_counter() - started > seconds:
+            break
     return ended, perf_counter() - started
 
 

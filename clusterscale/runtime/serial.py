@@ -21,7 +21,7 @@ class SerialExecutor:
     n_workers = 1
     dashboard: str | None = None
 
-    def preflight(self, probe: Callable[[], None]) -> None:
+    def preflight(self, probe: Callable[[], object]) -> None:
         """Try the probe; what it raises says all."""
         probe()
 

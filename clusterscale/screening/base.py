@@ -9,13 +9,13 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Bounds, Counts
 from clusterscale.cube import arrays, storage
+from clusterscale.cube.blocks import Source
+from clusterscale.cube.staging import staged
 from clusterscale.errors import FormatError
-from clusterscale.screening.blocks import Source
 from clusterscale.screening.counting import Counted
 from clusterscale.screening.plan import Setting
 
@@ -95,7 +95,7 @@ class BaseWriter:
     """Takes counted groups slice by slice; see :func:`new_base`."""
 
     def __init__(self, uri: str, n_groups: int) -> None:
-        self._group, self._n_groups = zarr.create_group(uri), n_groups
+        self._group, self._n_groups = storage.create_group(uri), n_groups
 
     def add(self, first: int, counted: Counted, n_users: int) -> None:
         """Keep groups from the one numbered ``first`` on; the first slice brings what is common."""
@@ -129,7 +129,7 @@ class BaseWriter:
 @contextmanager
 def new_base(uri: str, n_groups: int) -> Iterator[BaseWriter]:
     """Write the groups of a setting; they appear at ``uri`` complete or not at all."""
-    with storage.staged(uri, force=True) as staging:
+    with staged(uri, force=True) as staging:
         yield BaseWriter(staging, n_groups)
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import block_size
 from clusterscale.errors import ConfigError
-from clusterscale.screening.blocks import block_size
 from clusterscale.screening.counting import check_groups
 from clusterscale.screening.plan import Screen, ScreenPlan
 from clusterscale.screening.tables import table_bytes
 
-__all__ = ["MEMORY", "Arrangement", "ScreenCost", "arrange", "check", "predict", "slice_size"]
+__all__ = ["MEMORY", "Arrangement", "ScreenCost"]
+__all__ += ["arrange", "check", "part_size", "predict", "slice_size"]
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use where nothing else is said."""
 
+_SERIES_USERS = 32
 _PROCESS = 350 * 10**6  # the interpreter and its libraries
 # Seconds a processor of 2020 takes for a term, a weighed value, a compared pair, an event.
 _GATHER, _WEIGH, _COMPARE, _READ = 4e-10, 1.2e-7, 1.2e-10, 1e-8
@@ -98,6 +100,15 @@ def arrange(
             f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more"
         )
     return Arrangement(int(width), tuple((mechanism,) for mechanism in mechanisms))
+
+
+def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:
+    """Return how many users a task scores, and a chunk of the results holds.
+
+    A block, unless series must be published for each user: that takes a tenth of a second each.
+    """
+    by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
+    return min(_SERIES_USERS, block_size(cube)) if by_series else block_size(cube)
 
 
 def slice_size(memory: int, n_cells: int, n_groups: int) -> int:

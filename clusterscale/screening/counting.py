@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Bounds, Counts, Frame, Ints, Traces
+from clusterscale.cube.blocks import Source, ranges, read_block
+from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError, PoolError
 from clusterscale.kernel import kernel
-from clusterscale.screening.blocks import Source, merge_bounds, ranges, read_block
 from clusterscale.screening.plan import LEAST_GROUPS, Setting
 from clusterscale.seeds import stream
 
@@ -109,9 +110,10 @@ def count(task: CountTask) -> Counted:
     total: Counted | None = None
     groups = range(task.first, task.last)
     for start, stop in ranges(task.start, task.stop, task.block):
-        traces, frame, bounds = read_block(task.source, task.setting, start, stop)
+        (block,) = read_block(task.source, [task.setting.window], start, stop)
+        traces, bounds = block.traces, block.bounds
         if total is None:
-            total = _nothing(len(groups), traces, frame, bounds)
+            total = _nothing(len(groups), traces, block.frames[-1], bounds)
         who = members_within(task.source, task.setting, groups, task.n_users, start, stop)
         user, group, stand = who
         members = (user, group - task.first, stand)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterscale.contracts import Executor, Mechanism
 from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
 from clusterscale.screening.base import new_base, open_base
-from clusterscale.screening.blocks import Source, block_size, part_size, ranges
-from clusterscale.screening.budget import MEMORY, arrange, check, slice_size
+from clusterscale.screening.budget import MEMORY, arrange, check, part_size, slice_size
 from clusterscale.screening.counting import Counted, CountTask, add_up, count
 from clusterscale.screening.plan import Screen, Setting
 from clusterscale.screening.results import ScreenStore, open_screen
@@ -84,8 +85,11 @@ def run(
         If ``output`` holds another screen and ``force`` is not set.
     """
     check(screen, cube)
+    uri = absolute(cube.uri)  # a worker may run in another folder
+    source = Source(uri, cube.fingerprint, screen.null_roi, screen.seed)
+    executor.preflight(partial(open_source, source))
     store = ScreenStore(absolute(str(output)), screen, cube, force=force)
-    work = _Work(screen, cube, store, executor, memory, on_progress)
+    work = _Work(screen, cube, source, store, executor, memory, on_progress)
     for index, (setting, mechanisms) in enumerate(screen.settings()):
         if left := work.left(index, mechanisms):
             work.count(index, setting, mechanisms)
@@ -101,15 +105,14 @@ class _Work:
         self,
         screen: Screen,
         cube: TraceCube,
+        source: Source,
         store: ScreenStore,
         executor: Executor,
         memory: int,
         tell: Tell,
     ) -> None:
-        self._screen, self._cube, self._store = screen, cube, store
+        self._screen, self._cube, self._source, self._store = screen, cube, source, store
         self._executor, self._memory, self._tell = executor, memory, tell
-        uri = absolute(cube.uri)  # a worker may run in another folder
-        self._source = Source(uri, cube.fingerprint, screen.null_roi, screen.seed)
         self._block = block_size(cube)
         self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
         self._done = store.done()

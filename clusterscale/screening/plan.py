@@ -19,6 +19,7 @@ from clusterscale.contracts import (
     Mechanism,
     TraceStep,
 )
+from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import by_steps
 
 __all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "Setting"]
@@ -70,6 +71,11 @@ class Setting:
     span: tuple[int, int]
     group_size: int
     steps: tuple[TraceStep, ...]
+
+    @property
+    def window(self) -> Window:
+        """Which traces."""
+        return self.span, self.steps
 
     @property
     def label(self) -> str:

@@ -12,11 +12,11 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import connect, exists, open_group, remove
+from clusterscale.cube import TraceCube, storage
+from clusterscale.cube.staging import staged
 from clusterscale.errors import ExistsError, FormatError, MissingError
 from clusterscale.schema import SCREEN, SCREEN_FORMAT, validate
-from clusterscale.screening.blocks import part_size
+from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
 
@@ -44,12 +44,13 @@ class ScreenStore:
 
     def __init__(self, uri: str, screen: Screen, cube: TraceCube, *, force: bool) -> None:
         self.uri = uri.rstrip("/")
-        self._filesystem, self._root = connect(self.uri)
         self._claim(screen, cube, force=force)
-        if not exists(f"{self.uri}/results.zarr/zarr.json"):
-            _create(f"{self.uri}/results.zarr", screen, cube)
-        self._group = zarr.open_group(f"{self.uri}/results.zarr", mode="r+")
-        self._filesystem.makedirs(f"{self._root}/done", exist_ok=True)
+        place = f"{self.uri}/results.zarr"
+        if not (storage.exists(f"{place}/zarr.json") and _is_screen(place)):
+            with staged(place, force=True) as staging:
+                _create(staging, screen, cube)
+        # A block is said to be done only when its rows are sure to be there.
+        self._group = zarr.open_group(storage.open_store(place, "r+", durable=True), mode="r+")
 
     def groups(self, index: int) -> str:
         """Return where the counted groups of a setting are kept."""
@@ -57,8 +58,7 @@ class ScreenStore:
 
     def done(self) -> set[str]:
         """Return the names of all that is there in full."""
-        self._filesystem.invalidate_cache()
-        return {Path(str(path)).name for path in self._filesystem.ls(f"{self._root}/done", False)}
+        return set(storage.list_names(f"{self.uri}/done"))
 
     def add(
         self, scored: Scored, start: int, place: Place, mechanisms: Sequence[int], names: list[str]
@@ -73,13 +73,14 @@ class ScreenStore:
             for name, values in found.items():
                 self._array(name)[users, period, size, mechanism] = values
         for name in names:
-            self._filesystem.pipe_file(f"{self._root}/done/{name}", b"")
+            storage.put(f"{self.uri}/done/{name}", b"")
 
     def finish(self) -> None:
         """Say that all is there, and remove what only unfinished screens need."""
         self._group.attrs["complete"] = True
-        for path in self._filesystem.glob(f"{self._root}/groups-*.zarr"):
-            self._filesystem.rm(path, recursive=True)
+        for name in storage.list_names(self.uri):
+            if name.startswith("groups-"):
+                storage.remove(f"{self.uri}/{name}")
 
     def _array(self, name: str) -> zarr.Array[Any]:
         array = self._group[name]
@@ -92,18 +93,18 @@ class ScreenStore:
             "cube_fingerprint": cube.fingerprint,
             "version": version("clusterscale"),
         }
-        text, path = json.dumps(identity, indent=2, sort_keys=True), f"{self._root}/screen.json"
-        if self._filesystem.exists(path) and self._filesystem.cat_file(path).decode() == text:
+        text, path = json.dumps(identity, indent=2, sort_keys=True), f"{self.uri}/screen.json"
+        names = storage.list_names(self.uri)
+        if "screen.json" in names and storage.read(path).decode() == text:
             return
-        if exists(self.uri) and self._filesystem.ls(self._root):
+        if names:
             if not force:
                 raise ExistsError(
                     f"{self.uri} holds another screen, or one of another cube or version: choose "
                     "another output, or overwrite it with force"
                 )
-            remove(self.uri)
-        self._filesystem.makedirs(self._root, exist_ok=True)
-        self._filesystem.pipe_file(path, text.encode())
+            storage.remove(self.uri)
+        storage.put(path, text.encode())
 
 
 def open_screen(uri: str | Path) -> xr.Dataset:
@@ -121,16 +122,14 @@ def open_screen(uri: str | Path) -> xr.Dataset:
     FormatError
         If what is there are not the results of a screen.
     """
-    import xarray as xr  # here, for workers need it not
-
     uri = str(uri).rstrip("/")
     places = (f"{uri}/screen/results.zarr", f"{uri}/results.zarr", uri)
     place = next(
-        (each for each in places if exists(f"{each}/zarr.json") and _is_screen(each)), None
+        (each for each in places if storage.exists(f"{each}/zarr.json") and _is_screen(each)), None
     )
     if place is None:
         raise MissingError(f"{uri}: there are no results of a screen")
-    dataset = xr.open_zarr(place, consolidated=False, chunks=None)
+    dataset = storage.open_dataset(place)
     if not dataset.attrs.get("complete"):
         raise MissingError(f"{place}: this screen has not finished; run it again to go on with it")
     return validate(dataset, SCREEN)
@@ -138,13 +137,13 @@ def open_screen(uri: str | Path) -> xr.Dataset:
 
 def _is_screen(uri: str) -> bool:
     try:
-        return bool(open_group(uri).attrs.get("format") == SCREEN_FORMAT)
+        return bool(storage.open_group(uri).attrs.get("format") == SCREEN_FORMAT)
     except FormatError:
         return False
 
 
 def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
-    group = zarr.create_group(uri)
+    group = storage.create_group(uri)
     labels: dict[str, list[str] | list[int]] = {
         "period": [name for name, _ in screen.periods],
         "group_size": list(screen.group_sizes),

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.contracts import CellRule, Mechanism, Reference, Traces
 from clusterscale.cube import pick
+from clusterscale.cube.blocks import Source, read_block
 from clusterscale.screening.base import Base, open_base
-from clusterscale.screening.blocks import Source, read_block
 from clusterscale.screening.counting import members_within
 from clusterscale.screening.kernels import gather, judge
 from clusterscale.screening.plan import ScreenPlan, Setting
@@ -84,9 +84,8 @@ def score(task: ScreenTask) -> Scored:
     """
     with threadpool_limits(limits=1):
         base = open_base(task.base, task.setting, task.source)
-        traces, _, _ = read_block(task.source, task.setting, *task.block)
-        if (task.start, task.stop) != task.block:
-            traces = pick(traces, np.arange(task.start, task.stop) - task.block[0])
+        (block,) = read_block(task.source, [task.setting.window], *task.block)
+        traces = pick(block.traces, np.arange(task.start, task.stop) - task.block[0])
         apart = _apart(task, base)
         shape = (len(STATISTICS), traces.n_users, len(task.mechanisms), len(task.plan.attacks))
         numbers = np.empty(shape, np.float32)

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -55,9 +56,10 @@ def play(request):
     return small(3, noise=request.param)
 
 
-def test_logistic(play):
-    model, asked = pipeline(LogisticRegression(solver="liblinear"), play)
-    found = fit("logistic", play.knowledge)
+@pytest.mark.parametrize("cost", [1.0, 1e-3])
+def test_logistic(play, cost):
+    model, asked = pipeline(LogisticRegression(C=cost, solver="liblinear"), play)
+    found = fit("logistic", play.knowledge, cost=cost)
     expected = model.decision_function(asked)
     atol = ROUNDING * np.abs(expected).max()
     np.testing.assert_allclose(found.score(play.challenge), expected, rtol=0, atol=atol)
@@ -73,12 +75,12 @@ def test_nearest(play, neighbours):
     assert found.threshold == 0.5
 
 
-@pytest.mark.parametrize("trees", [30, 7])
-def test_forest(play, trees):
+@pytest.mark.parametrize(("trees", "depth"), [(30, None), (7, None), (30, 1)])
+def test_forest(play, trees, depth):
     seed = int(rng().integers(2**31))
-    forest = RandomForestClassifier(trees, max_features=None, random_state=seed)
+    forest = RandomForestClassifier(trees, max_depth=depth, max_features=None, random_state=seed)
     model, asked = pipeline(forest, play)
-    found = fit("forest", play.knowledge, trees=trees)
+    found = fit("forest", play.knowledge, trees=trees, depth=depth)
     np.testing.assert_array_equal(found.score(play.challenge), model.predict_proba(asked)[:, 1])
     assert found.threshold == 0.5
 
@@ -147,3 +149,23 @@ def test_constant_features_do_not_upset_the_perceptron(constant):
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
     assert np.abs(scores).max() < 100
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_variants_are_the_attack_as_given_and_every_other_point_of_its_grid(name):
+    given = create(name, elimination_step=0.2)
+    first, *others = variants = given.variants()
+    assert first == given
+    assert len({variant.label for variant in variants}) == len(variants)
+    points = {tuple(getattr(variant, key) for key in given.grid) for variant in variants}
+    assert points == set(product(*given.grid.values())), "the defaults are on the grid"
+    assert all(variant.elimination_step == 0.2 for variant in others)
+    assert create(name).label == name, "values that were fixed before are not told"
+
+
+def test_an_attack_off_its_grid_is_one_more_variant():
+    variants = create("nearest", neighbours=7).variants()
+    assert [variant.neighbours for variant in variants] == [
+        7,
+        *create("nearest").grid["neighbours"],
+    ]

@@ -27,8 +27,8 @@ def holding(noise, size, *, seen=SEEN, here=HERE, shape=SHAPE, complete=True, va
     training = Examples(
         Release(values, size, "any", noise), np.arange(len(values)) % 2 == 0, np.arange(len(values))
     )
-    mean = (np.asarray(seen) / N_USERS).reshape(shape)
-    return Knowledge(training, Whereabouts(np.flatnonzero(here), complete, mean, N_USERS))
+    seen = np.asarray(seen).reshape(shape)
+    return Knowledge(training, Whereabouts(np.flatnonzero(here), complete, seen, N_USERS))
 
 
 def score(knowledge, values):

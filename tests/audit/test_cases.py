@@ -47,7 +47,11 @@ def test_every_field_of_an_outcome_is_a_variable_of_the_schema():
 
 def test_the_dataset_holds_what_the_journal_does(finished):
     results, folder = finished
-    for (target, period, prior, size), entry in Journal(f"{folder}/journal").entries().items():
+    journal = Journal(f"{folder}/journal")
+    entries = [entry for number in range(journal.n_files) for entry in journal.read(number)]
+    assert len(entries) == results.sizes["target"] * results.sizes["prior"]
+    for entry in entries:
+        target, period, prior, size = entry.key
         for outcome in entry.outcomes:
             case = results.sel(
                 target=target, period=period, prior=prior, group_size=size,

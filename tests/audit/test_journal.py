@@ -1,4 +1,4 @@
-"""Entries come back as they were put, bit by bit; a torn one is named."""
+"""Batches come back as they were put, bit by bit; a torn one is named."""
 
 import struct
 
@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
-from clusterscale.audit.journal import Entry, Journal
+from clusterscale.audit.journal import Entry, Journal, PriceJournal
+from clusterscale.audit.price import Price
 from clusterscale.errors import DamagedError
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)
@@ -16,8 +17,8 @@ KEY = (7, "first week", "known_subset(alpha=0.2)", 100)
 @given(st.floats(allow_nan=True))
 def test_numbers_keep_their_bits(tmp_path_factory, number):
     journal = Journal(str(tmp_path_factory.mktemp("journal")))
-    journal.add(Entry(KEY, (outcome(auc=number), outcome(accuracy=number))))
-    (entry,) = journal.entries().values()
+    journal.add([Entry(KEY, (outcome(auc=number), outcome(accuracy=number)))])
+    (entry,) = journal.read(0)
     assert entry.key == KEY
     assert struct.pack("d", entry.outcomes[0].auc) == struct.pack("d", number)
     assert struct.pack("d", entry.outcomes[1].accuracy) == struct.pack("d", number)
@@ -31,29 +32,45 @@ def test_counts_and_every_other_field_come_back(tmp_path_factory, counts, n_chal
     told = outcome(
         level_inside=tuple(counts), level_outside=(), n_challenges=n_challenges, auc_low=bound
     )
-    journal.add(Entry(KEY, (told,)))
-    assert journal.entries() == {KEY: Entry(KEY, (told,))}
+    journal.add([Entry(KEY, (told,))])
+    assert journal.read(0) == [Entry(KEY, (told,))]
+
+
+def test_a_batch_keeps_its_tasks_apart(tmp_path):
+    other, lost = (8, *KEY[1:]), (9, *KEY[1:])
+    batch = [
+        Entry(KEY, (outcome(), outcome(auc=0.25))),
+        Entry(lost, error="MemoryError: no room", traceback="line 7"),
+        Entry(other, (outcome(auc=0.75),)),
+    ]
+    assert Journal(str(tmp_path)).add(batch) == 0
+    journal = Journal(str(tmp_path))
+    assert journal.n_files == 1
+    assert journal.read(0) == batch
+    assert journal.keys(0) == [(KEY, False), (lost, True), (other, False)]
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_success_counts_before_a_failure_in_any_order(tmp_path, order):
-    journal = Journal(str(tmp_path))
-    for entry in (Entry(KEY, error="MemoryError: no room"), Entry(KEY, (outcome(),)))[::order]:
-        journal.add(entry)
-    assert journal.entries() == {KEY: Entry(KEY, (outcome(),))}
+def test_a_price_counts_before_a_failure_in_any_order(tmp_path, order):
+    journal, key = PriceJournal(str(tmp_path)), ("first week", 100)
+    for price in (Price(key, error="MemoryError: no room", traceback="…"), Price(key))[::order]:
+        journal.add(price)
+    assert journal.prices() == {key: Price(key)}
 
 
 def test_what_was_being_written_when_the_driver_died_is_ignored(tmp_path):
-    journal = Journal(str(tmp_path))
-    journal.add(Entry(KEY, (outcome(),)))
+    Journal(str(tmp_path)).add([Entry(KEY, (outcome(),))])
     (tmp_path / "0123.partial").write_bytes(b"half an ent")
-    assert list(journal.entries()) == [KEY]
+    journal = Journal(str(tmp_path))
+    assert journal.n_files == 1
+    assert [entry.key for entry in journal.read(0)] == [KEY]
 
 
 def test_a_damaged_entry_is_named(tmp_path):
-    journal = Journal(str(tmp_path))
-    journal.add(Entry(KEY, (outcome(),)))
+    Journal(str(tmp_path)).add([Entry(KEY, (outcome(),))])
     (file,) = tmp_path.glob("*.parquet")
     file.write_bytes(file.read_bytes()[:-7])
-    with pytest.raises(DamagedError, match=rf"{file.name}: this entry of the journal cannot be"):
-        journal.entries()
+    journal = Journal(str(tmp_path))
+    for look in (journal.keys, journal.read):
+        with pytest.raises(DamagedError, match=rf"{file.name}: this entry of the journal cannot"):
+            look(0)

@@ -2,16 +2,17 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from clusterscale import mechanisms, utility
-from clusterscale.audit import AuditPlan, open_results, run
+from clusterscale.audit import AuditPlan, open_results, run, source
 from clusterscale.audit.journal import PriceJournal
 from clusterscale.audit.price import Price, run_price
-from clusterscale.audit.source import TraceSource, load_setting
+from clusterscale.audit.source import load_settings
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import ConfigError, DamagedError, FormatError
 from clusterscale.groups import count_visits
@@ -86,8 +87,8 @@ def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
 
 def test_merged_cells_take_their_counts_to_every_part(task, dense):
     """By hand: for every group, the union over five hours in each of them."""
-    whole = load_setting(task.source, ())
-    merged = load_setting(task.source, task.mechanisms[3].trace_steps)
+    steps = task.mechanisms[3].trace_steps
+    whole, merged = load_settings(task.source, [(), steps]).values()
     group = np.arange(0, 60, 7)
     blocks = np.arange(48) // 5
     union = np.stack([dense[:, :, blocks == block].any(axis=2) for block in range(10)], axis=2)
@@ -95,26 +96,25 @@ def test_merged_cells_take_their_counts_to_every_part(task, dense):
     expected = np.concatenate([union, idle], axis=1)[group].sum(axis=0)[:, blocks]
     counts = count_visits(merged.traces, group[None, :])[0]
     assert counts.shape == (9, 10)
-    np.testing.assert_array_equal(merged.expand(counts), expected)
-    assert whole.expand(counts) is counts
+    np.testing.assert_array_equal(merged.cells.expand(counts), expected)
+    assert whole.cells.expand(counts) is counts
 
 
 def test_capped_traces_are_the_same_wherever_they_are_made(task):
     steps = task.mechanisms[4].trace_steps
-    first = load_setting(task.source, steps)
-    load_setting.__globals__["_open"].cache_clear()
-    again = load_setting(task.source, steps)
-    assert again is not first
+    first = load_settings(task.source, [steps])[steps]
+    source._HELD.clear()
+    again = load_settings(task.source, [(), steps])[steps]
+    assert again.traces is not first.traces
     np.testing.assert_array_equal(first.traces.cells, again.traces.cells)
-    assert load_setting(task.source, steps) is again, "once a process"
+    assert load_settings(task.source, [steps])[steps].traces is again.traces, "once a process"
     assert first.bounds.user_day == 8
 
 
 def test_another_cube_at_the_address_is_refused(task):
-    source = task.source
-    wrong = TraceSource(source.uri, "0" * 32, source.spans, source.null_roi, source.seed)
-    with pytest.raises(FormatError, match="it was replaced since the audit was planned"):
-        load_setting(wrong, ())
+    wrong = replace(task.source, fingerprint="0" * 32)
+    with pytest.raises(FormatError, match="it was replaced since the run was planned"):
+        load_settings(wrong, [()])
 
 
 def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
@@ -182,12 +182,12 @@ def test_prices_come_back_as_they_were_put(task, tmp_path):
     journal.add(price)
     journal.add(failed)
     assert price.judgements["laplace(epsilon=1.0)"].verdict == "consistent"
-    assert repr(sorted(journal.entries().items())) == repr(
+    assert repr(sorted(journal.prices().items())) == repr(
         sorted({price.key: price, failed.key: failed}.items())
     )
     next(tmp_path.glob("*.json")).write_text('{"key": ["all"')
     with pytest.raises(DamagedError, match="this entry of the journal cannot be read"):
-        journal.entries()
+        journal.prices()
 
 
 @pytest.mark.parametrize(

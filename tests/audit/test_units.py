@@ -6,7 +6,7 @@ from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.audit.units import draw_unit, kind_of, largest_unit, units_of
+from clusterscale.audit.units import draw_unit, kind_of, largest_unit, survey_units, units_of
 from clusterscale.contracts import Frame
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.mechanisms import create
@@ -64,6 +64,17 @@ def made(dense, null_roi):
     return with_null_roi(crowd.traces(dense)) if null_roi else crowd.traces(dense)
 
 
+def largest_of_all(kind, traces, frame):
+    survey = survey_units(traces, frame, block=2)
+    user = survey.largest["user" if kind == "answer" else kind].user
+    return largest_unit(kind, traces, user, frame)
+
+
+def draw_from_all(kind, traces, frame, *, rng):
+    survey = survey_units(traces, frame, block=2)
+    return draw_unit(kind, survey, lambda user: traces, frame, rng=rng)
+
+
 def cells(dense):
     return tuple(np.flatnonzero(dense).tolist())
 
@@ -84,10 +95,10 @@ def test_units_are_those_of_brute_force(kind, null_roi, found):
         assert all(tuple(unit.inside.tolist()) == cells(whole) for unit in units)
         assert all((np.diff(unit.outside) > 0).all() for unit in units)
         most = max([most, *((whole != other).sum() for other in expected)])
-    largest = largest_unit(kind, traces, frame)
+    largest = largest_of_all(kind, traces, frame)
     size = 0 if largest is None else len(np.setxor1d(largest.inside, largest.outside))
     assert size == most
-    drawn = draw_unit(kind, traces, frame, rng=np.random.default_rng(0))
+    drawn = draw_from_all(kind, traces, frame, rng=np.random.default_rng(0))
     assert (drawn is None) == (most == 0)
     if drawn is not None:
         same = [each.outside.tolist() for each in units_of(kind, traces, drawn.user, frame)]
@@ -107,10 +118,10 @@ def test_the_largest_is_as_large_as_measured(null_roi, found):
         ("user", bounds.user),
         ("roi_series", bounds.series),
     ):
-        unit = largest_unit(kind, traces, frame)
+        unit = largest_of_all(kind, traces, frame)
         if unit is not None:
             assert len(np.setxor1d(unit.inside, unit.outside)) == most
-    unit = largest_unit("event", traces, frame)
+    unit = largest_of_all("event", traces, frame)
     if unit is not None:
         assert len(np.setxor1d(unit.inside, unit.outside)) <= bounds.event
 
@@ -125,7 +136,7 @@ def test_every_unit_can_be_drawn():
             for unit in units_of(kind, traces, user, frame)
         }
         rng = np.random.default_rng(6)
-        drawn = (draw_unit(kind, traces, frame, rng=rng) for _ in range(60 * len(every)))
+        drawn = (draw_from_all(kind, traces, frame, rng=rng) for _ in range(60 * len(every)))
         assert {(unit.user, tuple(unit.outside.tolist())) for unit in drawn} == every
 
 

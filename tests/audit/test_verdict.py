@@ -11,8 +11,10 @@ from cube import crowd
 from oracles.entries import build
 
 from clusterscale.audit import run, verdict
-from clusterscale.audit.source import load_setting
-from clusterscale.audit.verdict import Neighbours, VerdictPlan, judge_promise
+from clusterscale.audit.neighbours import Design, Neighbours, count_nearby
+from clusterscale.audit.source import load_settings
+from clusterscale.audit.units import kind_of
+from clusterscale.audit.verdict import VerdictPlan, judge_promise
 from clusterscale.config import load
 from clusterscale.contracts import Frame
 from clusterscale.cube import measure_bounds, with_null_roi
@@ -59,11 +61,18 @@ def follow(mechanism, *, null_roi=False, dense=DENSE):
     return mechanism.bind(bounds), traces, frame
 
 
+def near(traces, frame, n_units, seed, *kinds):
+    """Groups of ten, some of whose members differ in a unit of these kinds."""
+    design = Design(traces.n_users, 8, PATH[1], n_units, seed, PATH)
+    nearby = count_nearby(design, [kind for kind in kinds if kind], traces, frame)
+    return Neighbours(design, nearby, lambda user: traces, frame)
+
+
 def tried(mechanism, seed=0, *, null_roi=False, dense=DENSE, **plan):
     """Try one promise on a small crowd in groups of ten."""
     plan = VerdictPlan(**({"trials": 2000} | plan))
     bound, traces, frame = follow(mechanism, null_roi=null_roi, dense=dense)
-    neighbours = Neighbours(traces, frame, PATH[1], plan.units, seed, PATH)
+    neighbours = near(traces, frame, plan.units, seed, kind_of(bound.guarantee))
     return judge_promise(bound, neighbours, plan, label=mechanism.label)
 
 
@@ -141,7 +150,7 @@ def test_one_answer_is_one_cell_with_and_without_a_null_roi():
     mechanism = create("randomized_response", p=0.3)
     for null_roi in (False, True):
         bound, traces, frame = follow(mechanism, null_roi=null_roi)
-        for inside, outside in Neighbours(traces, frame, 10, 4, 0, PATH).pairs("answer"):
+        for inside, outside in near(traces, frame, 4, 0, "answer").pairs("answer"):
             assert np.abs(inside - outside).sum() == 1
         assert tried(bound, null_roi=null_roi, trials=20_000).verdict == "consistent"
 
@@ -183,7 +192,7 @@ def test_the_same_whatever_was_tried_before():
     bound = [follow(mechanism)[0] for mechanism in mechanisms]
 
     def judged(order):
-        neighbours = Neighbours(traces, frame, 10, 2, 3, PATH)
+        neighbours = near(traces, frame, 2, 3, "event", "user_day", "user")
         found = {i: judge_promise(bound[i], neighbours, plan, label=str(i)) for i in order}
         return [found[i] for i in range(3)]
 
@@ -200,7 +209,7 @@ def test_only_what_can_change_is_published(reach, monkeypatch):
     }
     mechanism = create("chain", steps=[DAY, *steps[reach]])
     _, traces, frame = follow(mechanism)
-    pairs = Neighbours(traces, frame, 10, 2, 0, PATH).pairs("user_day")
+    pairs = near(traces, frame, 2, 0, "user_day").pairs("user_day")
     changed = [inside != outside for inside, outside in pairs]
     sizes = {
         "cell": max(each.sum() for each in changed),
@@ -219,12 +228,12 @@ def test_groups_are_of_the_size_that_is_audited():
     """All but the user are others, each counted once."""
     _, traces, frame = follow(create(**DAY), null_roi=True)
     for kind in ("event", "user_day"):
-        for pair in Neighbours(traces, frame, 10, 5, 1, PATH).pairs(kind):
+        for pair in near(traces, frame, 5, 1, kind).pairs(kind):
             for side in pair:
                 n_there = side[:-1].sum(axis=0) + side[-1]
                 assert (n_there >= 10).all()
                 assert side.max() <= 10
-    for _, outside in Neighbours(traces, frame, 10, 5, 1, PATH).pairs("user"):
+    for _, outside in near(traces, frame, 5, 1, "user").pairs("user"):
         assert (outside.sum(axis=0) >= 9).all()
         assert outside.max() <= 9
 
@@ -232,16 +241,16 @@ def test_groups_are_of_the_size_that_is_audited():
 def test_days_of_merged_hours(cube, plan_fields):
     """The audit's own settings: blocks of five hours, some of which lie on two days."""
     from clusterscale.audit import AuditPlan
-    from clusterscale.audit.price import _neighbours
 
     mechanism = {"name": "chain", "steps": [{"name": "coarsen_time", "factor": 5}, DAY]}
     plan = AuditPlan(**(plan_fields | {"mechanisms": [mechanism]}))
-    task = next(plan.prices(cube))
-    setting = load_setting(task.source, plan.mechanisms[0].trace_steps)
-    neighbours = _neighbours(task, setting)
-    assert len(neighbours.frame.days) == 10
-    assert (neighbours.frame.days != neighbours.frame.last_days).any()
-    inside, outside = neighbours.pairs("user_day")[0]
+    (setting,) = load_settings(
+        next(plan.prices(cube)).source, [plan.mechanisms[0].trace_steps]
+    ).values()
+    frame = setting.cells.frame
+    assert len(frame.days) == 10
+    assert (frame.days != frame.last_days).any()
+    inside, outside = near(setting.traces, frame, 2, 3, "user_day").pairs("user_day")[0]
     assert np.abs(inside - outside).sum() == setting.bounds.user_day
 
 

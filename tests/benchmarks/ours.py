@@ -41,13 +41,13 @@ class Task:
         """Return the game and who is in its training groups and challenges, which it hides."""
         heard = []
 
-        def draw(*pool, **wanted):
-            members, labels = draw_groups(*pool, **wanted)
-            heard.append(members)
-            return members, labels
+        def draw(pool, n_groups, **wanted):
+            found = list(slices(pool, n_groups, **wanted))
+            heard.append(np.concatenate([each.members for each in found]))
+            return iter(found)
 
-        draw_groups = groups.draw_groups
-        with patch.object(groups, "draw_groups", draw):
+        slices = groups.Pool.slices
+        with patch.object(groups.Pool, "slices", draw):
             game = self.set_up()
         training, challenge = heard
         return game, training, challenge

@@ -80,11 +80,12 @@ def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
         ),
         (
             ["audit", "--cluster", "mars"],
-            "error: unknown cluster 'mars': choose from local, serial",
+            "error: unknown cluster 'mars': choose from address, gateway, htcondor, kubernetes, "
+            "local, lsf, moab, oar, pbs, serial, sge, slurm, slurm-allocation",
         ),
         (
             ["audit", "--cluster", "serial", "--workers", "2"],
-            "error: --workers does not go with cluster 'serial'",
+            "error: cluster serial has no number of workers to choose",
         ),
         (["report", "nowhere"], "error: nowhere: there are no results; has its audit finished?"),
     ],

@@ -8,6 +8,7 @@ from clusterscale import open_screen
 from clusterscale.cli import app
 from clusterscale.cli.options import parse_memory
 from clusterscale.errors import InputError
+from clusterscale.runtime import CLUSTERS, Local, Serial
 from clusterscale.screening import MEMORY
 
 
@@ -64,8 +65,14 @@ def test_an_audit_of_the_most_exposed_goes_on_from_a_screen(config, tmp_path, mo
 
 
 def test_memory_is_a_size():
-    assert parse_memory("4GB") == 4 * 10**9
-    assert parse_memory("800 MiB") == 800 * 2**20
-    assert parse_memory(None) == MEMORY
+    assert parse_memory("4GB", Serial()) == 4 * 10**9
+    assert parse_memory("800 MiB", Local(memory="1GB")) == 800 * 2**20
     with pytest.raises(InputError, match="--memory 'much' is not a size such as 4GB"):
-        parse_memory("much")
+        parse_memory("much", Serial())
+
+
+def test_memory_is_what_the_cluster_leaves_to_work():
+    assert parse_memory(None, Serial()) == MEMORY
+    assert parse_memory(None, Local(memory="1GB")) == 7 * 10**8
+    assert parse_memory(None, CLUSTERS.create("slurm", memory="4GiB")) == int(0.7 * 2**32)
+    assert parse_memory(None, CLUSTERS.create("address", address="tcp://127.0.0.1:1")) == MEMORY

@@ -281,18 +281,6 @@ def test_unknown_protocol():
     assert str(caught.value) == "foo://x: Protocol not known: foo"
 
 
-def test_what_cannot_be_read_is_not_called_damaged(sound, tmp_path, monkeypatch):
-    cube = TraceCube(sound / "chunked")
-
-    def refuse(array, selection):
-        raise PermissionError("not yours")
-
-    monkeypatch.setattr(zarr.Array, "__getitem__", refuse)
-    with pytest.raises(DamagedError) as caught:
-        cube.traces()
-    assert str(caught.value) == f"{cube.uri}: chunk 0 of user_offset cannot be read: not yours"
-
-
 def content(uri):
     cube = TraceCube(uri)
     summarise(cube)

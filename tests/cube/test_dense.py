@@ -245,7 +245,7 @@ def test_wrong_places(tmp_path):
     with pytest.raises(InputError, match="timezone 'Mars' is not an IANA name"):
         pack(source, tmp_path / "cube", timezone="Mars")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(FormatError, match="is not a Zarr store that xarray can open"):
+    with pytest.raises(FormatError, match="is not a readable Zarr group"):
         pack(tmp_path / "folder", tmp_path / "cube")
     pack(source, tmp_path / "cube")
     with pytest.raises(ExistsError):

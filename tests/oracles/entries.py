@@ -3,6 +3,7 @@
 # Fields that an entry cannot do without; an entry that needs none is not listed.
 NEEDED = {
     "adaptive_ranges": {"ranges": 3},
+    "address": {"address": "tls://localhost:8786"},
     "cap_contributions": {"per_day": 3},
     "chain": {
         "steps": [
@@ -16,6 +17,7 @@ NEEDED = {
     "enhanced_fourier": {"epsilon": 1.0, "delta": 0.1},
     "fixed_ranges": {"size": 3},
     "fourier": {"epsilon": 1.0, "coefficients": 3},
+    "gateway": {"address": "http://localhost:8000"},
     "gaussian": {"epsilon": 1.0, "delta": 0.1},
     "laplace": {"epsilon": 1.0, "unit": "event"},
     "perturb_small": {"below": 3, "epsilon": 1.0},

@@ -1,5 +1,7 @@
 """With somebody else in the target's place nothing can be told, unless there is a fault."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracles.dense import traces_of
@@ -7,9 +9,9 @@ from oracles.entries import build
 
 from clusterscale import mechanisms
 from clusterscale.attacks import ATTACKS
-from clusterscale.contracts import Sample
 from clusterscale.game import play
 from clusterscale.groups import Pool, draw
+from clusterscale.groups.choose import Others
 from clusterscale.priors import PRIORS
 from clusterscale.seeds import stream
 
@@ -77,8 +79,9 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
 
 def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
     pool = Pool(roll_call, np.arange(20), TARGET, 5, "test")
-    sample, members = pool.draw(4000, rng=stream(0, "groups"))
-    changed = pool.without_target(sample, members, rng=stream(0, "x")).counts - sample.counts
+    ranks = pool.rank_stand_ins(4000, rng=stream(0, "x"))
+    sample, stand_ins = pool.draw(4000, rng=stream(0, "groups"), ranks=ranks)
+    changed = pool.without_target(sample, stand_ins).counts - sample.counts
     entered = (changed[:, :, 0] == 1).sum(axis=0)
     assert entered[TARGET] == 0
     assert not entered[20:].any()
@@ -90,9 +93,9 @@ def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
 
 def test_even_the_last_user_left_can_stand_in(roll_call):
     pool = Pool(roll_call, np.arange(6), 0, 5, "test")
-    groups = Sample(np.ones((1, N_USERS, 1), np.int32), np.array([True]), np.zeros(1, np.int64))
-    changed = pool.without_target(groups, np.arange(5)[None], rng=stream(0, "x"))
-    assert np.flatnonzero(changed.counts[0, :, 0] == 2).tolist() == [5]
+    ranks = pool.rank_stand_ins(2, rng=stream(0, "x"))
+    changed = pool.without_target(*pool.draw(2, rng=stream(0, "y"), ranks=ranks))
+    assert np.flatnonzero(changed.counts[0, :, 0]).tolist() == [1, 2, 3, 4, 5]
 
 
 def controls(name, attack, traces, past, targets=range(0, N_USERS, 3)):
@@ -129,12 +132,11 @@ def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
 def test_groups_that_differ_by_more_than_the_target_are_found_out(name, crowd, monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
-    def draw_two(others, target, size, seen, rng):
-        friends, strangers = np.append(others[:4], target), others[4:]
-        inside = draw._draw_new(
-            lambda: np.append(draw._choose(strangers, size - 5, rng), friends), seen
-        )
-        return inside, draw._draw_new(lambda: draw._choose(others, size, rng), seen)
+    def draw_two(others, size, seen, rng):
+        friends, strangers = others.users[:4], Others(others.users[4:], TARGET)
+        some = draw._draw_new(strangers, size - 5, seen, rng)
+        inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
+        return inside, draw._draw_new(others, size, seen, rng)
 
     monkeypatch.setattr(draw, "_draw_two", draw_two)
     absent, _ = controls(name, build(ATTACKS, "logistic"), *crowd)

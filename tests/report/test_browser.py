@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +48,7 @@ def dump(path, profile):
 
 def test_all_open_figures_are_drawn_without_an_error(make_results, tmp_path):
     results = make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))
-    html, console = dump(write_report(results, tmp_path / "a.html"), tmp_path / "profile")
+    html, console = dump(Path(write_report(results, tmp_path / "a.html")), tmp_path / "profile")
     # in the first fold: eight measures, three group sizes, the boxes
     assert html.count('data-drawn="done"') == html.count("bk-Figure") == 12
     assert html.count('data-figure="tradeoff-') == 24
@@ -60,7 +61,7 @@ def test_hostile_text_runs_nothing_and_loads_nothing(make_results, tmp_path):
         attacks=(hostile, "b"), mechanisms=("exact", hostile), n_targets=3, sizes=(5,)
     )
     results = results.isel(measure=[0])
-    path = write_report(results, tmp_path / "a.html", title=hostile)
+    path = Path(write_report(results, tmp_path / "a.html", title=hostile))
     path.write_text(path.read_text().replace("</body>", _HOVER + "</body>"))
     html, console = dump(path, tmp_path / "profile")
     found = re.search(r'data-found="([^"]*)"', html)[1].split()

@@ -1,33 +1,40 @@
-"""A report appears whole or not at all."""
+"""A report appears whole or not at all, at a path or a URL."""
+
+import os
+from pathlib import Path
 
 import pytest
 
+from clusterscale.cube import storage
+from clusterscale.errors import StoreError
 from clusterscale.report import render, write_report
 
 
 def test_the_file_is_the_page_and_its_folder_is_made(make_results, tmp_path):
     results = make_results()
-    path = write_report(results, tmp_path / "new" / "deep" / "audit.html", title="Köln · 7")
+    path = Path(write_report(results, tmp_path / "new" / "deep" / "audit.html", title="Köln · 7"))
     assert path.read_text(encoding="utf-8") == render(results, title="Köln · 7")
     assert [p.name for p in path.parent.iterdir()] == ["audit.html"]
 
 
-def test_a_path_may_be_text(make_results, tmp_path):
-    assert write_report(make_results(), str(tmp_path / "a.html")).exists()
+def test_a_url_will_do(make_results):
+    results = make_results()
+    uri = write_report(results, "memory://reports/audit.html")
+    assert uri == "memory://reports/audit.html"
+    assert storage.read(uri).decode() == render(results)
+    storage.remove("memory://reports")
 
 
-@pytest.mark.parametrize("step", ["write_text", "replace"])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failure_leaves_the_old_report_and_no_debris(make_results, tmp_path, monkeypatch, step):
     path = tmp_path / "audit.html"
     path.write_text("old")
 
-    def full(self, *args, **kwargs):
-        if step == "write_text":
-            self.write_bytes(b"<!DOCTYPE")
+    def full(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(type(path), step, full)
-    with pytest.raises(OSError, match="No space"):
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(StoreError, match=rf"^{path} is full; what was finished is kept"):
         write_report(make_results(), path)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["audit.html"]

@@ -2,6 +2,8 @@
 
 import math
 import sys
+import time
+from functools import partial
 from itertools import chain
 from operator import sub
 from types import ModuleType
@@ -11,6 +13,16 @@ import pytest
 
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.tree import combine_pairwise
+
+
+def after(seconds, item):
+    time.sleep(seconds)
+    return item
+
+
+def wait(seconds):
+    time.sleep(seconds)
+    return seconds
 
 
 @pytest.fixture(scope="module", params=["serial", pytest.param("local", marks=pytest.mark.dask)])
@@ -36,18 +48,36 @@ def test_every_item_ends_once_with_its_value_or_its_error(executor):
 
 def test_items_are_taken_as_they_are_needed(executor):
     """A stream of items is never drawn far ahead of what is finished."""
-    drawn = 0
+    drawn = n_finished = 0
 
     def items():
         nonlocal drawn
-        for item in range(200):
+        for item in range(12):
             drawn += 1
             yield item
 
-    n_finished = 0
-    for batch in executor.map_batches(math.isqrt, items()):
+    for batch in executor.map_batches(partial(after, 0.6), items()):
         n_finished += len(batch)
-        assert drawn <= n_finished + 2 * executor.n_workers * 4 * len(batch)
+        assert drawn <= n_finished + 2 * executor.n_workers
+    assert n_finished == 12
+
+
+@pytest.mark.dask
+def test_batches_grow_to_a_second_and_are_cut_short_when_items_turn_slow():
+    """First thousands of items in no time, then some that each take a third of a second."""
+    pytest.importorskip("distributed")
+    items = [0.0] * 3000 + [0.35] * 20
+    with CLUSTERS.create("local", workers=1).open() as executor:
+        sizes, values = [], []
+        for batch in executor.map_batches(wait, items):
+            sizes.append(len(batch))
+            values += [each.value for each in batch]
+            if batch[-1].item:
+                assert sum(each.item for each in batch) < 2 + 0.36 + 1, "no batch goes on for long"
+    assert sorted(values) == sorted(items), "nothing is lost or done twice"
+    assert sizes[:2] == [1, 1]
+    assert all(after <= 4 * max(1, *sizes[:i]) for i, after in enumerate(sizes) if i > 1)
+    assert max(sizes) == 1024
 
 
 def test_nothing_to_do(executor):

@@ -95,8 +95,8 @@ class Brute:
         release = Release(flat, self.setting.group_size, bound.label, bound.noise)
         training = Examples(release, np.arange(len(flat)) % 2 == 0, np.arange(len(flat)))
         own = np.flatnonzero(trace.ravel()[self.seen])
-        mean = self.mean.ravel()[self.seen][None, :]
-        knowledge = Knowledge(training, Whereabouts(own, True, mean, len(self.dense)))
+        seen = self.dense.sum(axis=0, dtype=np.int32).ravel()[self.seen][None, :]
+        knowledge = Knowledge(training, Whereabouts(own, True, seen, len(self.dense)))
         found = create("likelihood").fit(knowledge, rng=RNG).score(release)
         return np.maximum(found, -1e6)
 

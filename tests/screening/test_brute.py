@@ -7,10 +7,10 @@ from oracles.entries import NEEDED
 from screening.brute import Brute, auc_of_pairs
 
 from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.cube.blocks import Source
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import Screen, ScreenPlan, run
-from clusterscale.screening.blocks import Source
 
 SIZE, PLAN = 9, ScreenPlan(groups=40, reference=12)
 ATTACKS = [attack.name for attack in PLAN.attacks]

@@ -14,12 +14,11 @@ from conftest import write_cube
 from clusterscale import open_screen
 from clusterscale.attacks import create as attack
 from clusterscale.audit import AuditPlan, rank, run, screen
-from clusterscale.cube import TraceCube
+from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.schema import SCREEN
 from clusterscale.screening import ScreenPlan, budget, driver, predict
-from clusterscale.screening import blocks as screen_blocks
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
 CAPPED = {
@@ -41,7 +40,7 @@ def plan(plan_fields):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Four blocks of 16 users, of which 60 fill not quite the last."""
-    monkeypatch.setattr(screen_blocks, "_MOST_USERS", 16)
+    monkeypatch.setattr(blocks, "_MOST_USERS", 16)
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ def test_workers_change_no_bit(plan, cube, tmp_path, undisturbed, workers):
 def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch):
     plan = AuditPlan(**plan_fields | {"mechanisms": [SERIES], "screen": {"groups": 40}})
     whole = screen(plan, cube, tmp_path / "whole", SerialExecutor()).load()
-    monkeypatch.setattr(screen_blocks, "_SERIES_USERS", 7)
+    monkeypatch.setattr(budget, "_SERIES_USERS", 7)
     parts = screen(plan, cube, tmp_path / "parts", Backwards()).load()
     xr.testing.assert_identical(whole, parts)
 
@@ -148,9 +147,9 @@ def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, m
 SCRIPT = """
 import json, sys
 from clusterscale.audit import AuditPlan, screen
-from clusterscale.cube import TraceCube
+from clusterscale.cube import TraceCube, blocks
 from clusterscale.runtime import SerialExecutor
-from clusterscale.screening import blocks
+from clusterscale.cube import blocks
 blocks._MOST_USERS = 16
 plan = AuditPlan(**json.loads(sys.argv[1]))
 def tell(now): print(now.n_done, flush=True)

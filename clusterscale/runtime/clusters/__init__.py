@@ -1,10 +1,26 @@
 """Clusters by name, as a config names them."""
 
 from clusterscale.registry import Registry
+from clusterscale.runtime.clusters.address import Address
+from clusterscale.runtime.clusters.allocation import Allocation
+from clusterscale.runtime.clusters.gateway import Gateway
+from clusterscale.runtime.clusters.jobqueue import BATCH_SYSTEMS
+from clusterscale.runtime.clusters.kubernetes import Kubernetes
 from clusterscale.runtime.clusters.local import Local
 from clusterscale.runtime.clusters.place import Cluster
 from clusterscale.runtime.clusters.serial import Serial
 
-__all__ = ["CLUSTERS", "Cluster", "Local", "Serial"]
+__all__ = [
+    "CLUSTERS",
+    "Address",
+    "Allocation",
+    "Cluster",
+    "Gateway",
+    "Kubernetes",
+    "Local",
+    "Serial",
+]
 
-CLUSTERS: Registry[Cluster] = Registry("cluster", Serial, Local)
+CLUSTERS: Registry[Cluster] = Registry(
+    "cluster", Serial, Local, *BATCH_SYSTEMS, Allocation, Kubernetes, Gateway, Address
+)

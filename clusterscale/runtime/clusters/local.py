@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from clusterscale.contracts import Count
-from clusterscale.runtime.clusters.place import SETTINGS, Distributed, needs
+from clusterscale.runtime.clusters.place import BUDGET, SETTINGS, Distributed, needs
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
@@ -22,6 +22,22 @@ class Local(Distributed):
     name: Literal["local"] = "local"
     workers: Count | None = None
     memory: str = "auto"
+
+    @property
+    def n_workers(self) -> int:
+        """As set, or as many as there are processors for this process."""
+        return self.workers or len(os.sched_getaffinity(0))
+
+    @property
+    def budget(self) -> int | None:
+        """Bytes that work may use on each worker; of its share of this machine if ``auto``."""
+        if self.memory != "auto":
+            return super().budget
+        try:
+            from distributed.system import MEMORY_LIMIT
+        except ImportError:  # as whoever opens it will be told
+            return None
+        return int(BUDGET * MEMORY_LIMIT / self.n_workers)
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
@@ -40,7 +56,7 @@ class Local(Distributed):
         with (
             dask.config.set(SETTINGS),
             LocalCluster(
-                n_workers=self.workers or len(os.sched_getaffinity(0)),
+                n_workers=self.n_workers,
                 threads_per_worker=1,
                 memory_limit=self.memory,
                 dashboard_address="127.0.0.1:0",

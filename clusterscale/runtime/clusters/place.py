@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, Self
 
-from pydantic import Field
+from pydantic import ByteSize, Field, TypeAdapter
 
 from clusterscale.contracts import Component, Executor
-from clusterscale.errors import PackageError
+from clusterscale.errors import InputError, PackageError
 
-__all__ = ["ONE_THREAD", "SETTINGS", "Cluster", "Distributed", "needs"]
+__all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
 
-# One thread a task: tasks are the parallelism, and sums must not depend on thread counts.
-ONE_THREAD = {
-    name: "1"
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+ENVIRONMENT = {
+    # One thread a task: tasks are the parallelism, and sums must not depend on thread counts.
+    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
+    # Work is arranged to fit; what does not must be seen, and not go to disk unnoticed.
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
 }
 """Environment of every worker."""
 
 SETTINGS: dict[str, Any] = {
-    "distributed.nanny.pre-spawn-environ": ONE_THREAD,
+    "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
     "distributed.scheduler.worker-saturation": "inf",  # the executor itself bounds what is flying
     "distributed.scheduler.allowed-failures": 3,
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
 }
 """Of Dask, where this process starts the scheduler or the workers."""
+
+BUDGET = 0.7
+"""Share of a worker's memory that work may use; at 0.8 Dask pauses it."""
 
 
 class Cluster(Protocol):
@@ -39,6 +46,17 @@ class Cluster(Protocol):
     def label(self) -> str:
         """Name with its settings."""
 
+    @property
+    def n_workers(self) -> int:
+        """Workers that it is to have, 1 where that is not known here."""
+
+    @property
+    def budget(self) -> int | None:
+        """Bytes that work may use on each worker, None where that is not known here."""
+
+    def resize(self, n_workers: int) -> Self:
+        """Return the same with another number of workers."""
+
     def open(self) -> AbstractContextManager[Executor]:
         """Start or join the cluster and hand out its executor."""
 
@@ -47,6 +65,34 @@ class Distributed(Component):
     """Any cluster of Dask: how long it may go without finishing anything, in seconds."""
 
     patience: Annotated[float, Field(gt=0)] = 3600.0
+
+    @property
+    def n_workers(self) -> int:
+        """Workers that it is to have, 1 where that is not known here."""
+        return int(getattr(self, "workers", None) or 1)
+
+    @property
+    def budget(self) -> int | None:
+        """Bytes that work may use on each worker, None where that is not known here."""
+        memory = getattr(self, "memory", None)
+        return None if memory is None else int(BUDGET * to_bytes(memory))
+
+    def resize(self, n_workers: int) -> Self:
+        """Return the same with another number of workers.
+
+        Raises
+        ------
+        InputError
+            If it has no such number.
+        """
+        if "workers" not in type(self).model_fields:
+            raise InputError(f"cluster {self.label} has no number of workers to choose")
+        return self.model_copy(update={"workers": n_workers})
+
+
+def to_bytes(text: str) -> int:
+    """Return the bytes of ``4GiB``, ``800MB`` and the like."""
+    return int(TypeAdapter(ByteSize).validate_python(text))
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from clusterscale.contracts import Component
+from clusterscale.errors import InputError
 from clusterscale.runtime.serial import SerialExecutor
 
 __all__ = ["Serial"]
@@ -14,6 +15,19 @@ class Serial(Component):
     """Work in this process alone, without Dask."""
 
     name: Literal["serial"] = "serial"
+
+    n_workers: ClassVar[int] = 1
+    budget: ClassVar[int | None] = None
+
+    def resize(self, n_workers: int) -> Self:
+        """Refuse, for this process is alone.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError("cluster serial has no number of workers to choose")
 
     @contextmanager
     def open(self) -> Iterator[SerialExecutor]:

@@ -1,0 +1,227 @@
+"""How to stay within a worker's memory: everyone's traces at once, or users by the block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from math import ceil
+
+from clusterscale.audit.period import Period
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.precision import looks
+from clusterscale.contracts import Prior
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Range, block_size, ranges
+from clusterscale.errors import ConfigError
+from clusterscale.groups import SLICE_BYTES
+
+__all__ = ["Arrangement", "arrange"]
+
+_PROCESS = 500 * 10**6  # the interpreter, its libraries and compiled loops
+_COUNT, _VALUE, _OFFSET = 4, 8, 8  # bytes
+_DRAWN = 48  # bytes a user while groups are drawn: everyone in order, shuffled, known, the rest
+_READ_TIMES = 6  # a block's events, while they are decoded, cut and changed
+_PUBLISHED = 1.5  # times the values: what is published, and what a mechanism makes on the way
+_STATISTICS = 7 * _VALUE * 4  # bytes a group and ROI: the classifiers' features, and copies of them
+
+# Seconds that a processor of 2020 takes to read an event from the store, to draw a member, to look
+# up a member's trace, to count an event of it and an idle epoch, to publish a value, and for an
+# attack to train and judge on it.
+_READ, _DRAW, _LOOK_UP, _ADD, _IDLE = 3e-8, 2e-8, 8e-8, 2e-9, 3e-10
+_PUBLISH, _ATTACK = 3e-8, 2e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How the traces of an audit are spread over workers.
+
+    Attributes
+    ----------
+    users
+        Whose traces each part of a task counts: the first and the one after the last; empty where
+        a worker holds everyone's.
+    why
+        In a sentence.
+    trace_bytes
+        Traces that a worker keeps.
+    task_bytes
+        The most that it needs beside them.
+    core_seconds
+        Time of one processor for all tasks, told from rates of a common one, if events are spread
+        evenly over time.
+    seconds
+        Time of the whole cluster.
+    """
+
+    users: tuple[Range, ...]
+    why: str
+    trace_bytes: int
+    task_bytes: int
+    core_seconds: float
+    seconds: float
+
+    @property
+    def worker_bytes(self) -> int:
+        """The most memory of a worker."""
+        return _PROCESS + self.trace_bytes + self.task_bytes
+
+
+def arrange(
+    plan: AuditPlan, cube: TraceCube, memory: int, n_workers: int, *, n_targets: int = 1
+) -> Arrangement:
+    """Choose where traces are held so that no worker uses more than ``memory`` bytes.
+
+    Parameters
+    ----------
+    plan, cube
+        What to ask, and of whom.
+    memory
+        Bytes that a worker may use.
+    n_workers
+        How many there are; each gets a part of the users, if there are as many blocks of them.
+    n_targets
+        How many there are to attack; for the seconds.
+
+    Raises
+    ------
+    ConfigError
+        If ``memory`` is not enough for one block of users and the counts of one task.
+    """
+    needs = _Needs(plan, cube)
+    seconds = needs.count_seconds + needs.train_seconds
+    traces, beside = needs.traces(cube.n_users), needs.beside()
+    whole = _PROCESS + traces + beside
+    if whole <= memory:
+        why = f"everyone's traces and a task need {_tell(whole)} of the {_tell(memory)} of a worker"
+        total = seconds * n_targets + needs.read_seconds * n_workers
+        return Arrangement((), why, traces, beside, total, total / n_workers)
+    size, beside = block_size(cube), needs.beside(parts=True)
+    least = _PROCESS + needs.traces(min(size, cube.n_users)) + beside
+    if least > memory:
+        raise ConfigError(
+            f"memory: {memory:,} bytes a worker are too few: a block of "
+            f"{min(size, cube.n_users):,} users and the counts of one task need "
+            f"{min(least, whole):,}; give that or more"
+        )
+    n_blocks = -(-cube.n_users // size)
+    n_fitting = (memory - _PROCESS - beside) // needs.traces(size)
+    n_parts = max(ceil(n_blocks / max(1, n_fitting)), min(n_workers, n_blocks))
+    width = -(-n_blocks // n_parts) * size
+    users = tuple(ranges(0, cube.n_users, width))
+    why = (
+        f"everyone's traces and a task need {_tell(whole)}, more than the {_tell(memory)} of a "
+        f"worker: counts are added over {len(users)} parts of up to {width:,} users"
+    )
+    turns = ceil(len(users) / n_workers)
+    # a worker with several parts reads them anew for every task
+    reading = needs.read_seconds * (n_targets * needs.n_games if turns > 1 else 1)
+    total = seconds * n_targets + reading
+    share = turns / len(users)
+    wall = n_targets * (needs.count_seconds * share + needs.train_seconds / n_workers)
+    return Arrangement(users, why, needs.traces(width), beside, total, wall + reading * share)
+
+
+class _Needs:
+    """What a plan needs of a worker, in bytes, and of a processor, in seconds a target."""
+
+    def __init__(self, plan: AuditPlan, cube: TraceCube) -> None:
+        self._plan, self._cube = plan, cube
+        self._n_lists = len({(), *(mechanism.trace_steps for mechanism in plan.mechanisms)})
+        self.n_games = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
+
+    def traces(self, n_users: int) -> int:
+        """Bytes of the traces of so many users, over the period that needs most."""
+        found = 0
+        for period, prior in self._games():
+            n_epochs = self._n_windows(period, prior) * period.epochs
+            idle = n_users * n_epochs * self._plan.null_roi
+            events = self._events(n_users, n_epochs) * self._cube.cell_bytes
+            found = max(found, events + n_users * _OFFSET * self._n_windows(period, prior) + idle)
+        return self._n_lists * found
+
+    def beside(self, *, parts: bool = False) -> int:
+        """Bytes that a task needs beside traces; by ``parts`` of the users, or of everyone."""
+        reading = (
+            _READ_TIMES
+            * self._cube.cell_bytes
+            * self._events(min(block_size(self._cube), self._cube.n_users), self._cube.n_epochs)
+        )
+        size = max(self._plan.group_sizes)
+        found = reading
+        for period, prior in self._games():
+            n_rows, n_first = self._rows(period, prior)
+            members = max(16 * size, min(SLICE_BYTES, 8 * size * n_rows))
+            drawing = _DRAWN * self._cube.n_users + 2 * members
+            cells = self._n_rois * period.epochs
+            one = n_first * cells * _COUNT
+            published = int(n_first * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
+            training = published + n_first * self._n_rois * _STATISTICS + one * self._n_copies
+            if parts:  # the sum of two is a third; or one more waits while another is counted
+                held = n_rows * cells * _COUNT * self._n_lists
+                found = max(found, 3 * held, 2 * held + max(drawing, training))
+            else:  # two games meet when the second is counted
+                found = max(found, one * min(2, self._n_lists) + drawing, one + training)
+        return found
+
+    @property
+    def read_seconds(self) -> float:
+        """To read all traces once."""
+        return self._cube.n_events * _READ * self._n_lists
+
+    @property
+    def count_seconds(self) -> float:
+        """To draw and count the groups of a target."""
+        total = 0.0
+        for (period, prior), size in product(self._games(), self._plan.group_sizes):
+            n_rows, _ = self._rows(period, prior)
+            events = self._cube.n_events / self._cube.n_users * period.epochs / self._cube.n_epochs
+            one = _LOOK_UP + _ADD * events + _IDLE * period.epochs * self._plan.null_roi
+            total += n_rows * size * (_DRAW + one * self._n_lists)
+        return total
+
+    @property
+    def train_seconds(self) -> float:
+        """To publish and to train and ask every attack about a target."""
+        total = 0.0
+        for period, prior in self._games():
+            n_values = self._rows(period, prior)[0] * self._n_rois * period.epochs
+            fits = len(self._plan.attacks) * (1 + self._plan.control)
+            one = _PUBLISH * self._plan.adds_noise + _ATTACK * fits
+            total += n_values * one * len(self._plan.mechanisms) * len(self._plan.group_sizes)
+        return total
+
+    @property
+    def _n_copies(self) -> int:
+        """Whether an attack takes the training groups apart, to choose among others."""
+        return any(getattr(attack, "candidates", ()) for attack in self._plan.attacks)
+
+    @property
+    def _n_rois(self) -> int:
+        return self._cube.n_rois + self._plan.null_roi
+
+    def _games(self) -> Iterator[tuple[Period, Prior]]:
+        return product(self._plan.periods, self._plan.priors)
+
+    def _n_windows(self, period: Period, prior: Prior) -> int:
+        return 1 + (len(period.observed) if prior.needs_past else 0)
+
+    def _events(self, n_users: int, n_epochs: int) -> int:
+        """Events of so many users, if they are spread evenly over users and time."""
+        return ceil(
+            self._cube.n_events * n_users / self._cube.n_users * n_epochs / self._cube.n_epochs
+        )
+
+    def _rows(self, period: Period, prior: Prior) -> tuple[int, int]:
+        """Return how many groups are counted in all, and how many at most are held at once."""
+        validate = any(attack.validates for attack in self._plan.attacks)
+        n_past = self._n_windows(period, prior) - 1
+        n_first = prior.n_rows(n_past, validate=validate, control=self._plan.control)
+        stops = looks(prior.n_challenges, self._plan.precision)
+        n_later = stops[-1] - stops[0]
+        # by the last look, what was counted to train on is gone
+        return n_first + n_later, max(n_first, stops[-1] // 2)
+
+
+def _tell(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.2g} GB" if n_bytes >= 10**9 else f"{n_bytes / 1e6:.0f} MB"

@@ -1,0 +1,36 @@
+"""What went wrong in a run, for whoever mends it: beside the results, and gone when all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusterscale.audit.done import Done
+from clusterscale.audit.price import Price
+from clusterscale.cube.storage import put, remove
+
+__all__ = ["write_failures"]
+
+_MOST = 100  # tasks whose tracebacks are kept
+
+
+def write_failures(done: Done, prices: Iterable[Price], uri: str) -> None:
+    """Write each failed task with its traceback to a text file at ``uri``; without any, remove it.
+
+    Targets are told by their index, as everywhere.
+    """
+    parts = [
+        f"price of {price.key[0]}, groups of {price.key[1]:,}\n{price.traceback or price.error}"
+        for price in prices
+        if price.error
+    ]
+    for (target, period, prior, size), entry in sorted(done.failures(_MOST).items()):
+        parts.append(
+            f"target {target}, {period}, {prior}, groups of {size:,}\n"
+            f"{entry.traceback or entry.error}"
+        )
+    if parts:
+        if done.n_failed > _MOST:
+            parts.append(f"and {done.n_failed - _MOST:,} more tasks")
+        put(uri, "\n\n".join(parts).encode())
+    else:
+        remove(uri)

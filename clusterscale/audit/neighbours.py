@@ -1,0 +1,137 @@
+"""Groups that differ in one unit of data: drawn, and counted among any of the users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clusterscale.audit.units import Kind, Survey, Unit, draw_unit, largest_unit, survey_units
+from clusterscale.contracts import Counts, Frame, Ints, Traces
+from clusterscale.groups import count_visits
+from clusterscale.seeds import stream
+
+__all__ = ["Design", "Nearby", "Neighbours", "Pair", "count_nearby"]
+
+Pair = tuple[Counts, Counts]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What is drawn to try the promises of one period and group size.
+
+    Attributes
+    ----------
+    n_users, block
+        Users in all, and how many are read together.
+    group_size
+        Members of a group with all of its user.
+    n_units
+        How many units to try.
+    seed, path
+        Root seed, and what the draws are for: the period and the group size.
+    """
+
+    n_users: int
+    block: int
+    group_size: int
+    n_units: int
+    seed: int
+    path: tuple[str, int]
+
+    def groups(self, kind: Kind) -> Iterator[Ints]:
+        """Yield the group of each unit, shape (member,): whoever the unit is of, one must go."""
+        rng = stream(self.seed, "verdict groups", *self.path, kind)
+        for _ in range(self.n_units):
+            yield rng.choice(self.n_users, self.group_size, replace=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nearby:
+    """What some users count for in the groups of a design.
+
+    ``groups``: int32, shape (unit, roi, epoch), for each kind of unit that is promised; ``survey``:
+    who of them has the largest units, and how many have any.
+    """
+
+    groups: dict[Kind, Counts]
+    survey: Survey
+
+    def plus(self, other: Nearby) -> Nearby:
+        """Add what other users count for, who follow these."""
+        groups = {kind: counts + other.groups[kind] for kind, counts in self.groups.items()}
+        return Nearby(groups, self.survey.plus(other.survey))
+
+
+def count_nearby(design: Design, kinds: Sequence[Kind], traces: Traces, frame: Frame) -> Nearby:
+    """Count the groups of a design among those who are held, and see who has the largest units.
+
+    Parameters
+    ----------
+    design
+        What is drawn.
+    kinds
+        The units that are promised.
+    traces, frame
+        As trace steps left them, and where and when their cells are.
+    """
+    shape = design.n_units, traces.n_rois, traces.n_epochs
+    groups = {kind: np.empty(shape, np.int32) for kind in kinds}
+    for kind, counts in groups.items():
+        for row, members in zip(counts, design.groups(kind), strict=True):
+            row[:] = count_visits(traces, np.sort(members)[None])[0]
+    return Nearby(groups, survey_units(traces, frame, block=design.block))
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """Groups that differ in one unit, drawn once for all mechanisms that promise to hide it.
+
+    Attributes
+    ----------
+    design
+        What is drawn.
+    nearby
+        What all users count for in it.
+    find
+        Returns traces that hold a user and all of their block, as trace steps left them.
+    frame
+        Where and when their cells are.
+    """
+
+    design: Design
+    nearby: Nearby
+    find: Callable[[int], Traces]
+    frame: Frame
+    _pairs: dict[Kind, list[Pair]] = field(default_factory=dict)
+
+    def pairs(self, kind: Kind) -> list[Pair]:
+        """Return counts with and without each unit, int32, shape (roi, epoch); empty if none."""
+        if kind not in self._pairs:
+            groups = zip(self.nearby.groups[kind], self.design.groups(kind), strict=True)
+            self._pairs[kind] = [
+                self._count(unit, *group)
+                for unit, group in zip(self._units(kind), groups, strict=True)
+                if unit is not None
+            ]
+        return self._pairs[kind]
+
+    def _units(self, kind: Kind) -> Iterator[Unit | None]:
+        """Yield the largest unit of all users, and then some at random."""
+        survey, path = self.nearby.survey, ("verdict units", *self.design.path, kind)
+        largest = survey.largest["user" if kind == "answer" else kind].user
+        yield largest_unit(kind, self.find(largest), largest, self.frame)
+        rng = stream(self.design.seed, *path)
+        for _ in range(self.design.n_units - 1):
+            yield draw_unit(kind, survey, self.find, self.frame, rng=rng)
+
+    def _count(self, unit: Unit, counts: Counts, members: Ints) -> Pair:
+        """Take one of a group out, the user if in it, and put the user in with and without."""
+        leaves = unit.user if unit.user in members else int(members[-1])
+        others = counts.copy()
+        others.reshape(-1)[self.find(leaves).trace(leaves)] -= 1
+        sides = others, others.copy()
+        for side, cells in zip(sides, (unit.inside, unit.outside), strict=True):
+            side.reshape(-1)[cells] += 1
+        return sides

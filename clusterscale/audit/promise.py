@@ -1,0 +1,75 @@
+"""What a mechanism promises on a cube, and what that means for all of one user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusterscale.contracts import Bounds, Mechanism, TraceStep
+from clusterscale.mechanisms import user_level
+from clusterscale.metrics import auc_ceiling
+
+__all__ = ["Promise", "state_promise"]
+
+_ANYTHING = 10**12  # visits: more than anybody can make
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The guarantee of a mechanism for the counts of this cube and period.
+
+    The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is what noise
+    is scaled to, ``needed`` what a unit of this cube asks for: if it is more, the guarantee does
+    not hold here. The rest is for all of one user (:class:`~clusterscale.mechanisms.UserLevel`),
+    and the most AUC that any attack can have against it.
+    """
+
+    unit: str
+    epsilon: float
+    delta: float
+    neighbours: str
+    reason: str
+    sensitivity: float
+    needed: float
+    user_epsilon: float
+    user_delta: float
+    composed_epsilon: float
+    composed_delta: float
+    ceiling: float
+
+
+def state_promise(mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]) -> Promise:
+    """Return what a bound mechanism promises where data are within ``bounds`` after the steps."""
+    stated, user = mechanism.guarantee, user_level(mechanism, bounds)
+    telling = [pair for pair in user.curve if pair[1] < 1]  # with δ = 1 nothing is promised
+    ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in telling]
+    return Promise(
+        unit=stated.unit,
+        epsilon=stated.epsilon,
+        delta=stated.delta,
+        neighbours=stated.neighbours,
+        reason=stated.reason + _proviso(mechanism, bounds, steps),
+        sensitivity=stated.sensitivity,
+        needed=mechanism.needed(bounds),
+        user_epsilon=user.epsilon,
+        user_delta=user.delta,
+        composed_epsilon=user.composed_epsilon,
+        composed_delta=user.composed_delta,
+        ceiling=min(ceilings, default=1.0),
+    )
+
+
+def _proviso(mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]) -> str:
+    """Say so where the sensitivity would not do for a more active user than the cube has."""
+    anyone = Bounds(
+        event=bounds.event,
+        user_day=_ANYTHING,
+        user=_ANYTHING,
+        series=_ANYTHING,
+        rois=_ANYTHING,
+        null_roi=bounds.null_roi,
+    )
+    for step in steps:
+        anyone = step.limit(anyone)
+    if not mechanism.guarantee.sensitivity < mechanism.needed(anyone):
+        return ""
+    return "; for users no more active than those of this cube"

@@ -1,0 +1,126 @@
+"""What an adversary would tune its attacks on, and what it would choose: never a challenge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.attacks.learned import Learned
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.source import load_settings
+from clusterscale.audit.targets import Chosen
+from clusterscale.audit.task import AuditTask
+from clusterscale.contracts import Examples, Mechanism
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError
+from clusterscale.seeds import stream
+
+__all__ = ["Choice", "TuningCase", "choose", "list_cases", "tunable"]
+
+
+@dataclass(frozen=True, slots=True)
+class TuningCase:
+    """One target's game under one mechanism, as an audit sets it up."""
+
+    task: AuditTask
+    mechanism: Mechanism
+
+    @property
+    def path(self) -> tuple[str | int, ...]:
+        """What tells this case from the others of its plan."""
+        target, period, prior, size = self.task.key
+        return period, prior, size, target, self.mechanism.label
+
+    def reach(self) -> None:
+        """Open the cube; raises what that raises where the cube cannot be read."""
+        TraceCube(self.task.source.uri)
+
+    def form(self) -> tuple[Examples, Examples | None]:
+        """Return the groups the adversary trains on, and fresh ones of its own to judge by.
+
+        The first are those of the audit, to the last bit (but for what is forgotten of the target's
+        trace, where that is not known whole). There are fresh ones where the prior has them for
+        attacks that choose a threshold.
+        """
+        task = self.task
+        target, period, prior, size = task.key
+        steps = self.mechanism.trace_steps
+        setting = load_settings(task.source, [steps])[steps]
+        game = task.prior.set_up(
+            setting.traces,
+            target,
+            past=setting.past,
+            group_size=size,
+            validate=True,
+            rng=stream(task.source.seed, "groups", period, prior, size, target),
+        )
+        rng = stream(task.source.seed, "noise", *self.path, "training")
+        knowledge = game.knowledge(self.mechanism.bind(setting.bounds), rng=rng)
+        return knowledge.training, knowledge.validation
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What cross-validation says of one attack of a plan.
+
+    ``auc`` and ``given_auc`` are means over all cases and folds, of the variant that was chosen
+    and of the attack as given; ``spread`` is the standard error over targets of the difference, not
+    a number for a single target.
+    """
+
+    given: Learned
+    chosen: Learned
+    auc: float
+    given_auc: float
+    spread: float
+
+
+def tunable(plan: AuditPlan) -> tuple[Learned, ...]:
+    """Return the attacks of a plan whose hyperparameters can be tuned.
+
+    Raises
+    ------
+    ConfigError
+        If there are none.
+    """
+    found = tuple(attack for attack in plan.attacks if isinstance(attack, Learned))
+    if not found:
+        names = ", ".join(cls.model_fields["name"].default for cls in Learned.__subclasses__())
+        raise ConfigError(f"attacks: there is none to tune; those that can be are {names}")
+    return found
+
+
+def list_cases(
+    plan: AuditPlan, cube: TraceCube, chosen: Chosen, n_targets: int
+) -> Iterator[TuningCase]:
+    """Yield a case for each of the first targets, period, prior, group size and mechanism."""
+    first = Chosen(chosen.users[:n_targets], chosen.tertiles[:n_targets])
+    for task in plan.tasks(cube, first):
+        for mechanism in plan.mechanisms:
+            yield TuningCase(task, mechanism)
+
+
+def choose(
+    variants: tuple[Learned, ...], scores: NDArray[np.float64], targets: NDArray[np.int64]
+) -> Choice:
+    """Return the variant of highest mean AUC, the first of equals.
+
+    Parameters
+    ----------
+    variants
+        Those of one attack, as given first.
+    scores
+        float64, shape (case, variant, fold): AUC.
+    targets
+        int64, shape (case,): whose case it is.
+    """
+    means = scores.mean(axis=(0, 2))
+    best = int(np.argmax(means))
+    gains = (scores[:, best] - scores[:, 0]).mean(axis=1)
+    by_target = np.array([gains[targets == target].mean() for target in np.unique(targets)])
+    n_targets = len(by_target)
+    spread = by_target.std(ddof=1) / np.sqrt(n_targets) if n_targets > 1 else np.nan
+    return Choice(variants[0], variants[best], float(means[best]), float(means[0]), float(spread))

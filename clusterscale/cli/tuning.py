@@ -1,0 +1,174 @@
+"""The verb that chooses hyperparameters as an honest adversary would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Memory,
+    Output,
+    Workers,
+    at_work,
+    load_config,
+    parse_memory,
+    pick_cluster,
+)
+from clusterscale.cli.show import out
+
+if TYPE_CHECKING:
+    from clusterscale.attacks.learned import Learned
+    from clusterscale.audit import AuditPlan
+    from clusterscale.audit.targets import Chosen
+    from clusterscale.audit.tuning import Choice, TuningCase
+    from clusterscale.contracts import Attack, Executor
+    from clusterscale.cube import TraceCube
+
+    Tell = Callable[[str, int, int], None]
+
+__all__ = ["tune"]
+
+
+def tune(
+    config: ConfigFile = None,
+    targets: Annotated[int, typer.Option(min=1, help="How many of the config's targets.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, max=10, help="Of the training groups.")] = 3,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+) -> None:
+    """Choose hyperparameters of the config's learned attacks by cross-validation.
+
+    The adversary tries a small grid (cost of logistic; neighbours of nearest; trees and depth of
+    forest; width of perceptron) on its own training groups, never on a challenge, for the first
+    targets of the config in every setting. Prints lines to paste into the config.
+    """
+    from clusterscale.audit.tuning import list_cases, tunable
+
+    chosen = load_config(config)
+    plan = chosen.audit
+    attacks = tunable(plan)
+    place = pick_cluster(chosen.cluster, cluster, workers)
+    allowed, folder = parse_memory(memory, place), (output or chosen.output).rstrip("/")
+    cube = chosen.cube.open()
+    plan.check(cube)
+    with at_work(place, "tune") as (executor, tell):
+        who = _choose_targets(plan, cube, folder, executor, allowed, tell)
+        cases = list(list_cases(plan, cube, who, targets))
+        executor.preflight(cases[0].reach)
+        choices = _search(attacks, cases, executor, folds, plan.seed, tell)
+        fresh = _judge(choices, cases, executor, plan.seed, tell)
+    _show(choices, fresh, len({case.task.target for case in cases}), len(cases))
+    _print_lines(plan.attacks, {choice.given: choice.chosen for choice in choices})
+
+
+def _choose_targets(
+    plan: AuditPlan, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
+) -> Chosen:
+    """Choose as an audit does; the most exposed ask for a screen of everyone first."""
+    from clusterscale.audit import rank, screen
+
+    ranking = None
+    if plan.targets.n_most_exposed(cube):
+        screened = screen(
+            plan,
+            cube,
+            folder,
+            executor,
+            memory=memory,
+            on_progress=lambda now: tell(now.stage, now.n_rows, now.n_done),
+        )
+        ranking = rank(screened)
+    return plan.targets.choose(cube, plan.seed, ranking)
+
+
+def _search(
+    attacks: tuple[Learned, ...],
+    cases: list[TuningCase],
+    executor: Executor,
+    n_folds: int,
+    seed: int,
+    tell: Tell,
+) -> list[Choice]:
+    """Try the variants of all attacks on every case at once, so that these share what they can."""
+    from clusterscale.audit.tuning import choose
+    from clusterscale.runtime.learning import cross_validate
+
+    variants = [attack.variants() for attack in attacks]
+    candidates = tuple(chain.from_iterable(variants))
+    scores = []
+    for i, case in enumerate(cases):
+        tell("cross-validation", len(cases), i)
+        found = cross_validate(
+            case.form, candidates, executor, n_folds=n_folds, seed=seed, path=case.path
+        )
+        scores.append(found)
+    targets = np.array([case.task.target for case in cases])
+    ends = np.cumsum([len(each) for each in variants])[:-1]
+    parts = np.split(np.stack(scores), ends, axis=1)
+    return [choose(each, part, targets) for each, part in zip(variants, parts, strict=True)]
+
+
+def _judge(
+    choices: list[Choice], cases: list[TuningCase], executor: Executor, seed: int, tell: Tell
+) -> dict[Attack, float]:
+    """Return the mean AUC on fresh groups of each attack, as given and as chosen.
+
+    Over cases whose prior has fresh groups; not a number where none has.
+    """
+    from clusterscale.runtime.learning import judge
+
+    attacks = tuple(
+        dict.fromkeys(attack for each in choices for attack in (each.given, each.chosen))
+    )
+    found = []
+    for i, case in enumerate(cases):
+        tell("fresh groups", len(cases), i)
+        found.append(judge(case.form, attacks, executor, seed=seed, path=case.path))
+    tell("done", len(cases), len(cases))
+    known = np.array([row for row in found if np.isfinite(row).all()])
+    means = known.mean(axis=0) if len(known) else np.full(len(attacks), np.nan)
+    return dict(zip(attacks, means.tolist(), strict=True))
+
+
+def _show(choices: list[Choice], fresh: dict[Attack, float], n_targets: int, n_cases: int) -> None:
+    table = Table(title="hyperparameters, cross-validated on training groups", title_justify="left")
+    table.caption = (
+        f"means over {n_cases} cases of {n_targets} targets, ± standard error over targets; fresh "
+        "groups are the adversary's own and had no part in the choice"
+    )
+    table.add_column("attack", overflow="fold")
+    for name in ("AUC", "gain", "±", "AUC, fresh"):
+        table.add_column(name, justify="right")
+    for choice in choices:
+        label = f"{escape(choice.given.label)}  [dim]as given[/]"
+        table.add_row(label, _number(choice.given_auc), "", "", _number(fresh[choice.given]))
+        if choice.chosen != choice.given:
+            found = choice.auc, choice.auc - choice.given_auc, choice.spread, fresh[choice.chosen]
+            table.add_row(escape(choice.chosen.label), *map(_number, found))
+    out.print(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:z.3f}" if np.isfinite(value) else "-"
+
+
+def _print_lines(attacks: tuple[Attack, ...], chosen: dict[Attack, Attack]) -> None:
+    """Print the attacks of a plan as a config has them, those that were tuned as chosen."""
+    import yaml
+
+    print("attacks:")
+    found: Any = dict.fromkeys(chosen.get(attack, attack) for attack in attacks)
+    for tuned in found:
+        fields = {"name": tuned.name, **tuned.model_dump(mode="json", exclude_unset=True)}
+        line = yaml.safe_dump(fields, default_flow_style=True, sort_keys=False, width=1000)
+        print(f"  - {line.strip()}")

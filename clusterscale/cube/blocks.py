@@ -1,0 +1,215 @@
+"""Users by the block: what is read together, and what is done to their traces before counting.
+
+A trace step may draw, so its outcome must not hang on who reads how much at once. Users are always
+read, and steps done, in the same blocks, which hang on the cube alone; whoever wants more users at
+once joins blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from clusterscale.contracts import Bounds, Frame, Traces, TraceStep
+from clusterscale.cube.bounds import measure_bounds, merge_bounds
+from clusterscale.cube.store import TraceCube
+from clusterscale.cube.transforms import cut, with_null_roi
+from clusterscale.errors import FormatError, InputError
+from clusterscale.seeds import stream
+
+__all__ = ["Block", "Range", "Source", "Span", "Steps", "Window"]
+__all__ += ["block_size", "open_source", "ranges", "read_block", "read_users"]
+
+_MOST_EVENTS = 1 << 23  # eight chunks of the store, so that few are shared by two blocks
+_MOST_USERS = 1 << 16
+
+Range = tuple[int, int]  # the first user and the one after the last
+Span = tuple[int, int]  # the first epoch and the one after the last
+Steps = tuple[TraceStep, ...]
+Window = tuple[Span, Steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which cube: all that a task carries of it. ``seed`` is for trace steps that draw."""
+
+    uri: str
+    fingerprint: str
+    null_roi: bool
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some users over some epochs, once trace steps are done.
+
+    Attributes
+    ----------
+    traces
+        As they are counted; they know which of all users they are.
+    bounds
+        The most that one unit of data of these users changes the counts.
+    frames
+        Where and when cells were before each step, and are after the last.
+    """
+
+    traces: Traces
+    bounds: Bounds
+    frames: tuple[Frame, ...]
+
+
+def block_size(cube: TraceCube) -> int:
+    """Return how many users are read together: a power of two that hangs on the cube alone."""
+    mean = max(1, cube.n_events // cube.n_users)
+    size = 1
+    while 2 * size * mean <= _MOST_EVENTS and size < _MOST_USERS:
+        size *= 2
+    return size
+
+
+def ranges(start: int, stop: int, size: int) -> Iterator[Range]:
+    """Yield the first user of each block of ``size`` and the one after its last."""
+    for first in range(start, stop, size):
+        yield first, min(first + size, stop)
+
+
+def read_block(source: Source, windows: Sequence[Window], start: int, stop: int) -> list[Block]:
+    """Read one block of users, once, and do the trace steps of each window.
+
+    Parameters
+    ----------
+    source
+        The cube.
+    windows
+        Epochs, and what is done to the traces of each.
+    start, stop
+        The users ``start`` up to ``stop``, a block as :func:`block_size` says. Of none, all is
+        known but their traces.
+
+    Raises
+    ------
+    FormatError
+        If the cube is not the one with that fingerprint.
+    DamagedError
+        If a chunk cannot be read.
+    """
+    cube = open_source(source)
+    begin = min(first for (first, _), _ in windows)
+    whole = cube.block(start, stop, (begin, max(last for (_, last), _ in windows)))
+    blocks = []
+    for (first, last), steps in windows:
+        traces, frames = cut(whole, first - begin, last - begin), [cube.frame((first, last))]
+        for i, step in enumerate(steps):
+            path = ("trace step", i, step.label, first, last, "users", start)
+            traces, frame = step.apply(traces, frames[-1], rng=stream(source.seed, *path))
+            frames.append(frame)
+        traces = with_null_roi(traces) if source.null_roi else traces
+        bounds = measure_bounds(traces, frames[-1].days, frames[-1].until)
+        for step in steps:
+            bounds = step.limit(bounds)
+        traces = replace(traces, first=start, population=cube.n_users)
+        blocks.append(Block(traces, bounds, tuple(frames)))
+    return blocks
+
+
+def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[Block]:
+    """Read many users, block by block, and join them, one of each window.
+
+    Parameters
+    ----------
+    source, windows
+        As for :func:`read_block`.
+    users
+        The first of a block and the one after the last of the same or a later one.
+
+    Raises
+    ------
+    FormatError
+        If the cube is not the one with that fingerprint.
+    DamagedError
+        If a chunk cannot be read.
+    InputError
+        If the users are not whole blocks.
+    """
+    cube = open_source(source)
+    size, (first, last) = block_size(cube), users
+    if (
+        not 0 <= first < last <= cube.n_users
+        or first % size
+        or (last % size and last < cube.n_users)
+    ):
+        raise InputError(
+            f"users {first} to {last} of {cube.n_users} are not whole blocks of {size}"
+        )
+    joints: list[_Joint] = []
+    merged: list[Block] = []
+    for start, stop in ranges(first, last, size):
+        blocks = read_block(source, windows, start, stop)
+        if not joints:
+            n_events = cube.count_events(first, last)
+            joints = [_Joint(block.traces, last - first, n_events) for block in blocks]
+        for joint, block in zip(joints, blocks, strict=True):
+            joint.add(block.traces)
+        merged = list(map(_merge, merged, blocks)) if merged else blocks
+    return [
+        replace(block, traces=joint.traces(first, cube.n_users))
+        for joint, block in zip(joints, merged, strict=True)
+    ]
+
+
+class _Joint:
+    """Traces of users who follow each other, written where they stay.
+
+    There is room for ``n_events``, perhaps too many; memory that is not written takes none.
+    """
+
+    def __init__(self, like: Traces, n_users: int, n_events: int) -> None:
+        self._cells_of = like.n_rois, like.n_epochs
+        self._offsets = np.zeros(n_users + 1, np.int64)
+        self._cells = np.empty(n_events, like.cells.dtype)
+        self._idle = np.empty((n_users, like.n_epochs), np.bool_) if like.null_roi else None
+        self._n_users = self._n_events = 0
+
+    def add(self, traces: Traces) -> None:
+        """Write the next users."""
+        user, event = self._n_users, self._n_events
+        self._n_users, self._n_events = user + traces.n_held, event + len(traces.cells)
+        self._offsets[user + 1 : self._n_users + 1] = traces.offsets[1:] + event
+        self._cells[event : self._n_events] = traces.cells
+        if self._idle is not None:
+            self._idle[user : self._n_users] = traces.idle_epochs
+
+    def traces(self, first: int, population: int) -> Traces:
+        """Return all of them, and where they are in a population."""
+        self._cells.resize(self._n_events, refcheck=False)
+        return Traces(self._offsets, self._cells, *self._cells_of, self._idle, first, population)
+
+
+def _merge(one: Block, other: Block) -> Block:
+    """Merge all but the traces, which are those of neither."""
+    return replace(other, bounds=merge_bounds(one.bounds, other.bounds))
+
+
+def open_source(source: Source) -> TraceCube:
+    """Open the cube of a source, once a process.
+
+    Raises
+    ------
+    FormatError
+        If the cube is not the one with that fingerprint.
+    """
+    return _open(source.uri, source.fingerprint)
+
+
+@lru_cache(maxsize=2)
+def _open(uri: str, fingerprint: str) -> TraceCube:
+    cube = TraceCube(uri)
+    if cube.fingerprint != fingerprint:
+        raise FormatError(
+            f"{uri} has fingerprint {cube.fingerprint}, not {fingerprint}: it was replaced since "
+            "the run was planned"
+        )
+    return cube

@@ -1,0 +1,131 @@
+"""The store below Zarr: local or remote, each read and write tried again where failing passes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from zarr.abc.store import Store
+from zarr.storage import FsspecStore, LocalStore, WrapperStore
+
+from clusterscale.cube.retries import attempt_async, to_write
+
+__all__ = ["ChunkStore", "flush"]
+
+
+class ChunkStore(WrapperStore):  # type: ignore[misc]
+    """A Zarr store that is patient with its place; ranges and concurrency are those of the inner.
+
+    Parameters
+    ----------
+    store
+        What holds the bytes.
+    uri
+        Its address, for messages.
+    durable
+        Whether each chunk must outlive the machine's power, not only this process: for stores that
+        are written piece by piece, each piece to be relied on at once. Costs milliseconds a chunk
+        on a local disk; elsewhere a chunk that was taken is durable anyhow.
+
+    Raises
+    ------
+    StoreError
+        From every read and write that failed to the end.
+    """
+
+    def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False) -> None:
+        super().__init__(store)
+        self._uri, self._durable = uri, durable and isinstance(store, LocalStore)
+
+    def _with_store(self, store: FsspecStore | LocalStore) -> ChunkStore:
+        return type(self)(store, self._uri, durable=self._durable)
+
+    @property
+    def _supports_sync_io(self) -> bool:
+        """Zarr 3.2 and later would read local files past the methods below."""
+        return False
+
+    def __str__(self) -> str:
+        return self._uri
+
+    async def get(self, key: str, *args: Any, **options: Any) -> Any:
+        return await self._try(key, self._store.get, key, *args, **options)
+
+    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
+        ranges = list(key_ranges)  # an iterator could be gone through only once
+        return await self._try("", self._store.get_partial_values, prototype, ranges)
+
+    async def set(self, key: str, *args: Any, **options: Any) -> None:
+        with to_write(f"{self._uri}/{key}"):
+            await self._try(key, self._store.set, key, *args, **options)
+        if self._durable:
+            await self._try(key, asyncio.to_thread, _flush_chunk, self._store.root / key)
+
+    async def set_if_not_exists(self, key: str, value: Any) -> None:
+        await self._try(key, self._store.set_if_not_exists, key, value)
+
+    async def delete(self, key: str) -> None:
+        await self._try(key, self._store.delete, key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        await self._try(prefix, self._store.delete_dir, prefix)
+
+    async def clear(self) -> None:
+        await self._try("", self._store.clear)
+
+    async def exists(self, key: str) -> bool:
+        found: bool = await self._try(key, self._store.exists, key)
+        return found
+
+    async def is_empty(self, prefix: str) -> bool:
+        found: bool = await self._try(prefix, self._store.is_empty, prefix)
+        return found
+
+    async def getsize(self, key: str) -> int:
+        size: int = await self._try(key, self._store.getsize, key)
+        return size
+
+    async def list(self) -> AsyncIterator[str]:
+        for each in await self._try("", _listed, self._store.list):
+            yield each
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        for each in await self._try(prefix, _listed, self._store.list_prefix, prefix):
+            yield each
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        for each in await self._try(prefix, _listed, self._store.list_dir, prefix):
+            yield each
+
+    def get_ranges(self, *args: Any, **options: Any) -> Any:
+        return Store.get_ranges(self, *args, **options)  # by `get`, not by that of the inner store
+
+    def _get_many(self, requests: Iterable[Any]) -> Any:
+        return Store._get_many(self, requests)
+
+    async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
+        await Store._set_many(self, values)
+
+    async def _try(self, key: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        return await attempt_async(f"{self._uri}/{key}".rstrip("/"), call, *args, **options)
+
+
+async def _listed(call: Callable[..., AsyncIterator[str]], *args: str) -> list[str]:
+    return [each async for each in call(*args)]
+
+
+def flush(path: Path) -> None:
+    """Wait until what is in a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_chunk(path: Path) -> None:
+    flush(path)
+    flush(path.parent)

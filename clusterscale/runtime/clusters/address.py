@@ -1,0 +1,98 @@
+"""A scheduler that runs already, wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from clusterscale.errors import ClusterError, ConfigError
+from clusterscale.runtime.clusters.place import Distributed, needs
+from clusterscale.runtime.security import Encryption
+
+if TYPE_CHECKING:
+    from distributed import Security
+
+    from clusterscale.runtime.dask import DaskExecutor
+
+__all__ = ["Address"]
+
+_FIRST = 60.0  # seconds that a scheduler may take to answer when there was none before
+
+
+class Address(Distributed):
+    """A scheduler that runs already; with it are its workers, which stay when the driver ends.
+
+    Certificates that are not given are those of Dask's own configuration.
+    """
+
+    name: Literal["address"] = "address"
+    address: Annotated[str, Field(pattern=r"^(tls|tcp)://\S+:\d+$")]
+    tls: Encryption = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        parts = urlsplit(self.address)
+        if parts.scheme == "tls" and self.tls is False:
+            raise ValueError(f"{self.address} is encrypted: tls cannot be false")
+        if parts.scheme == "tcp" and self.tls:
+            raise ValueError(f"{self.address} is not encrypted: with certificates it is tls://…")
+        if parts.scheme == "tcp" and self.tls is None and not _is_here(parts.hostname or ""):
+            raise ValueError(
+                f"{self.address} is not encrypted and not on this machine: use tls://…, or say "
+                "tls: false if nobody else is on that network"
+            )
+        return self
+
+    @contextmanager
+    def open(self) -> Iterator[DaskExecutor]:
+        """Join the scheduler, and leave it at the end.
+
+        Raises
+        ------
+        PackageError
+            If distributed is not installed.
+        ConfigError
+            If it is encrypted and there are no certificates.
+        ClusterError
+            If it does not answer.
+        """
+        with needs(self.name):
+            from clusterscale.runtime.dask import DaskExecutor
+            from clusterscale.runtime.line import Line
+        line = Line(self.address, self._security(), self.patience)
+        try:
+            client = line.connect(min(self.patience, _FIRST))
+        except OSError as error:
+            raise ClusterError(str(error)) from None
+        try:
+            yield DaskExecutor(client, patience=self.patience, reconnect=line.reconnect)
+        finally:
+            line.close()
+
+    def _security(self) -> Security | None:
+        from distributed import Security
+
+        if not self.address.startswith("tls://"):
+            return None
+        security = self.tls.security() if self.tls else Security()
+        if security.tls_ca_file is None or security.tls_client_cert is None:
+            raise ConfigError(
+                f"{self.address} is encrypted: give tls: {{ca, certificate, key}} in the config, "
+                "or set them for Dask (DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__CERT, "
+                "…__CLIENT__KEY)"
+            )
+        return security
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,139 @@
+"""The whole cluster inside one job of Slurm, where every task runs the same command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from shutil import rmtree
+from typing import TYPE_CHECKING, Any, Literal
+
+from clusterscale.errors import ClusterError
+from clusterscale.runtime.clusters.jobqueue import Size, load_dask_jobqueue
+from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, Distributed, needs, to_bytes
+from clusterscale.runtime.security import Encryption, Tls, locate, make_certificates
+
+if TYPE_CHECKING:
+    from clusterscale.runtime.dask import DaskExecutor
+    from clusterscale.runtime.ranks import Ranks
+
+__all__ = ["Allocation"]
+
+_MEBIBYTE = 2**20
+
+
+class Allocation(Distributed):
+    """Task 0 of the job is the scheduler, task 1 the driver, all others are workers.
+
+    ``memory`` is that of a worker; where it is not given, what Slurm gives each task, if it says.
+    """
+
+    name: Literal["slurm-allocation"] = "slurm-allocation"
+    memory: Size | None = None
+    interface: str | None = None
+    scratch: str | None = None
+    shared: str = "~/.clusterscale"
+    tls: Encryption = None
+
+    def serve(self) -> None:
+        """Be scheduler or worker as long as there is work, and exit; return in the driver alone.
+
+        Raises
+        ------
+        ClusterError
+            If this is not a task of a job, the job is too small, or its tasks do not find together.
+        """
+        if self._rank() == 1:
+            return
+        # Slurm warns all tasks at once, and then it is for the driver to end the others.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        import dask
+
+        try:
+            with dask.config.set(SETTINGS):
+                self._run(lambda *_: sys.exit(0))
+        except RuntimeError as error:
+            raise ClusterError(f"task {self._rank()} of the job: {error}") from None
+        finally:
+            if self._rank() == 0:
+                rmtree(self._folder(), ignore_errors=True)
+
+    @contextmanager
+    def open(self) -> Iterator[DaskExecutor]:
+        """Join the scheduler; at the end of the driver all others end.
+
+        Raises
+        ------
+        PackageError
+            If dask-jobqueue is not installed.
+        ClusterError
+            As in :meth:`serve`.
+        """
+        self._rank()
+        with needs(self.name, "slurm"):
+            from distributed import Client
+
+            from clusterscale.runtime.dask import DaskExecutor
+        runner = self._run(signal.getsignal(signal.SIGINT))
+        try:
+            with Client(runner.scheduler_address, security=runner.security) as client:
+                yield DaskExecutor(client, patience=self.patience)
+        finally:
+            with suppress(OSError):  # the scheduler is gone already
+                runner.close()
+
+    def _rank(self) -> int:
+        """Return which task of the job this is."""
+        try:
+            rank, n_tasks = (int(os.environ[f"SLURM_{key}"]) for key in ("PROCID", "NTASKS"))
+        except KeyError:
+            raise ClusterError(
+                f"cluster {self.name!r} is for the tasks of a job: give the command to srun, in a "
+                "job of three tasks or more"
+            ) from None
+        if n_tasks < 3:
+            raise ClusterError(
+                f"a job of {n_tasks} tasks is too small: one is the scheduler, one the driver, and "
+                "the others are workers"
+            )
+        return rank
+
+    def _folder(self) -> Path:
+        """Return where the tasks of this very step of this very run of the job meet."""
+        keys = ("JOB_ID", "RESTART_COUNT", "STEP_ID")
+        run = ".".join(os.environ.get(f"SLURM_{key}", "0") for key in keys)
+        return Path(self.shared).expanduser().absolute() / f"job-{run}"
+
+    def _run(self, at_interrupt: Any) -> Ranks:
+        """Take the part of this task; a runner ends those that serve by SIGINT."""
+        with needs(self.name, "slurm"):
+            load_dask_jobqueue()
+            from clusterscale.runtime.ranks import Ranks
+        signal.signal(signal.SIGINT, at_interrupt)
+        folder = self._folder()
+        if self._rank() == 0:
+            folder.mkdir(mode=0o700, parents=True)
+            if self.tls is None:
+                make_certificates(folder, days=30)
+        tls: Tls | None = locate(folder) if self.tls is None else self.tls or None
+        place = {"interface": self.interface, "protocol": "tls://" if tls else "tcp://"}
+        worker = {
+            "nthreads": 1,
+            "memory_limit": self._worker_memory(),
+            "local_directory": self.scratch,
+            "dashboard": False,  # health and metrics are served over HTTP even so
+            "dashboard_address": "127.0.0.1:0",
+            "env": ENVIRONMENT,
+        }
+        return Ranks(folder / "scheduler.json", tls, place, worker)
+
+    def _worker_memory(self) -> int | str:
+        if self.memory is not None:
+            return to_bytes(self.memory)
+        given = os.environ.get("SLURM_MEM_PER_CPU")
+        if given is None:
+            return "auto"
+        return int(given) * int(os.environ.get("SLURM_CPUS_PER_TASK", "1")) * _MEBIBYTE

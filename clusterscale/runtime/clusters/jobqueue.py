@@ -1,0 +1,271 @@
+"""Workers in jobs of a batch system; scheduler and driver are where the command was given."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field
+
+from clusterscale.contracts import Count
+from clusterscale.errors import ClusterError
+from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, Distributed, needs, to_bytes
+from clusterscale.runtime.security import Encryption, Tls, encrypt
+
+if TYPE_CHECKING:
+    from dask_jobqueue import JobQueueCluster
+
+    from clusterscale.runtime.dask import DaskExecutor
+
+__all__ = ["BATCH_SYSTEMS", "JobQueue", "Size", "load_dask_jobqueue"]
+
+_DEATH = 60.0  # seconds after which a worker without a scheduler gives up
+_MARGIN = 300.0  # seconds before the walltime by which all workers of a job have left, at most
+_SHORTEST = 60  # seconds
+
+
+def to_seconds(walltime: str) -> int:
+    """Return the seconds of ``HH:MM:SS``."""
+    hours, minutes, seconds = map(int, walltime.split(":"))
+    return 3600 * hours + 60 * minutes + seconds
+
+
+def _check_size(text: str) -> str:
+    to_bytes(text)
+    return text
+
+
+def _check_walltime(text: str) -> str:
+    if to_seconds(text) < _SHORTEST:
+        raise ValueError("a walltime must be a minute or more")
+    return text
+
+
+Size = Annotated[str, AfterValidator(_check_size)]
+Walltime = Annotated[str, Field(pattern=r"^\d+:[0-5]\d:[0-5]\d$"), AfterValidator(_check_walltime)]
+Lines = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class JobQueue(Distributed):
+    """Jobs of a batch system, each with workers of one thread.
+
+    A job that ends is replaced, be it that its walltime was over, that somebody cancelled it or
+    that its node was lost. With the command end its jobs.
+    """
+
+    name: str
+    jobs: Count = 1
+    workers_per_job: Count = 1
+    memory: Size = "4GiB"
+    interface: str | None = None
+    directives: Lines = ()
+    prologue: Lines = ()
+    python: str | None = None
+    scratch: str | None = None
+    shared: str = "~/.clusterscale"
+    tls: Encryption = None
+
+    _class: ClassVar[str]
+    _own: ClassVar[dict[str, str]]  # what dask-jobqueue calls the keys of this batch system
+    _listing: ClassVar[tuple[str, ...]] = ()  # prints the number of each job that has not ended
+
+    @property
+    def n_workers(self) -> int:
+        """Of all jobs."""
+        return self.jobs * self.workers_per_job
+
+    def resize(self, n_workers: int) -> Self:
+        """Return the same with as many jobs as ``n_workers`` need."""
+        return self.model_copy(update={"jobs": -(-n_workers // self.workers_per_job)})
+
+    @contextmanager
+    def open(self) -> Iterator[DaskExecutor]:
+        """Submit the jobs, and cancel them at the end.
+
+        Raises
+        ------
+        PackageError
+            If dask-jobqueue is not installed.
+        ClusterError
+            If the scheduler cannot start, or a job cannot be submitted.
+        """
+        with needs(self.name, "slurm"):
+            module = load_dask_jobqueue()
+            import dask
+            from distributed import Client
+
+            from clusterscale.runtime.dask import DaskExecutor
+            from clusterscale.runtime.jobs import Jobs
+        shared = Path(self.shared).expanduser().absolute()
+        with ExitStack() as stack:
+            stack.enter_context(dask.config.set(SETTINGS))
+            tls = stack.enter_context(encrypt(self.tls, shared))
+            cluster = stack.enter_context(self._start(module, tls, shared / "logs"))
+            jobs = Jobs(cluster, self.jobs, self._listing, shared / "logs")
+            jobs.submit()
+            client = stack.enter_context(Client(cluster))
+            yield DaskExecutor(client, patience=self.patience, heal=jobs.heal)
+
+    def _start(self, module: ModuleType, tls: Tls | None, logs: Path) -> JobQueueCluster:
+        try:
+            return getattr(module, self._class)(**self.arguments(tls, logs))
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ClusterError(f"cluster {self.name!r} cannot start: {error}") from None
+
+    def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
+        """Return what dask-jobqueue is given: the only place where keys meet arguments."""
+        own = {theirs: getattr(self, ours) for ours, theirs in self._own.items()}
+        return {
+            **{key: value for key, value in own.items() if value is not None},
+            "cores": self.workers_per_job,
+            "processes": self.workers_per_job,
+            "memory": f"{self.workers_per_job * to_bytes(self.memory)}B",
+            "interface": self.interface,
+            "job_name": "clusterscale",
+            "job_extra_directives": list(self.directives),
+            "job_script_prologue": [
+                *(f"export {key}={value}" for key, value in ENVIRONMENT.items()),
+                *self.prologue,
+            ],
+            "python": self.python,
+            "local_directory": self.scratch,
+            "log_directory": str(logs),
+            "death_timeout": f"{_DEATH:g}",
+            "worker_extra_args": self._worker_flags(),
+            "scheduler_options": {"dashboard_address": "127.0.0.1:0"},
+            "protocol": "tls://" if tls else "tcp://",
+            "security": tls.security() if tls else None,
+        }
+
+    def _worker_flags(self) -> list[str]:
+        # Even without a dashboard a worker serves its health and metrics over HTTP.
+        return ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+
+
+class _Timed(JobQueue):
+    """Jobs that end after their walltime; their workers leave before, not all at once."""
+
+    walltime: Walltime = "01:00:00"
+    queue: str | None = None
+    account: str | None = None
+
+    def _worker_flags(self) -> list[str]:
+        seconds = to_seconds(self.walltime)
+        margin = min(_MARGIN, seconds / 5)
+        lifetime = ["--lifetime", f"{seconds - 2 * margin:g}s"]
+        return [*super()._worker_flags(), *lifetime, "--lifetime-stagger", f"{margin:g}s"]
+
+
+class _Sized(_Timed):
+    """Jobs whose processors and memory the batch system calls resources, to be given whole."""
+
+    resources: str | None = None
+
+    _own: ClassVar[dict[str, str]] = {
+        "walltime": "walltime",
+        "queue": "queue",
+        "account": "account",
+        "resources": "resource_spec",
+    }
+
+
+class Slurm(_Timed):
+    """Jobs of Slurm."""
+
+    name: Literal["slurm"] = "slurm"
+
+    _class: ClassVar[str] = "SLURMCluster"
+    _own: ClassVar[dict[str, str]] = {
+        "walltime": "walltime",
+        "queue": "queue",
+        "account": "account",
+    }
+    _listing: ClassVar[tuple[str, ...]] = (
+        "squeue",
+        "--noheader",
+        "--format=%A",
+        f"--user={os.getuid()}",
+    )
+
+
+class Pbs(_Sized):
+    """Jobs of PBS."""
+
+    name: Literal["pbs"] = "pbs"
+
+    _class: ClassVar[str] = "PBSCluster"
+
+
+class Moab(_Sized):
+    """Jobs of Moab."""
+
+    name: Literal["moab"] = "moab"
+
+    _class: ClassVar[str] = "MoabCluster"
+
+
+class Sge(_Sized):
+    """Jobs of SGE; it knows of memory only what ``resources`` say."""
+
+    name: Literal["sge"] = "sge"
+
+    _class: ClassVar[str] = "SGECluster"
+    _own: ClassVar[dict[str, str]] = _Sized._own | {"account": "project"}
+
+
+class Oar(_Sized):
+    """Jobs of OAR; it knows of memory only if a property of nodes is named for it."""
+
+    name: Literal["oar"] = "oar"
+    memory_property: str = "not_applicable"
+
+    _class: ClassVar[str] = "OARCluster"
+    _own: ClassVar[dict[str, str]] = Sge._own | {"memory_property": "memory_per_core_property_name"}
+
+
+class Lsf(_Timed):
+    """Jobs of LSF."""
+
+    name: Literal["lsf"] = "lsf"
+
+    _class: ClassVar[str] = "LSFCluster"
+    _own: ClassVar[dict[str, str]] = {"queue": "queue", "account": "project"}
+
+    def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
+        """Return what dask-jobqueue is given; LSF counts in minutes."""
+        hours, minutes, _ = self.walltime.split(":")
+        return super().arguments(tls, logs) | {"walltime": f"{hours}:{minutes}"}
+
+
+class HtCondor(JobQueue):
+    """Jobs of HTCondor, which have no walltime; directives are ``key = value``."""
+
+    name: Literal["htcondor"] = "htcondor"
+    disk: Size = "4GiB"
+
+    _class: ClassVar[str] = "HTCondorCluster"
+    _own: ClassVar[dict[str, str]] = {"disk": "disk"}
+
+    def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
+        """Return what dask-jobqueue is given; HTCondor's directives are a mapping."""
+        pairs = (line.partition("=") for line in self.directives)
+        directives = {key.strip(): value.strip() for key, _, value in pairs}
+        return super().arguments(tls, logs) | {"job_extra_directives": directives}
+
+
+BATCH_SYSTEMS = (Slurm, Pbs, Moab, Sge, Oar, Lsf, HtCondor)
+"""Those that dask-jobqueue knows."""
+
+
+def load_dask_jobqueue() -> ModuleType:
+    """Import dask-jobqueue, which takes SIGINT for itself, and give SIGINT back."""
+    before = signal.getsignal(signal.SIGINT)
+    module = import_module("dask_jobqueue")
+    signal.signal(signal.SIGINT, before)
+    return module

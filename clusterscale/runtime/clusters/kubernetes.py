@@ -1,0 +1,154 @@
+"""Pods of a Kubernetes cluster, by the Dask operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError, model_validator
+
+from clusterscale.contracts import Component, Count
+from clusterscale.errors import ClusterError
+from clusterscale.runtime.clusters.place import Distributed, needs
+from clusterscale.runtime.clusters.pods import CERTIFICATES, PORT, Recipe, dask_cluster
+from clusterscale.runtime.security import Tls
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from clusterscale.runtime.clusters.resource import Lookout
+    from clusterscale.runtime.dask import DaskExecutor
+    from clusterscale.runtime.line import Line
+
+__all__ = ["Kubernetes", "Volume"]
+
+Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
+Path = Annotated[str, Field(pattern=r"^/.+")]
+
+_LEAST = 256 * 2**20  # bytes with which a worker gets as far as its first task
+_LOOK = 10.0  # seconds between looks at pods that have yet to start
+
+
+class Volume(Component):
+    """A persistent volume claim, and where the workers see it."""
+
+    claim: Name
+    path: Path
+
+
+if TYPE_CHECKING:
+    Names = tuple[str, ...]
+    Volumes = tuple[Volume, ...]
+else:
+
+    def _tuple(value):
+        return tuple(value) if isinstance(value, list) else value
+
+    Names = Annotated[tuple[Name, ...], BeforeValidator(_tuple)]
+    Volumes = Annotated[tuple[Volume, ...], BeforeValidator(_tuple)]
+
+
+class Kubernetes(Distributed):
+    """Pods of one worker with one thread each, made for this run by the Dask operator.
+
+    Runs in a pod of the same Kubernetes cluster, for the scheduler is reached by the name of its
+    service. What is lost is replaced by Kubernetes: workers, and the scheduler under the same name.
+
+    ``image`` has this package, in the same version: that of the driver's own pod where it is not
+    given. ``instance`` names what is made; ``namespace``
+    is that of the driver where it is not given. A worker may use ``memory``, its pod has a quarter
+    more. ``tls`` are the certificates as the driver sees them, ``secret`` holds the same ones for
+    the pods. The keys of the secrets in ``environment`` become environment variables of the
+    workers, such as those that open an object store; ``volumes`` are mounted on the workers.
+    """
+
+    name: Literal["kubernetes"] = "kubernetes"
+    image: Annotated[str, Field(min_length=1)] | None = None
+    instance: Name = "clusterscale"
+    namespace: Name | None = None
+    workers: Count = 8
+    memory: str = "4GiB"
+    tls: Tls | Literal[False] = Tls(
+        ca=f"{CERTIFICATES}/ca.pem",
+        certificate=f"{CERTIFICATES}/cert.pem",
+        key=f"{CERTIFICATES}/key.pem",
+    )
+    secret: Name = "clusterscale-tls"
+    environment: Names = ()
+    volumes: Volumes = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            size = self._memory
+        except ValidationError:
+            raise ValueError(f"memory {self.memory!r} is not a size such as 4GiB") from None
+        if size < _LEAST:
+            raise ValueError(f"memory {self.memory!r} is less than a worker needs, 256MiB")
+        return self
+
+    @property
+    def _memory(self) -> int:
+        return int(TypeAdapter(ByteSize).validate_python(self.memory))
+
+    def recipe(self, namespace: str, image: str) -> Recipe:
+        """Return what the cluster is made of when it runs in ``namespace`` and from ``image``."""
+        scheme = "tls" if self.tls else "tcp"
+        return Recipe(
+            name=self.instance,
+            image=image,
+            scheduler=f"{scheme}://{self.instance}-scheduler.{namespace}.svc:{PORT}",
+            workers=self.workers,
+            memory=self._memory,
+            secret=self.secret if self.tls else None,
+            environment=self.environment,
+            volumes=[(volume.claim, volume.path) for volume in self.volumes],
+        )
+
+    @contextmanager
+    def open(self) -> Iterator[DaskExecutor]:
+        """Have the pods made, join them, and have them deleted at the end.
+
+        Raises
+        ------
+        ClusterError
+            If the API server refuses, another run has that name, or the pods cannot start.
+        MissingError
+            If a certificate is not there.
+        PackageError
+            If distributed or kubernetes is not installed.
+        """
+        with needs("kubernetes", "kubernetes"):
+            from clusterscale.runtime.clusters.resource import connect, hosted, own_image
+            from clusterscale.runtime.dask import DaskExecutor
+            from clusterscale.runtime.line import Line
+        security = self.tls.security() if self.tls else None
+        with ExitStack() as stack:
+            api = stack.enter_context(connect(self.namespace))
+            recipe = self.recipe(api.namespace, self.image or own_image(api))
+            lookout = stack.enter_context(hosted(dask_cluster(recipe), api))
+            line = stack.enter_context(closing(Line(recipe.scheduler, security, self.patience)))
+
+            def join() -> Client:
+                line.close()
+                return _join(line, lookout, self.patience)
+
+            try:
+                client = join()
+            except OSError as error:
+                raise ClusterError(str(error)) from None
+            yield DaskExecutor(client, patience=self.patience, heal=lookout.look, reconnect=join)
+
+
+def _join(line: Line, lookout: Lookout, patience: float) -> Client:
+    """Wait for the scheduler, unless its pod can never start."""
+    until = monotonic() + patience
+    while True:
+        try:
+            return line.connect(min(_LOOK, patience))
+        except OSError:
+            if monotonic() > until:
+                raise
+        lookout.look()

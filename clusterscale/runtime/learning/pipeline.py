@@ -1,0 +1,81 @@
+"""Learned attacks as scikit-learn sees them: eliminate features, then train on those left.
+
+The two are steps of a pipeline, so that a search does what its candidates share only once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
+
+from clusterscale.attacks.learned import Learned
+from clusterscale.attacks.linear import eliminate
+from clusterscale.contracts import Labels, Scores
+from clusterscale.metrics import auc
+from clusterscale.seeds import stream
+
+__all__ = ["adversary", "points", "score"]
+
+Floats = NDArray[np.float64]
+
+
+class Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Keep as many features as there are rows, as :class:`Learned` does."""
+
+    def __init__(self, step: float = 0.1) -> None:
+        self.step = step
+
+    def fit(self, inputs: Floats, labels: Labels) -> Self:
+        """Find the features to keep."""
+        with threadpool_limits(limits=1):
+            self.kept_ = eliminate(inputs, labels, n_keep=len(inputs), step=self.step)
+        return self
+
+    def transform(self, inputs: Floats) -> Floats:
+        """Return the kept features."""
+        return inputs[:, self.kept_]
+
+
+class Trained(BaseEstimator):  # type: ignore[misc]
+    """An attack on features that are chosen already; draws from ``("tuning", path, attack)``."""
+
+    def __init__(self, attack: Learned, seed: int = 0, path: tuple[str | int, ...] = ()) -> None:
+        self.attack = attack
+        self.seed = seed
+        self.path = path
+
+    def fit(self, inputs: Floats, labels: Labels) -> Self:
+        """Train."""
+        rng = stream(self.seed, "tuning", *self.path, self.attack.label)
+        with threadpool_limits(limits=1):
+            self.model_ = self.attack.train(inputs, labels, rng=rng)
+        return self
+
+    def predict(self, inputs: Floats) -> Scores:
+        """Return the score of each row."""
+        with threadpool_limits(limits=1):
+            return np.asarray(self.model_(inputs), np.float64)
+
+
+def adversary(attack: Learned, seed: int, path: tuple[str | int, ...]) -> Any:
+    """Return a pipeline, not trained yet, that learns what ``attack`` does from all statistics."""
+    steps = Elimination(attack.elimination_step), Trained(attack, seed, path)
+    return Pipeline([("eliminate", steps[0]), ("train", steps[1])])
+
+
+def points(attacks: tuple[Learned, ...]) -> list[dict[str, list[Any]]]:
+    """Return the parameters that make such a pipeline each of ``attacks``, in their order."""
+    return [
+        {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
+        for attack in attacks
+    ]
+
+
+def score(pipeline: Any, inputs: Floats, labels: Labels) -> float:
+    """Return the AUC of a trained pipeline."""
+    return auc(labels, np.nan_to_num(pipeline.predict(inputs)))

@@ -1,0 +1,47 @@
+"""Dask graphs on whatever an executor runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from clusterscale.contracts import Executor
+from clusterscale.errors import PackageError
+from clusterscale.runtime.serial import SerialExecutor
+
+__all__ = ["get", "needs_dask_ml", "scheduled"]
+
+
+@contextmanager
+def needs_dask_ml(what: str) -> Iterator[None]:
+    """Turn a failed import into a :class:`PackageError` that says what ``what`` asks for."""
+    try:
+        yield
+    except ImportError as error:
+        raise PackageError(f"{what} needs dask-ml ({error}); install dask-ml") from None
+
+
+@contextmanager
+def scheduled(executor: Executor) -> Iterator[None]:
+    """Compute Dask graphs where ``executor`` works: on its cluster, or in this process alone.
+
+    An opened cluster is Dask's default already.
+    """
+    import dask
+
+    if not isinstance(executor, SerialExecutor):
+        yield
+        return
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def get(graph: Any, keys: Any, **_: Any) -> Any:
+    """Compute ``keys`` of a graph; the first error of a task is raised.
+
+    Given a client itself, dask-ml's search sends a task that fails to the cluster again for ever.
+    """
+    from dask.base import get_scheduler
+
+    return get_scheduler()(graph, keys)

@@ -1,0 +1,37 @@
+"""Score many releases with what was trained once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clusterscale.runtime.learning.schedule import needs_dask_ml
+
+__all__ = ["score_releases"]
+
+
+def score_releases(distinguisher: Any, releases: Any) -> Any:
+    """Return the scores of releases, worked out chunk by chunk when they are computed.
+
+    Parameters
+    ----------
+    distinguisher
+        Trained, with scikit-learn's ``predict``: (release, feature) to scores, float64 (release,).
+    releases
+        Dask array, float64, shape (release, feature), in chunks of releases.
+
+    Returns
+    -------
+    dask.array.Array
+        float64, shape (release,): dask-ml's ``ParallelPostFit``; not computed yet.
+
+    Raises
+    ------
+    PackageError
+        If dask-ml is not installed.
+    """
+    with needs_dask_ml("scoring releases chunk by chunk"):
+        from dask_ml.wrappers import ParallelPostFit
+    # with the kind of a score given, nothing is scored to find it out
+    return ParallelPostFit(distinguisher, predict_meta=np.empty(0)).predict(releases)

@@ -1,0 +1,89 @@
+"""The parts of a cluster as tasks of one Slurm job, which find each other by a file."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from dask_jobqueue.slurm import SLURMRunner
+from distributed import Security
+from distributed.core import rpc
+
+from clusterscale.errors import ClusterError
+from clusterscale.runtime.security import Tls
+
+__all__ = ["Ranks"]
+
+_TOGETHER = 300.0  # seconds between the first and the last task that starts
+_TICK = 0.2
+_SECONDS = 5.0  # that a scheduler may take to answer when it is to end
+
+
+class Ranks(SLURMRunner):  # type: ignore[misc]
+    """A runner whose parts talk over TLS.
+
+    Parameters
+    ----------
+    file
+        Where the scheduler says who it is; certificates made for the run lie beside it.
+    tls
+        Certificates, which are there when the file is; None for none.
+    place
+        Keywords of the scheduler and of the workers: interface and protocol.
+    worker
+        Further keywords of a worker.
+    """
+
+    def __init__(
+        self, file: Path, tls: Tls | None, place: dict[str, Any], worker: dict[str, Any]
+    ) -> None:
+        self.security: Security | None = None
+        self._tls = tls
+        super().__init__(
+            scheduler_file=str(file),
+            scheduler_options={**place, "dashboard_address": "127.0.0.1:0"},
+            worker_class="distributed.Nanny",
+            worker_options={**place, **worker},
+        )
+
+    async def before_scheduler_start(self) -> None:
+        """Read the certificates."""
+        self.scheduler_options["security"] = self._secure()
+
+    async def before_worker_start(self) -> None:
+        """Wait for the scheduler, and read the certificates."""
+        await self.get_scheduler_address()
+        self.worker_options["security"] = self._secure()
+
+    async def before_client_start(self) -> None:
+        """Let what ends the scheduler in the end speak as the scheduler does."""
+        security = self._secure()
+        arguments = security.get_connection_args("client") if security else None
+        self.scheduler_comm: Any = rpc(
+            self.scheduler_address, timeout=_SECONDS, connection_args=arguments
+        )
+
+    async def get_scheduler_address(self) -> str:
+        """Wait for the file of the scheduler.
+
+        Raises
+        ------
+        ClusterError
+            If it does not appear.
+        """
+        since = monotonic()
+        while not self.scheduler_file.exists():
+            if monotonic() - since > _TOGETHER:
+                raise ClusterError(
+                    f"task 0 did not write {self.scheduler_file} within {_TOGETHER:g} seconds: "
+                    "did it start, and do all nodes see that folder?"
+                )
+            await asyncio.sleep(_TICK)
+        return str(await super().get_scheduler_address())
+
+    def _secure(self) -> Security | None:
+        if self._tls is not None:
+            self.security = self._tls.security()
+        return self.security

@@ -1,0 +1,211 @@
+"""TLS between driver, scheduler and workers: certificates that are given, or made for one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from clusterscale.contracts import Component
+from clusterscale.errors import ExistsError, MissingError, PackageError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import Certificate, CertificateBuilder, KeyUsage, Name
+    from distributed import Security
+
+__all__ = ["Encryption", "Tls", "encrypt", "locate", "make_certificates"]
+
+_NAMES = ("ca.pem", "cert.pem", "key.pem")
+_HOST = "clusterscale"  # workers have no lasting names: it is the authority that is checked
+_EARLY = timedelta(minutes=10)  # by which clocks of nodes may be behind
+
+File = Annotated[str, Field(min_length=1)]
+
+
+class Tls(Component):
+    """Files in PEM: who is trusted, and what this side shows; every part shows the same."""
+
+    ca: File
+    certificate: File
+    key: File
+
+    def security(self) -> Security:
+        """Return what Dask needs to know to encrypt, and to refuse whoever does not.
+
+        Raises
+        ------
+        MissingError
+            If a file cannot be read; names the key of the config.
+        """
+        from distributed import Security
+
+        for field in ("ca", "certificate", "key"):
+            path = getattr(self, field)
+            if not os.access(path, os.R_OK) or not os.path.isfile(path):
+                raise MissingError(
+                    f"tls.{field}: {path} is not a file that can be read; "
+                    "`clusterscale certificates FOLDER` makes all three"
+                )
+        roles = ("client", "scheduler", "worker")
+        shown = {f"tls_{role}_cert": self.certificate for role in roles}
+        shown |= {f"tls_{role}_key": self.key for role in roles}
+        return Security(require_encryption=True, tls_ca_file=self.ca, **shown)
+
+
+Encryption = Tls | Literal[False] | None
+"""Certificates that are given; none at all, which must be said; or those made for the run."""
+
+
+@contextmanager
+def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
+    """Yield the certificates of a run; those made for it lie in ``shared`` as long as it lasts.
+
+    Raises
+    ------
+    PackageError
+        If certificates must be made and cryptography is not installed.
+    """
+    if tls is not None:
+        yield tls or None
+        return
+    Path(shared).mkdir(parents=True, exist_ok=True)
+    folder = mkdtemp(prefix="tls-", dir=shared)  # nobody else may look into it
+    try:
+        yield make_certificates(folder, days=30)
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
+    """Write ``ca.pem``, ``cert.pem`` and ``key.pem``, which only their owner may read.
+
+    The authority signs this one certificate and its key is forgotten, so no further part can ever
+    be added: for a new cluster make new ones.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there.
+    days
+        For which they are valid.
+
+    Raises
+    ------
+    ExistsError
+        If one of the files is there.
+    PackageError
+        If cryptography is not installed.
+    """
+    folder = Path(folder).absolute()
+    paths = [folder / name for name in _NAMES]
+    for path in paths:
+        if path.exists():
+            raise ExistsError(f"{path} is there already: choose another folder, or remove it")
+    contents = _sign(timedelta(days=days))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path, content in zip(paths, contents, strict=True):
+        _write_privately(path, content)
+    return locate(folder)
+
+
+def locate(folder: str | Path) -> Tls:
+    """Return the certificates that are, or will be, in a folder of :func:`make_certificates`."""
+    ca, certificate, key = (str(Path(folder).absolute() / name) for name in _NAMES)
+    return Tls(ca=ca, certificate=certificate, key=key)
+
+
+def _write_privately(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+
+
+def _sign(lifetime: timedelta) -> tuple[bytes, bytes, bytes]:
+    """Return a new authority, a certificate of its, and the latter's key."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+    except ImportError as error:
+        raise PackageError(
+            f"making certificates needs clusterscale[tls] ({error}); install it, or give "
+            "certificates made elsewhere as tls: {ca, certificate, key}"
+        ) from None
+    authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    issuer, subject = (
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        for name in (f"{_HOST} authority", _HOST)
+    )
+    root = (
+        _begin(issuer, issuer, authority, lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs=True), critical=True)
+        .sign(authority, SHA256())
+    )
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+    leaf = (
+        _begin(subject, issuer, own, lifetime)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(_HOST)]), critical=False)
+        .add_extension(known, critical=False)
+        .sign(authority, SHA256())
+    )
+    secret = own.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return _pem(root), _pem(leaf), secret
+
+
+def _begin(
+    subject: Name, issuer: Name, key: EllipticCurvePrivateKey, lifetime: timedelta
+) -> CertificateBuilder:
+    from cryptography import x509
+
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLY)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(*, signs: bool) -> KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)

@@ -1,0 +1,89 @@
+"""Secrets stay where they are: none in an address, none in anything that is shown or stored.
+
+Credentials come from the environment, or from where a file system keeps its own (a profile, a role,
+a mounted secret). They are no part of a config, of a command or of a task.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+from clusterscale.errors import InputError
+
+__all__ = ["check_url", "clean"]
+
+_HIDDEN = "[hidden]"
+_SHORTEST = 8  # characters; what is shorter would hide words that are no secrets
+
+# Letters alone are compared, so that access-key, accessKey and ACCESS_KEY are the same.
+_KEYS = re.compile(
+    r"key$|keyid$|secret|token|passw(or)?d|pwd|passphrase|signature|^sig$|^sas$|credential|^auth"
+    r"|connectionstring"
+)
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^\s@]*@")
+_PAIR = re.compile(
+    r"(?P<key>[\w.%-]*(?:key|secret|token|passw(?:or)?d|signature|credential|(?:\b|%3F|%26)sig)[\w-]*)"
+    r"(?P<equals>=|%3D)(?P<value>[^&\s\"'<>]+)",
+    re.IGNORECASE,
+)
+_ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
+_VARIABLES = re.compile(r"^(AWS|AZURE|FSSPEC|GCP|GOOGLE|GS|S3)_")
+
+
+def check_url(url: str) -> str:
+    """Return ``url``, or refuse it if it carries a password or a key; the error repeats neither.
+
+    Raises
+    ------
+    InputError
+        If it has ``user:password@``, or a query key that is named like a credential.
+    """
+    for part in url.split("::"):
+        scheme, separator, _ = part.partition("://")
+        if not separator:
+            continue
+        if _PASSWORD.search(part):
+            raise InputError(_refuse(scheme, "a user with a password"))
+        for key, _ in parse_qsl(urlsplit(part).query, keep_blank_values=True):
+            if _names_secret(key):
+                raise InputError(_refuse(scheme, f"the query key {key!r}"))
+    return url
+
+
+def clean(text: str) -> str:
+    """Return ``text`` without passwords in URLs, signatures of URLs, and keys of this environment.
+
+    >>> clean("GET https://host/cube?X-Amz-Signature=0a1b2c&partNumber=2 failed")
+    'GET https://host/cube?X-Amz-Signature=[hidden]&partNumber=2 failed'
+    >>> clean("ftp://ann:geheim@host/cube is not there")
+    'ftp://[hidden]@host/cube is not there'
+    """
+    for secret in _known():
+        text = text.replace(secret, _HIDDEN)
+    text = _PASSWORD.sub(f"{_HIDDEN}@", text)
+    text = _PAIR.sub(rf"\g<key>\g<equals>{_HIDDEN}", text)
+    return _ACCESS_KEY.sub(_HIDDEN, text)
+
+
+def _refuse(scheme: str, what: str) -> str:
+    return (
+        f"an address that begins with {scheme}:// has {what} in it: give credentials by the "
+        "environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://), or by the files and "
+        "roles that its file system looks up"
+    )
+
+
+def _names_secret(key: str) -> bool:
+    return bool(_KEYS.search(re.sub(r"[^a-z]", "", key.lower())))
+
+
+def _known() -> list[str]:
+    """Return the secrets in the environment of this process, the longest first."""
+    found = {
+        value
+        for name, value in os.environ.items()
+        if _VARIABLES.match(name) and _names_secret(name) and len(value) >= _SHORTEST
+    }
+    return sorted(found, key=len, reverse=True)

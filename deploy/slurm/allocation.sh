@@ -1,0 +1,67 @@
+#!/bin/bash
+# One audit (or screen) as one job: task 0 is the scheduler, task 1 the driver, all others work.
+#
+#   sbatch [options] allocation.sh audit CONFIG [further options of clusterscale]
+#
+# An audit that is longer than the walltime is stopped before it, keeps what is finished, and the
+# job queues again, as it also does when it was lost. It ends when the audit does: with 0 when all
+# is done, 1 when tasks failed, 2 when it cannot run.
+#
+# Change these to fit the site, or give them to sbatch; they are kept from one run to the next.
+#SBATCH --job-name=clusterscale
+#SBATCH --ntasks=10
+#SBATCH --cpus-per-task=1
+#SBATCH --mem-per-cpu=4G
+#SBATCH --time=04:00:00
+#SBATCH --output=%x-%j.log
+# Keep these: a warning before the walltime, another run under the same number, one log for all
+# runs, and never two jobs of one name at the same time.
+#SBATCH --signal=B:USR1@300
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --dependency=singleton
+set -u
+export CLUSTERSCALE=${CLUSTERSCALE:-clusterscale} # where the command is, if not on the path
+RUNS=${RUNS:-100}                                 # after so many, something is wrong
+GRACE=${GRACE:-60}                                # seconds that tasks may take to end
+export DASK_LOGGING__DISTRIBUTED=${DASK_LOGGING__DISTRIBUTED:-warning}
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+export VERDICT=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.exit # of the driver, wherever it runs
+rm -f "$VERDICT"
+late=no
+trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
+
+srun --kill-on-bad-exit=0 bash -c '
+  trap : TERM # to outlive the driver and tell how it ended
+  "$CLUSTERSCALE" "$@" --cluster slurm-allocation
+  code=$?
+  if [ "$SLURM_PROCID" = 1 ]; then echo "$code" > "$VERDICT.new"; mv "$VERDICT.new" "$VERDICT"; fi
+  exit "$code"' task "$@" &
+step=$!
+
+running() { kill -0 "$step" 2>/dev/null; }
+pause() { sleep 1 & wait $!; } # which a signal cuts short
+ended() { ! running || [ -e "$VERDICT" ]; }
+until ended || [ $late = yes ]; do pause; done
+for _ in $(seq "$GRACE"); do ended && break; pause; done
+for signal in INT KILL; do # for those that do not end with the driver
+  for _ in $(seq 5); do running && pause; done
+  running && scancel --signal=$signal "$SLURM_JOB_ID.0" 2>/dev/null
+done
+wait "$step"
+
+code=$(cat "$VERDICT" 2>/dev/null || echo 137)
+rm -f "$VERDICT"
+run=$((${SLURM_RESTART_COUNT:-0} + 1))
+case $code in
+  0 | 1 | 2) exit "$code" ;;
+  143) [ $late = yes ] || exit 143 ;; # somebody ended it
+esac
+if [ "$run" -ge "$RUNS" ]; then
+  echo "run $run ended with $code before the audit was done, and it was the last"
+  exit "$code"
+fi
+echo "run $run ended with $code before the audit was done: the job queues again"
+scontrol requeue "$SLURM_JOB_ID" && sleep "$GRACE"
+exit "$code"

@@ -1,0 +1,112 @@
+"""Which way an audit goes, what it is said to take, and that it keeps to it."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.audit import AuditPlan, arrange, predict
+from clusterscale.audit.budget import _PROCESS
+from clusterscale.cube import blocks
+from clusterscale.errors import ConfigError
+
+GB = 10**9
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small():
+    """Fifteen blocks of four users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_MOST_USERS", 4)
+        yield
+
+
+def plan(fields, **change):
+    return AuditPlan(**(fields | {"group_sizes": [6]} | change))
+
+
+@pytest.fixture(scope="module")
+def wide(cube):
+    """A handle to a cube that says it is of a million users, and that nobody reads."""
+    found = type(cube)(cube.uri)
+    found.attributes |= {"n_users": 10**6, "n_events": 5 * 10**8}
+    return found
+
+
+@pytest.fixture(scope="module")
+def broad(cube):
+    """A handle to a cube that says it is of 5,000 ROIs, so that counts are what takes room."""
+    found = type(cube)(cube.uri)
+    found.attributes |= {"n_rois": 5000}
+    return found
+
+
+def beside(plan, cube):
+    return arrange(plan, cube, 64 * GB, 1).task_bytes
+
+
+def test_what_fits_is_held_in_memory(cube, plan_fields):
+    found = predict(plan(plan_fields), cube).arrangement
+    assert found.users == ()
+    assert found.why.startswith("everyone's traces and a task need ")
+    assert found.worker_bytes < 2 * GB
+
+
+def test_every_group_more_is_room_more(broad, plan_fields):
+    cube, row = broad, 5001 * 48 * 4
+    bare = plan_fields | {"mechanisms": [{"name": "exact"}]}
+    least = beside(plan(bare), cube)
+    noisy = beside(plan(plan_fields), cube)
+    assert noisy - least >= 70 * row * 2, "values are float64"
+    attacks = [*bare["attacks"], {"name": "cells"}]
+    validated = beside(plan(bare, attacks=attacks), cube)
+    assert validated - least >= 100 * row
+    assert least - beside(plan(bare, control=False), cube) >= 10 * row
+    precise = plan(bare, precision={"width": 0.1, "most": 640})
+    assert beside(precise, cube) - least >= (320 - 70) * row, "the last 320 are counted at once"
+
+
+@given(
+    memory=st.lists(st.integers(6 * 10**8, 8 * GB), min_size=2, max_size=5),
+    workers=st.integers(1, 40),
+)
+def test_more_memory_means_fewer_parts_and_all_are_kept_to(wide, memory, workers):
+    fields = {
+        "targets": {"random": 4},
+        "group_sizes": [1000],
+        "periods": [{"name": "all", "first": 0, "epochs": 48}],
+        "priors": [{"name": "known_subset", "alpha": 0.5}],
+        "mechanisms": [{"name": "exact"}],
+        "attacks": [{"name": "projection"}],
+    }
+    found = [arrange(AuditPlan(**fields), wide, each, workers) for each in sorted(memory)]
+    parts = [len(each.users) or 1 for each in found]
+    assert parts == sorted(parts, reverse=True)
+    for each, allowed in zip(found, sorted(memory), strict=True):
+        assert each.worker_bytes <= allowed
+        if each.users:
+            assert each.users[0][0] == 0
+            assert each.users[-1][1] == 10**6
+            assert all(one[1] == other[0] for one, other in pairwise(each.users))
+            assert all(first % 4 == 0 for first, _ in each.users)
+            assert len(each.users) >= workers, "nobody is idle"
+
+
+def test_too_little_memory_is_told_with_what_is_needed(cube, plan_fields):
+    chosen = plan(plan_fields)
+    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes a worker are too few") as caught:
+        predict(chosen, cube, 1000)
+    needed = int(str(caught.value).split(" need ")[1].split(";")[0].replace(",", ""))
+    assert needed > _PROCESS
+    assert len(arrange(chosen, cube, needed, 1).users or [()]) >= 1
+    with pytest.raises(ConfigError, match="memory"):
+        arrange(chosen, cube, needed - 1, 1)
+
+
+def test_seconds_grow_with_what_is_asked(wide, plan_fields):
+    few, many = (arrange(plan(plan_fields), wide, 16 * GB, 4, n_targets=n) for n in (1, 10))
+    assert few.core_seconds < many.core_seconds
+    assert many.seconds < many.core_seconds
+    two = arrange(plan(plan_fields, group_sizes=[6, 20_000]), wide, 16 * GB, 4)
+    assert two.core_seconds > few.core_seconds

@@ -1,0 +1,77 @@
+"""A disk that fills up ends a run with one clear error; with space again, it goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from itertools import chain
+
+import pytest
+import xarray as xr
+
+from clusterscale.audit import AuditPlan, open_results, run, screen
+from clusterscale.cube import storage
+from clusterscale.errors import StoreError
+from clusterscale.runtime import SerialExecutor
+from clusterscale.screening import open_screen
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of four megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+class Filling(SerialExecutor):
+    """Leaves no byte free on a disk after so many batches."""
+
+    def __init__(self, disk, n_batches):
+        self.disk, self.n_batches = disk, n_batches
+
+    def map_batches(self, function, items):
+        for i, batch in enumerate(super().map_batches(function, items)):
+            if i == self.n_batches:
+                fill(self.disk)
+            yield batch
+
+
+def fill(disk):
+    with (disk / "ballast").open("wb", buffering=0) as stream:
+        for size in (1 << 16, 1 << 9, 1):
+            try:
+                while stream.write(bytes(size)):
+                    pass
+            except OSError:
+                continue
+
+
+def same(left, right):
+    left, right = (each.load().drop_vars("seconds", errors="ignore") for each in (left, right))
+    xr.testing.assert_identical(left, right)
+
+
+@pytest.mark.parametrize("n_batches", [0, 3])
+def test_an_audit(plan_fields, cube, disk, tmp_path, n_batches):
+    plan, output = AuditPlan(**plan_fields), disk / "run"
+    with pytest.raises(StoreError, match=r"is full; what was finished is kept; free some space"):
+        run(plan, cube, output, Filling(disk, n_batches))
+    kept = [storage.list_names(f"{output}/{name}") for name in ("journal", "prices")]
+    assert len(list(chain(*kept))) == n_batches
+    (disk / "ballast").unlink()
+    run(plan, cube, output, SerialExecutor())
+    same(open_results(output), run(plan, cube, tmp_path / "run", SerialExecutor()))
+
+
+def test_a_screen(plan_fields, cube, disk, tmp_path):
+    plan, output = AuditPlan(**plan_fields | {"screen": {"groups": 40}}), disk / "run"
+    with pytest.raises(StoreError, match=r"is full; what was finished is kept; free some space"):
+        screen(plan, cube, output, Filling(disk, 0))
+    (disk / "ballast").unlink()
+    screen(plan, cube, output, SerialExecutor())
+    same(open_screen(output), screen(plan, cube, tmp_path / "run", SerialExecutor()))

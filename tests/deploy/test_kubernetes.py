@@ -1,0 +1,181 @@
+"""The manifests as they are, run by the real operator; pods are processes of this machine."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+import yaml
+from conftest import draw_dense, write_cube
+from doubles.kube import Kube, render, wait_for
+
+from clusterscale.audit import open_results
+
+Client = pytest.importorskip("distributed").Client
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.timeout(900),
+    pytest.mark.dask,
+    pytest.mark.xdist_group("kube"),
+]
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
+
+QUESTION = {
+    "seed": 5,
+    "targets": {"random": 14},
+    "group_sizes": [10, 40],
+    "periods": [{"name": "all", "first": 0, "epochs": 96}],
+    "priors": [{"name": "known_subset", "alpha": 0.5, "training": 300, "challenges": 100}],
+    "mechanisms": [{"name": "exact"}, {"name": "laplace", "epsilon": 1.0, "unit": "event"}],
+    "attacks": [{"name": "logistic"}, {"name": "projection"}],
+}
+
+
+@pytest.fixture(scope="module")
+def objects():
+    """The overlay with a volume, as kubectl renders it."""
+    return render(DEPLOY / "pvc")
+
+
+def pick(objects, kind):
+    (found,) = [each for each in objects if each["kind"] == kind]
+    return found
+
+
+def make_do(container):
+    """Change what the double cannot do: fill in fields of the pod, and search domains of names."""
+    container["env"] = [each for each in container["env"] if "value" in each]
+    for argument in container["args"]:
+        if "audit-scheduler:" in argument:
+            i = container["args"].index(argument)
+            container["args"][i] = argument.replace(":8786", ".clusterscale:8786")
+    return container
+
+
+@pytest.fixture(scope="module")
+def kube(objects, tmp_path_factory):
+    from clusterscale.runtime.security import make_certificates
+
+    folder = tmp_path_factory.mktemp("kube")
+    make_certificates(folder / "tls")
+    (folder / "config").mkdir()
+    (folder / "data").mkdir()
+    write_cube(
+        str(folder / "data" / "cube.zarr"), draw_dense(np.random.default_rng(3), 200, 12, 96)
+    )
+    config = yaml.safe_load(pick(objects, "ConfigMap")["data"]["audit.yaml"])
+    config["audit"] = QUESTION
+    # The double hands no pod its name and namespace, by which a driver finds its image and place.
+    config["cluster"] |= {"workers": 2, "image": "clusterscale:0.1.0", "namespace": "clusterscale"}
+    (folder / "config" / "audit.yaml").write_text(yaml.safe_dump(config))
+    made = Kube(folder)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def reference(kube):
+    """The same audit without any cluster; what it compiles is there for the pods."""
+    config = yaml.safe_load((kube.folder / "config" / "audit.yaml").read_text())
+    config |= {"cube": str(kube.folder / "data" / "cube.zarr"), "cluster": {"name": "serial"}}
+    (kube.folder / "serial.yaml").write_text(yaml.safe_dump(config))
+    folder = kube.folder / "serial"
+    audit(kube.folder / "serial.yaml", folder, NUMBA_CACHE_DIR=kube.folder / "scratch" / "numba")
+    return open_results(str(folder))
+
+
+def audit(config, folder, **variables):
+    """Run an audit as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "clusterscale", "audit", str(config), "--output", str(folder)],
+        env=os.environ | {name: str(value) for name, value in variables.items()},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        cwd=folder.parent,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def n_finished(folder):
+    """Return how many tasks a run has kept."""
+    return len(list((folder / "journal").glob("*"))) if (folder / "journal").exists() else 0
+
+
+def ended(kube, *what):
+    """Return whether a run is over; fail with what its pod says if it failed."""
+    status = kube.get(*what).get("status", {})
+    failed = status.get("jobStatus") == "Failed" or status.get("failed")
+    assert not failed, [kube.log(pod)[-3000:] for pod in kube.get("pods")["items"]]
+    return status.get("jobStatus") == "Successful" or status.get("succeeded")
+
+
+def replace_pod(kube, component, folder):
+    """Kill a pod in mid-run, and wait until another is there in its place."""
+    wait_for(lambda: n_finished(folder) > 3, 240, "the first targets")
+    before = {pod["metadata"]["name"]: pod for pod in kube.pods(component)}
+    lost = sorted(before)[0]
+    kube.kill(before[lost])
+
+    def replaced():
+        names = {pod["metadata"]["name"] for pod in kube.pods(component)}
+        return len(names) == len(before) and lost not in names
+
+    wait_for(replaced, 90, f"a new {component} pod")
+    return n_finished(folder)
+
+
+def check(folder, reference):
+    """Compare results bit by bit, but for the time that things took."""
+    left, right = (each.drop_vars("seconds") for each in (open_results(str(folder)), reference))
+    xr.testing.assert_identical(left, right)
+
+
+def test_a_dask_job_replaces_a_worker_pod(kube, objects, reference):
+    job = pick(objects, "DaskJob")
+    job["metadata"]["namespace"] = "clusterscale"
+    parts = job["spec"]["cluster"]["spec"]
+    parts["worker"]["replicas"] = 2
+    for pod in (job["spec"]["job"], parts["scheduler"], parts["worker"]):
+        make_do(pod["spec"]["containers"][0])
+    kube.apply(job)
+    folder = kube.folder / "data" / "runs" / "first"
+    assert replace_pod(kube, "worker", folder) < reference.sizes["target"]
+    address = kube.get("service", "audit-scheduler")["spec"]["clusterIP"]
+    with pytest.raises(OSError, match=r"Timed out|TCP"):  # a stranger without certificates
+        Client(f"tcp://{address}:8786", timeout=3)
+    wait_for(lambda: ended(kube, "daskjob", "audit"), 240, "the end of the DaskJob")
+    check(folder, reference)
+    wait_for(lambda: not kube.pods("worker"), 30, "the end of the cluster")
+
+
+def test_a_scheduled_run_makes_its_cluster_and_outlives_a_scheduler_pod(kube, objects, reference):
+    # The double has no clock, and does not read what `kubectl create job --from` sends.
+    metadata = {"name": "audit-schedule-1", "namespace": "clusterscale"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    job |= {"spec": pick(objects, "CronJob")["spec"]["jobTemplate"]["spec"]}
+    container = make_do(job["spec"]["template"]["spec"]["containers"][0])
+    container["env"].append({"name": "RUN", "value": "audit-schedule-1"})
+    kube.apply(job)
+    folder = kube.folder / "data" / "runs" / "audit-schedule-1"
+    assert replace_pod(kube, "scheduler", folder) < reference.sizes["target"]
+    wait_for(lambda: ended(kube, "job", "audit-schedule-1"), 240, "the end of the Job")
+    check(folder, reference)
+    assert kube.get("daskcluster")["items"] == []
+
+
+def test_a_driver_elsewhere_makes_a_cluster_too(kube, reference):
+    config = yaml.safe_load((kube.folder / "config" / "audit.yaml").read_text())
+    config["cube"] = str(kube.folder / "data" / "cube.zarr")
+    files = {"ca": "ca.pem", "certificate": "cert.pem", "key": "key.pem"}
+    config["cluster"]["tls"] = {key: str(kube.folder / "tls" / file) for key, file in files.items()}
+    (kube.folder / "elsewhere.yaml").write_text(yaml.safe_dump(config))
+    folder = kube.folder / "elsewhere"
+    audit(kube.folder / "elsewhere.yaml", folder, **kube.resolving)
+    check(folder, reference)
+    assert kube.get("daskcluster")["items"] == []

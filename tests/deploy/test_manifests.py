@@ -1,0 +1,199 @@
+"""Manifests are valid, shut in, and hang together; each check is shown to find its fault."""
+
+import copy
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from doubles.kube import render
+from oracles.manifests import check_schedule, containers, find_faults, pick, pods
+
+from clusterscale.config import parse
+from clusterscale.runtime.clusters.pods import dask_cluster
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+OVERLAYS = ("base", "s3", "pvc")
+
+RENDERED = {name: render(DEPLOY / "kubernetes" / name) for name in OVERLAYS}
+
+
+@pytest.fixture(params=OVERLAYS)
+def objects(request):
+    return copy.deepcopy(RENDERED[request.param])
+
+
+def test_everything_is_shut_in_and_there(objects):
+    missing = [fault for fault in find_faults(objects) if "ConfigMap" not in fault]
+    assert missing == []
+    assert [name for name, *_ in pods(objects)] == ["driver", "runner", "scheduler", "worker"]
+
+
+@pytest.mark.parametrize("overlay", ["s3", "pvc"])
+def test_an_overlay_lacks_nothing(overlay):
+    assert find_faults(RENDERED[overlay]) == []
+    assert {each["metadata"].get("namespace") for each in RENDERED[overlay]} == {"clusterscale"}
+
+
+def test_the_base_says_where_it_is_to_go_nowhere():
+    assert not any("namespace" in each["metadata"] for each in RENDERED["base"])
+
+
+def edit(path, value=None):
+    """Return what sets, or without a value deletes, the item of an object at a path."""
+
+    def change(objects):
+        kind, *keys = path
+        place = pick(objects, kind)
+        for key in keys[:-1]:
+            place = place[key]
+        if value is None:
+            del place[keys[-1]]
+        else:
+            place[keys[-1]] = value
+
+    return change
+
+
+RUNNER = ("DaskJob", "spec", "job", "spec")
+CLUSTER = ("DaskJob", "spec", "cluster", "spec")
+WORKER = (*CLUSTER, "worker", "spec", "containers", 0)
+SCHEDULER = (*CLUSTER, "scheduler", "spec", "containers", 0)
+DRIVER = ("CronJob", "spec", "jobTemplate", "spec", "template")
+MAIN = (*RUNNER, "containers", 0)
+
+FAULTS = [
+    (edit(("CronJob", "spec", "schedule"), "17 24 * * 1"), "schedule: '24' is not from 0 to 23"),
+    (edit(("CronJob", "spec", "schedule"), "17 2 * *"), "schedule: '17 2 * *' has 4 fields"),
+    (edit(("CronJob", "spec", "schedule"), "@weakly"), "has 1 fields"),
+    (edit(("CronJob", "spec", "concurrencyPolicy"), "Allow"), "concurrencyPolicy"),
+    (edit((*RUNNER, "securityContext", "runAsNonRoot")), "runner: may run as root"),
+    (edit((*RUNNER, "securityContext", "seccompProfile")), "runner: no seccomp"),
+    (edit((*RUNNER, "automountServiceAccountToken")), "runner: token"),
+    (edit((*MAIN, "securityContext", "readOnlyRootFilesystem"), False), "root file system"),
+    (edit((*MAIN, "securityContext", "allowPrivilegeEscalation")), "gain privileges"),
+    (edit((*MAIN, "securityContext", "capabilities", "drop"), ["NET_RAW"]), "capabilities"),
+    (edit((*MAIN, "resources", "limits")), "runner: no limits"),
+    (edit((*MAIN, "resources", "requests", "memory")), "runner: no requests"),
+    (edit((*MAIN, "image"), "clusterscale:latest"), "not pinned"),
+    (edit((*MAIN, "image"), "clusterscale"), "not pinned"),
+    (
+        edit((*MAIN, "env"), [{"name": "AWS_SECRET_ACCESS_KEY", "value": "x"}]),
+        "runner: AWS_SECRET_ACCESS_KEY is written out",
+    ),
+    (edit((*WORKER, "args", 0), "tcp://audit-scheduler:8786"), "worker: joins without encryption"),
+    (edit((*WORKER, "args", 4), "2"), "worker: more than one thread"),
+    (edit((*WORKER, "resources", "limits", "memory"), "4Gi"), "worker: may use all the memory"),
+    (edit((*WORKER, "args", -1)), "worker: no --tls-key"),
+    (edit((*SCHEDULER, "env", -1)), "scheduler: encryption is not required"),
+    (edit((*SCHEDULER, "args", 1), ":8787"), "scheduler: its dashboard can be reached"),
+    (edit((*RUNNER, "volumes", 2, "secret", "secretName"), "gone"), "runner: Secret gone"),
+    (edit((*RUNNER, "volumes", 0)), "mounts scratch"),
+    (edit((*DRIVER, "spec", "serviceAccountName"), "root"), "driver: ServiceAccount root"),
+    (edit((*DRIVER, "metadata", "labels", "app.kubernetes.io/name"), "other"), "Ingress is open"),
+    (edit((*MAIN, "envFrom"), [{"secretRef": {"name": "lost"}}]), "runner: Secret lost"),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), FAULTS, ids=[fault for _, fault in FAULTS])
+def test_each_check_finds_its_fault(change, expected):
+    objects = copy.deepcopy(RENDERED["s3"])
+    change(objects)
+    assert any(expected in fault for fault in find_faults(objects)), find_faults(objects)
+
+
+@pytest.mark.parametrize("text", ["17 2 * * 1", "*/15 0-6,22 1 1-12/3 *", "0 0 31 12 6"])
+def test_good_schedules_are_let_through(text):
+    check_schedule(text)
+
+
+@pytest.fixture(scope="module")
+def invalid(tmp_path_factory):
+    """What the tools find wrong by the operator's CRDs and the schema of Kubernetes, by name."""
+    path = Path(os.environ.get("CLUSTERSCALE_DATA", "nowhere")).parent / "tools/validate_k8s.py"
+    if not path.is_file():
+        pytest.skip("validate_k8s.py is absent: no tools beside CLUSTERSCALE_DATA")
+    for module in ("dask_kubernetes", "jsonschema", "kubernetes_validate"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: clusterscale[deploy-test] has it")
+    folder = tmp_path_factory.mktemp("rendered")
+    for name, objects in EXAMPLES.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump_all(objects))
+    files = sorted(map(str, folder.glob("*.yaml")))
+    done = subprocess.run([sys.executable, str(path), *files], capture_output=True, text=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == sum(map(len, EXAMPLES.values())), done.stderr
+    return {
+        name: [" ".join(line) for line in lines if line[0] == f"{name}.yaml" and line[4] != "OK"]
+        for name in EXAMPLES
+    }
+
+
+def broken(kind, change):
+    """Return an object of the base after a change."""
+    objects = copy.deepcopy(RENDERED["base"])
+    change(objects)
+    return [pick(objects, kind)]
+
+
+def made_by(overlay):
+    """Return the DaskCluster that a scheduled audit would have, called as the DaskJob's."""
+    config = parse(pick(RENDERED[overlay], "ConfigMap")["data"]["audit.yaml"])
+    cluster = config.cluster.model_copy(update={"instance": "audit"})
+    return dask_cluster(cluster.recipe("clusterscale", "clusterscale:0.1.0"))
+
+
+EXAMPLES = RENDERED | {
+    "made-s3": [made_by("s3")],
+    "made-pvc": [made_by("pvc")],
+    "no-such-key": broken("DaskJob", edit((*WORKER, "comand"), ["dask"])),
+    "no-number": broken("DaskJob", edit((*CLUSTER, "worker", "replicas"), "many")),
+    "no-such-core-key": broken("CronJob", edit(("CronJob", "spec", "scheduel"), "1 2 3 4 5")),
+    "no-text": broken("CronJob", edit((*DRIVER, "spec", "containers", 0, "image"), 5)),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_objects_follow_their_schemas_or_are_found(name, invalid):
+    assert len(invalid[name]) == (1 if name.startswith("no-") else 0), invalid[name]
+
+
+@pytest.mark.parametrize("overlay", ["s3", "pvc"])
+def test_the_kubernetes_cluster_makes_the_same_pods(overlay):
+    """What a scheduled audit has made for it is what the DaskJob has written out."""
+    made, others = made_by(overlay), [o for o in RENDERED[overlay] if o["kind"] != "DaskJob"]
+    written = copy.deepcopy(pick(RENDERED[overlay], "DaskJob")["spec"]["cluster"]["spec"])
+    # A driver knows its namespace; manifests are applied to any.
+    address = written["worker"]["spec"]["containers"][0]["args"]
+    address[0] = "tls://audit-scheduler.clusterscale.svc:8786"
+    assert sort(made["spec"]) == sort(written)
+    assert find_faults([*others, made]) == []
+
+
+def sort(value):
+    """Return a value whose lists of named things are in the order of the names."""
+    if isinstance(value, dict):
+        return {key: sort(each) for key, each in value.items()}
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return sorted(map(sort, value), key=lambda each: json.dumps(each, sort_keys=True))
+    return value
+
+
+@pytest.mark.parametrize("overlay", ["s3", "pvc"])
+def test_configs_and_files_agree_on_paths(overlay):
+    """Where the audit reads and writes is what pods mount."""
+    objects = RENDERED[overlay]
+    config = parse(pick(objects, "ConfigMap")["data"]["audit.yaml"])
+    if overlay == "pvc":
+        for name, pod, _ in pods(objects):
+            if name != "scheduler":
+                mounts = [each["mountPath"] for each in containers(pod)[0]["volumeMounts"]]
+                assert any(config.cube.path.startswith(f"{path}/") for path in mounts), name
+                assert any(config.output.startswith(f"{path}/") for path in mounts), name
+    (driver,) = [pod for name, pod, _ in pods(objects) if name == "driver"]
+    variables = {each["name"]: each.get("value") for each in driver["containers"][0]["env"]}
+    assert config.output.startswith(f"{variables['RUNS']}/")

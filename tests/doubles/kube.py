@@ -1,0 +1,190 @@
+"""A Kubernetes API whose pods are processes of this machine, with the real Dask operator on it.
+
+The API is the test double ``fakekube.py`` of the tools beside the real data. It mounts no volume
+and no secret, so all of it runs in a mount namespace of its own, where ``/run/clusterscale`` and
+``/mnt/clusterscale`` hold what the pods would find there.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+NAMESPACE = "clusterscale"
+NEEDED = ["aiohttp", "dask_kubernetes", "jsonpatch", "jsonschema", "kopf"]
+MOUNTS = """
+mount -t tmpfs none /run
+mount -t tmpfs none /mnt
+for name in tls config scratch; do
+  mkdir -p "/run/clusterscale/$name"
+  mount --bind "$1/$name" "/run/clusterscale/$name"
+done
+mkdir /mnt/clusterscale
+mount --bind "$1/data" /mnt/clusterscale
+shift
+exec "$@"
+"""
+
+
+def tools():
+    """Return the folder of fakekube.py, or skip with what is missing."""
+    folder = Path(os.environ.get("CLUSTERSCALE_DATA", "nowhere")).parent / "tools"
+    if not (folder / "fakekube.py").is_file():
+        pytest.skip("fakekube.py is absent: no tools beside CLUSTERSCALE_DATA")
+    return folder
+
+
+def check_machine():
+    """Skip unless everything is here that pods as processes need."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    for module in NEEDED:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed: clusterscale[deploy-test] has it")
+    if not list(Path("/usr/lib").glob("*/libnss_wrapper.so")):
+        pytest.skip("libnss-wrapper is not installed")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespace can be made here: that takes root")
+
+
+def render(folder):
+    """Return the objects of a kustomization, as kubectl makes them; skip where it cannot."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed", allow_module_level=True)
+    version = subprocess.run(
+        ["kubectl", "version", "--client", "--output", "json"], capture_output=True, text=True
+    )
+    if "kustomizeVersion" not in version.stdout:
+        pytest.skip("kubectl is too old: its kustomize knows no labels", allow_module_level=True)
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(condition, seconds, what):
+    """Return the first true value of a condition; fail with what was waited for."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < until, f"waited {seconds} s for {what}"
+        time.sleep(0.2)
+    return value
+
+
+class Kube:
+    """The double and the operator, and how tests talk to them.
+
+    ``folder`` has ``tls``, ``config``, ``scratch`` and ``data``, as the pods will find them.
+    """
+
+    def __init__(self, folder, *, operator=True):
+        check_machine()
+        self.folder = Path(folder)
+        for name in ("tls", "config", "scratch", "data"):
+            (self.folder / name).mkdir(exist_ok=True)
+        self.work = self.folder / "kube"
+        self.environment = os.environ | {"KUBECONFIG": str(self.work / "kubeconfig")}
+        # Names of services are looked up in the file that the double keeps.
+        self.resolving = self.environment | {
+            "LD_PRELOAD": "libnss_wrapper.so",
+            "NSS_WRAPPER_HOSTS": str(self.work / "hosts"),
+        }
+        self._processes = []
+        try:
+            self._start(operator)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, operator):
+        inside = ["unshare", "--mount", "sh", "-euc", MOUNTS, "sh", str(self.folder)]
+        double = [sys.executable, str(tools() / "fakekube.py"), str(free_port()), str(self.work)]
+        self._spawn("double", [*inside, *double], self.environment)
+        log = self.folder / "double.log"
+        wait_for(lambda: "fakekube up" in log.read_text(), 30, f"the double ({log})")
+        spec = importlib.util.find_spec("dask_kubernetes")
+        crds = "operator/deployment/helm/dask-kubernetes-operator/crds/"
+        self.kubectl("apply", "--validate=false", "-f", str(Path(spec.origin).parent / crds))
+        if operator:
+            kopf = [sys.executable, "-m", "kopf", "run", "--all-namespaces", "--standalone"]
+            module = ["-m", "dask_kubernetes.operator.controller"]
+            self._spawn("operator", [*kopf, *module], self.resolving)
+
+    def _spawn(self, name, command, environment):
+        with open(self.folder / f"{name}.log", "wb") as log:
+            process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        self._processes.append(process)
+
+    def kubectl(self, *args, **options):
+        """Return what kubectl prints."""
+        command = ["kubectl", "--namespace", NAMESPACE, *args]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=60, **options
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def apply(self, *manifests):
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.kubectl("apply", "--validate=false", "-f", "-", input=json.dumps(listed))
+
+    def get(self, *args):
+        """Return objects as Kubernetes has them."""
+        return json.loads(self.kubectl("get", *args, "-o", "json"))
+
+    def pods(self, component):
+        return self.get("pods", "-l", f"dask.org/component={component}")["items"]
+
+    def kill(self, pod):
+        """End the processes of a pod as a node's end would: at once."""
+        log = str(self._log(pod))
+        (pid,) = [pid for pid in self._pids() if self._writes_to(pid) == log]
+        os.killpg(pid, signal.SIGKILL)
+
+    def log(self, pod):
+        """Return what a pod printed."""
+        return self._log(pod).read_text()
+
+    def _log(self, pod):
+        return self.work / f"pod-{pod['metadata']['uid']}.log"
+
+    def close(self):
+        """End the operator, the double and every pod, and make sure of it."""
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in reversed(self._processes):
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for pid in self._pids():
+            if self._writes_to(pid).startswith(str(self.work)):  # no other process of that number
+                os.killpg(pid, signal.SIGKILL)
+
+    def _pids(self):
+        listed = self.work / "pids"
+        return [int(pid) for pid in listed.read_text().split()] if listed.exists() else []
+
+    @staticmethod
+    def _writes_to(pid):
+        try:
+            return os.readlink(f"/proc/{pid}/fd/1")
+        except OSError:
+            return ""

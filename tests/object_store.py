@@ -1,0 +1,91 @@
+"""An S3 server of this process that can be made to fail as real ones do."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.request import Request, urlopen
+
+import fsspec
+import pytest
+
+BUCKET = "audits"
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_SECRET_ACCESS_KEY": "nothing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+}
+
+Fault = Callable[[str, str], str | None]
+
+_BODY = "<Error><Code>{code}</Code><Message>{code} of the test</Message></Error>"
+
+
+class ObjectStore:
+    """What a running server was asked, and how it is to fail.
+
+    ``fault`` is called with the method and the path of each request; it returns None, a status with
+    a code such as ``503 SlowDown``, ``cut`` (the connection ends) or ``short`` (half the answer).
+    """
+
+    uri = f"s3://{BUCKET}"
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self._lock = inner, threading.Lock()
+        self.fault: Fault = lambda method, path: None
+        self.requests: list[tuple[str, str, str]] = []
+
+    def __call__(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        with self._lock:
+            self.requests.append((method, path, environ.get("HTTP_RANGE", "")))
+        fault = self.fault(method, path)
+        if fault is None:
+            return self._inner(environ, start)
+        if fault == "cut":
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            raise ConnectionResetError
+        if fault == "short":
+            start("200 OK", [("Content-Length", "1000")])
+            return [b"half"]
+        status, code = fault.split()
+        body = _BODY.format(code=code).encode()
+        start(f"{status} {code}", [("Content-Length", str(len(body)))])
+        return [b"" if method == "HEAD" else body]
+
+
+@contextmanager
+def serve() -> Iterator[ObjectStore]:
+    """Run a server with an empty bucket; the environment says where it is, and who asks."""
+    pytest.importorskip("s3fs")
+    moto = pytest.importorskip("moto.server")
+    serving = pytest.importorskip("werkzeug.serving")
+    store = ObjectStore(moto.DomainDispatcherApplication(moto.create_backend_app))
+    quiet = type("Quiet", (serving.WSGIRequestHandler,), {"log": lambda *args: None})
+    server = serving.make_server("127.0.0.1", 0, store, threaded=True, request_handler=quiet)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    with pytest.MonkeyPatch.context() as patch:
+        address = f"http://127.0.0.1:{server.server_port}"
+        patch.setenv("AWS_ENDPOINT_URL", address)
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        # What moto holds is of the process: another server may have left a bucket.
+        urlopen(Request(f"{address}/moto-api/reset", method="POST")).close()
+        filesystem = fsspec.filesystem("s3", skip_instance_cache=True)
+        filesystem.mkdir(BUCKET)
+        yield store
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        filesystem.clear_instance_cache()
+        with warnings.catch_warnings():
+            # The session of the file system that Zarr made for itself is closed by nobody.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()

@@ -1,0 +1,79 @@
+"""Faults to inject: work that ends its worker, eats its memory, hangs, or only does so once.
+
+Functions travel to workers by value, for the tests are not installed there.
+"""
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import cloudpickle
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Poisoned:
+    """An executor on which ``harm`` is done to items that ``bad`` picks, before their work."""
+
+    def __init__(self, executor, harm, bad):
+        self._executor, self._harm, self._bad = executor, harm, bad
+
+    def __getattr__(self, name):
+        return getattr(self._executor, name)
+
+    def map_batches(self, function, items):
+        return self._executor.map_batches(partial(work, self._harm, self._bad, function), items)
+
+
+def work(harm, bad, function, item):
+    if bad(item):
+        harm()
+    return function(item)
+
+
+def is_target(target, item):
+    return getattr(item, "target", None) == target
+
+
+def after(seconds, item):
+    time.sleep(seconds)
+    return item
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once(marker):
+    once(marker, die)
+
+
+def hang():
+    time.sleep(1e6)
+
+
+def eat_memory():
+    kept = []
+    while True:
+        kept.append(os.urandom(20_000_000))
+
+
+def leave_with_nanny(marker):
+    """End the process that looks after this worker, and the worker with it: a node is lost."""
+
+    def end():
+        nanny = os.getppid()
+        os.kill(nanny, signal.SIGKILL)
+        die()
+
+    once(marker, end)
+
+
+def once(marker, harm):
+    path = Path(marker)
+    if not path.exists():
+        path.touch()
+        harm()

@@ -1,0 +1,148 @@
+"""The gateway cluster, on a real Dask Gateway of this machine."""
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from time import sleep
+
+import pytest
+from doubles.kube import free_port, wait_for
+from pydantic import ValidationError
+
+from clusterscale.errors import ClusterError
+from clusterscale.runtime import CLUSTERS
+from clusterscale.runtime.clusters import Gateway
+
+PASSWORD = "open sesame"
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({}, "address"),
+        ({"address": "gateway.example"}, "address"),
+        ({"address": "http://gateway.example"}, "use https, or say `tls: false`"),
+        ({"address": "https://me:secret@gateway.example"}, "address"),
+    ],
+)
+def test_addresses_that_are_none_or_not_safe(fields, fault):
+    with pytest.raises(ValidationError, match=fault) as caught:
+        Gateway(**fields)
+    assert "not encrypted: use https" in str(caught.value) or "tls" not in fault
+
+
+def test_what_must_be_said_can_be_said():
+    assert Gateway(address="http://gateway.example", tls=False).tls is False
+    assert Gateway(address="http://127.0.0.1:8000").tls is None
+    options = [{"option": "worker_memory", "value": 4}]
+    made = CLUSTERS.create("gateway", address="https://gateway.example", options=options)
+    assert made.options[0].value == 4
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory):
+    """Address and proxy of a gateway; whoever knows the password may have clusters."""
+    pytest.importorskip("dask_gateway")
+    pytest.importorskip("dask_gateway_server")
+    folder = tmp_path_factory.mktemp("gateway")
+    ports = [str(free_port()) for _ in range(3)]
+    config = folder / "config.py"
+    shutil.copy(Path(__file__).parents[1] / "doubles" / "gateway_config.py", config)
+    scripts = Path(sys.executable).parent
+    environment = os.environ | {
+        "GATEWAY_PORTS": ",".join(ports),
+        "GATEWAY_PASSWORD": PASSWORD,
+        "GATEWAY_FOLDER": str(folder),
+        "PATH": f"{scripts}:{os.environ['PATH']}",
+    }
+    with open(folder / "log", "wb") as log:
+        server = subprocess.Popen(
+            [str(scripts / "dask-gateway-server"), "--config", str(config)],
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_for(
+            lambda: "200 GET /api/v1/routes" in (folder / "log").read_text(), 60, folder / "log"
+        )
+        yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+    finally:
+        server.terminate()
+        server.wait(30)
+        for pid in _strays(folder):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _strays(folder):
+    """Return processes that still work in the folder of the gateway."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(entry / "cwd").startswith(str(folder)):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def cluster(gateway, monkeypatch):
+    monkeypatch.setenv("DASK_GATEWAY__AUTH__TYPE", "basic")
+    import dask
+
+    address, proxy = gateway
+    options = [{"option": "worker_threads", "value": 1}]
+    with dask.config.set({"gateway.auth.kwargs": {"password": PASSWORD}}):
+        yield CLUSTERS.create(
+            "gateway", address=address, proxy=proxy, workers=2, options=options, patience=90
+        )
+
+
+@pytest.mark.heavy
+@pytest.mark.dask
+def test_a_gateway_gives_workers_and_replaces_them(cluster):
+    def slow_pid(_):  # within the test, so that it travels as it is
+        sleep(0.3)
+        return os.getpid()
+
+    with cluster.open() as executor:
+        wait_for(lambda: executor.n_workers == 2, 60, "both workers")
+        executor.preflight(os.getpid)
+        first = {each.value for each in chain(*executor.map_batches(slow_pid, range(12)))}
+        lost = first.pop()
+        os.kill(lost, signal.SIGKILL)
+        ended = list(chain(*executor.map_batches(slow_pid, range(40))))
+        assert [each.error for each in ended] == [None] * 40
+        assert lost not in {each.value for each in ended}
+        wait_for(lambda: executor.n_workers == 2, 60, "a second worker again")
+        roots = chain(*executor.map_batches(math.isqrt, [9, 16]))
+        assert sorted(each.value for each in roots) == [3, 4]
+
+
+@pytest.mark.heavy
+@pytest.mark.dask
+def test_a_gateway_that_refuses_is_said_to(cluster):
+    import dask
+
+    with (
+        dask.config.set({"gateway.auth.kwargs": {"password": "wrong"}}),
+        pytest.raises(ClusterError, match=r"the gateway at .* gave no cluster") as caught,
+        cluster.open(),
+    ):
+        pass
+    assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.heavy
+@pytest.mark.dask
+def test_workers_of_two_threads_are_found_before_anything_runs(cluster):
+    wide = cluster.model_copy(update={"options": (), "workers": 1})
+    with wide.open() as executor, pytest.raises(ClusterError, match="has 2 threads"):
+        executor.preflight(os.getpid)

@@ -1,0 +1,220 @@
+"""dask-ml under the adversary's rules: against plain loops, scikit-learn, and itself."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.sparse import csr_matrix
+from sklearn.decomposition import TruncatedSVD
+from sklearn.linear_model import LinearRegression
+
+from clusterscale.attacks import create
+from clusterscale.attacks.choice import CrossValidated
+from clusterscale.audit import AuditPlan
+from clusterscale.audit.tuning import list_cases
+from clusterscale.contracts import Examples, Knowledge, Release
+from clusterscale.errors import InputError, MissingError, PackageError
+from clusterscale.metrics import auc
+from clusterscale.runtime import CLUSTERS
+from clusterscale.runtime.learning import components, cross_validate, judge, score_releases
+from clusterscale.seeds import stream
+
+pytestmark = pytest.mark.dask
+
+pytest.importorskip("dask_ml")
+
+SEED, PATH = 5, ("here", 3)
+
+
+@pytest.fixture(scope="module", params=["serial", "local"])
+def executor(request):
+    fields = {"workers": 2} if request.param == "local" else {}
+    with CLUSTERS.create(request.param, **fields).open() as executor:
+        yield executor
+
+
+@pytest.fixture
+def alone():
+    with CLUSTERS.create("serial").open() as executor:
+        yield executor
+
+
+@pytest.fixture
+def case(plan_fields, cube):
+    plan = AuditPlan.model_validate(plan_fields)
+    *_, case = list_cases(plan, cube, plan.targets.choose(cube, plan.seed), 1)
+    return case
+
+
+ATTACKS = (
+    create("logistic"),
+    create("nearest", neighbours=1),
+    create("logistic", cost=1e-4),
+    create("forest", trees=3, elimination_step=0.5),
+    create("perceptron", hidden=8),
+)
+
+
+def draws(attack):
+    return stream(SEED, "tuning", *PATH, attack.label)
+
+
+def search(form, executor, attacks=ATTACKS, n_folds=3):
+    return cross_validate(form, attacks, executor, n_folds=n_folds, seed=SEED, path=PATH)
+
+
+def test_cross_validation_is_that_of_a_plain_loop(case, executor):
+    training, _ = case.form()
+    folds = CrossValidated(folds=3).split(training, rng=stream(SEED, "tuning folds", *PATH))
+    expected = np.empty((len(ATTACKS), 3))
+    for fold, (learn, check) in enumerate(folds):
+        knowledge, asked = Knowledge(training.take(learn)), training.take(check)
+        for i, attack in enumerate(ATTACKS):
+            found = attack.fit(knowledge, rng=draws(attack)).score(asked.release)
+            expected[i, fold] = auc(asked.labels, found)
+    found = search(case.form, executor)
+    in_any_order = (sorted(scores.T.tolist()) for scores in (found, expected))
+    np.testing.assert_allclose(*in_any_order, rtol=0, atol=1e-12)
+    assert len(np.unique(found)) > 5
+
+
+def test_judgement_is_by_groups_that_nothing_was_trained_on(case, executor):
+    training, fresh = case.form()
+    expected = [
+        auc(fresh.labels, attack.fit(Knowledge(training), rng=draws(attack)).score(fresh.release))
+        for attack in ATTACKS
+    ]
+    assert len(fresh.labels) > 64, "more than one chunk of releases"
+    found = judge(case.form, ATTACKS, executor, seed=SEED, path=PATH)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_an_error_on_a_worker_ends_the_search(case, executor):
+    """dask-ml by itself would send the task that fails to the cluster again, for ever."""
+    nowhere = replace(case.task.source, uri="/nowhere", fingerprint="none")
+    lost = replace(case, task=replace(case.task, source=nowhere))
+    with pytest.raises(MissingError, match="/nowhere"):
+        search(lost.form, executor)
+
+
+def twins():
+    """Make groups that come twice, with labels that say nothing of what is in them."""
+    rng = np.random.default_rng(8)
+    values = np.repeat(rng.poisson(3, (40, 2, 12)).astype(np.int32), 2, axis=0)
+    labels = np.repeat(rng.permutation(40) < 20, 2)
+    return Examples(Release(values, 5, "exact"), labels, np.repeat(np.arange(40), 2))
+
+
+def test_groups_of_one_block_are_never_on_both_sides(alone):
+    examples = twins()
+    nearest = (create("nearest", neighbours=1),)
+    assert search(lambda: (examples, None), alone, nearest, n_folds=8).mean() < 0.65
+    parted = replace(examples, blocks=np.arange(80))
+    assert search(lambda: (parted, None), alone, nearest, n_folds=8).mean() > 0.85
+
+
+def test_without_fresh_groups_nothing_is_judged(alone):
+    found = judge(lambda: (twins(), None), ATTACKS[:2], alone, seed=SEED, path=PATH)
+    assert np.isnan(found).all()
+    assert len(found) == 2
+
+
+def test_too_few_blocks_for_the_folds(alone):
+    few = twins().take(np.arange(4))
+    with pytest.raises(InputError, match="3 folds need as many groups"):
+        search(lambda: (few, None), alone)
+
+
+class Counting(LinearRegression):
+    """Keeps how many rows it was asked about at a time."""
+
+    asked: list[int]
+
+    def predict(self, inputs):
+        self.asked.append(len(inputs))
+        return super().predict(inputs)
+
+
+def test_releases_are_scored_chunk_by_chunk_and_only_when_asked():
+    import dask.array as da
+
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(50, 4))
+    model = Counting().fit(inputs, inputs @ [1.0, -2.0, 0.0, 3.0])
+    model.asked = []
+    releases = rng.normal(size=(100, 4))
+    scores = score_releases(model, da.from_array(releases, (30, 4)))
+    assert model.asked == []
+    assert scores.shape == (100,)
+    found = scores.compute(scheduler="synchronous")
+    assert sorted(model.asked) == [10, 30, 30, 30]
+    np.testing.assert_array_equal(found, model.predict(releases))
+
+
+def matrix(cube):
+    traces = cube.traces()
+    shape = (cube.n_users, cube.n_rois * cube.n_epochs)
+    return csr_matrix((np.ones(len(traces.cells)), traces.cells, traces.offsets), shape)
+
+
+def test_components_are_those_of_arpack(cube, executor):
+    peer = TruncatedSVD(4, algorithm="arpack", random_state=0).fit(matrix(cube))
+    found = components(cube, 4, executor, passes=20, events=cube.n_events // 7)
+    loading = found.loading.values.reshape(4, -1)
+    signs = np.sign(peer.components_.sum(axis=1))
+    np.testing.assert_allclose(loading, signs[:, None] * peer.components_, atol=1e-6)
+    np.testing.assert_allclose(found.singular_value, peer.singular_values_, rtol=1e-9)
+    np.testing.assert_allclose(found.explained_variance, peer.explained_variance_, rtol=1e-6)
+    ratio = found.explained_variance_ratio
+    np.testing.assert_allclose(ratio, peer.explained_variance_ratio_, rtol=1e-6)
+    assert (loading.sum(axis=1) > 0).all()
+
+
+def test_components_are_those_of_dask_ml_on_the_lazy_view(cube, alone):
+    from dask_ml.decomposition import TruncatedSVD as Peer
+
+    view = xr.open_dataset(cube.uri, engine="clusterscale", chunks={})
+    cells = view.trace.data.reshape(cube.n_users, -1).astype(float)
+    peer = Peer(3, algorithm="tsqr")
+    peer.fit(cells.rechunk((16, -1)))
+    found = components(cube, 3, alone, passes=20)
+    loading = found.loading.values.reshape(3, -1)
+    similar = np.abs((loading * peer.components_).sum(axis=1))
+    np.testing.assert_allclose(similar, 1, atol=1e-9)
+    ratio = found.explained_variance_ratio
+    np.testing.assert_allclose(ratio, peer.explained_variance_ratio_, rtol=1e-6)
+
+
+def test_components_are_the_same_anywhere_and_any_time(cube, executor, alone):
+    options = {"passes": 2, "events": cube.n_events // 5}
+    one, other = (components(cube, 3, each, **options) for each in (executor, alone))
+    xr.testing.assert_identical(one, other)
+    assert list(one.roi.values) == list(cube.regions.names)
+    elsewhere = components(cube, 3, alone, seed=1, **options)
+    assert not np.array_equal(one.loading, elsewhere.loading)
+
+
+@pytest.mark.parametrize("n", [0, 60, 400])
+def test_as_many_components_as_users_are_refused(cube, alone, n):
+    with pytest.raises(InputError, match=r"of 60 users and 384 cells: give .* at most 59"):
+        components(cube, n, alone)
+
+
+@pytest.mark.parametrize("option", [{"passes": -1}, {"events": 0}])
+def test_numbers_that_make_no_sense_are_refused(cube, alone, option):
+    with pytest.raises(InputError, match="at least"):
+        components(cube, 2, alone, **option)
+
+
+def test_without_dask_ml_the_error_says_what_to_install(case, cube, alone, monkeypatch):
+    for name in ("decomposition", "model_selection", "wrappers"):
+        monkeypatch.setitem(sys.modules, f"dask_ml.{name}", None)
+    for call in (
+        lambda: components(cube, 2, alone),
+        lambda: search(case.form, alone),
+        lambda: score_releases(None, None),
+    ):
+        with pytest.raises(PackageError, match=r"needs dask-ml .*; install dask-ml"):
+            call()
