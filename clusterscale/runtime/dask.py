@@ -52,7 +52,7 @@ class DaskExecutor:
     patience
         Seconds without any result after which what is under way is given up.
     heal
-        Called now and then while nothing happens: to replace workers that were lost.
+        Called now and then: to replace workers that were lost.
     reconnect
         Returns a new client when the scheduler was lost and may be back; None where it cannot be.
     """
@@ -210,7 +210,7 @@ class DaskExecutor:
                 cargo = suspects.pop()
                 flights.launch(submit(cargo), cargo)
             try:
-                future, cargo = flights.land()
+                landed = flights.land()
             except StalledError as stall:
                 n_stalls += 1
                 stall.add_note(describe(self._client))
@@ -220,16 +220,14 @@ class DaskExecutor:
                     raise
                 self._restart()
                 continue
-            value, error, lost = _collect(future)
-            if lost:
-                again.append(cargo)
-                again.extend(flights.abandon())
+            if landed.lost:
+                again += [landed.cargo, *flights.abandon()]
                 self._come_back()
-            elif isinstance(error, KilledWorker) and not cargo.alone:
-                suspects.extend(cargo.singly())
+            elif isinstance(landed.error, KilledWorker) and not landed.cargo.alone:
+                suspects += landed.cargo.singly()
             else:
                 n_stalls = 0
-                yield cargo, value, _plain(error)
+                yield landed.cargo, landed.value, _plain(landed.error)
 
     def _room(self, n_parts: int) -> int:
         """Return how many cargoes may fly; workers may come and go meanwhile."""
@@ -262,18 +260,6 @@ class DaskExecutor:
             self._client = self._reconnect()
         except OSError as error:
             raise ClusterError(f"{lost} ({error})") from None
-
-
-def _collect(future: Future) -> tuple[Any, BaseException | None, bool]:
-    """Return the value, or the error, and whether it is the cluster that was lost."""
-    try:
-        if future.status in ("cancelled", "lost"):
-            return None, None, True
-        return future.result(), None, False
-    except Exception as error:
-        return None, error, future.status in ("cancelled", "lost")
-    finally:
-        future.release()
 
 
 def _plain(error: BaseException | None) -> BaseException | None:

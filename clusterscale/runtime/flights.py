@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from distributed import Future
 
 from clusterscale.errors import StalledError
 
-__all__ = ["Flights"]
+__all__ = ["Flights", "Landing"]
 
 T = TypeVar("T")
 
 _TICK = 2.0  # seconds between looks at a cluster that is silent
+
+
+@dataclass(frozen=True, slots=True)
+class Landing(Generic[T]):
+    """What became of a cargo: its value, the error of its task, or ``lost`` with the scheduler."""
+
+    cargo: T
+    value: Any = None
+    error: BaseException | None = None
+    lost: bool = False
 
 
 class Flights(Generic[T]):
@@ -32,18 +43,22 @@ class Flights(Generic[T]):
     def __init__(self, patience: float, look: Callable[[], None]) -> None:
         self._patience, self._look = patience, look
         self._looked = monotonic()
+        self._looked = monotonic()
         self._landed: SimpleQueue[Future] = SimpleQueue()
-        self._flying: dict[str, tuple[Future, T]] = {}
+        self._flying: dict[str, tuple[Future, T, float]] = {}
 
     def __len__(self) -> int:
         return len(self._flying)
 
-    def launch(self, future: Future, cargo: T) -> None:
-        """Watch ``future``, and keep ``cargo`` for when it lands."""
-        self._flying[future.key] = (future, cargo)
+    def launch(self, future: Future, cargo: T, *, seconds: float = _TICK) -> None:
+        """Watch ``future``, and keep ``cargo`` for when it lands.
+
+        Its value may take so many ``seconds`` to fetch, before a look at the cluster.
+        """
+        self._flying[future.key] = (future, cargo, seconds)
         future.add_done_callback(self._landed.put)
 
-    def land(self) -> tuple[Future, T]:
+    def land(self) -> Landing[T]:
         """Wait for the next to land, well or not.
 
         Raises
@@ -53,21 +68,51 @@ class Flights(Generic[T]):
         """
         since = monotonic()
         while True:
-            if monotonic() - self._looked >= _TICK:
+            if monotonic() - self._looked >= _TICK:  # also while others keep landing
                 self._look()
                 self._looked = monotonic()
-            try:
-                future = self._landed.get(timeout=min(_TICK, self._patience))
-            except Empty:
-                future = None
-            if future is not None and future.key in self._flying:
-                return self._flying.pop(future.key)
+            landing = self._touch_down()
+            if landing is not None:
+                return landing
             if monotonic() - since > self._patience:
                 raise StalledError(f"nothing was finished for {self._patience:g} seconds")
 
     def abandon(self) -> Iterator[T]:
         """Give up all that is under way, and yield its cargo."""
         flying, self._flying = self._flying, {}
-        for future, cargo in flying.values():
+        for future, cargo, _ in flying.values():
             future.cancel(force=True)
             yield cargo
+
+    def _touch_down(self) -> Landing[T] | None:
+        """Return what lands within a moment, if anything does."""
+        try:
+            future = self._landed.get(timeout=min(_TICK, self._patience))
+        except Empty:
+            return None
+        if future.key not in self._flying:
+            return None
+        _, cargo, seconds = self._flying.pop(future.key)
+        try:
+            landing = _fetch(future, cargo, seconds)
+        except _AwayError:  # it lands again, when it is there
+            slow = future.status == "finished"
+            self.launch(future, cargo, seconds=2 * seconds if slow else seconds)
+            return None
+        future.release()
+        return landing
+
+
+class _AwayError(Exception):
+    """A value takes long to fetch, or was lost with its worker and is being made anew."""
+
+
+def _fetch(future: Future, cargo: T, seconds: float) -> Landing[T]:
+    try:
+        return Landing(cargo, future.result(timeout=seconds))
+    except Exception as error:
+        if future.status == "cancelled":
+            return Landing(cargo, lost=True)
+        if future.status != "error" and isinstance(error, TimeoutError):
+            raise _AwayError from None
+        return Landing(cargo, error=error)

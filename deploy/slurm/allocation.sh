@@ -5,7 +5,7 @@
 #
 # An audit that is longer than the walltime is stopped before it, keeps what is finished, and the
 # job queues again, as it also does when it was lost. It ends when the audit does: with 0 when all
-# is done, 1 when tasks failed, 2 when it cannot run.
+# is done, 1 when tasks failed, 2 when it cannot run; and with 3 or more when it was lost too often.
 #
 # Change these to fit the site, or give them to sbatch; they are kept from one run to the next.
 #SBATCH --job-name=clusterscale
@@ -22,12 +22,14 @@
 #SBATCH --dependency=singleton
 set -u
 export CLUSTERSCALE=${CLUSTERSCALE:-clusterscale} # where the command is, if not on the path
-RUNS=${RUNS:-100}                                 # after so many, something is wrong
+RUNS=${RUNS:-100}                                 # after so many, something is wrong,
+LOSSES=${LOSSES:-3}                               # as after so many that no walltime ended
 GRACE=${GRACE:-60}                                # seconds that tasks may take to end
 export DASK_LOGGING__DISTRIBUTED=${DASK_LOGGING__DISTRIBUTED:-warning}
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 export VERDICT=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.exit # of the driver, wherever it runs
+lost=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.lost # a line for each run that was
 rm -f "$VERDICT"
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
@@ -54,14 +56,19 @@ wait "$step"
 code=$(cat "$VERDICT" 2>/dev/null || echo 137)
 rm -f "$VERDICT"
 run=$((${SLURM_RESTART_COUNT:-0} + 1))
+give_up() {
+  [ $# = 1 ] || echo "run $run ended with $1 before the audit was done, and $2"
+  rm -f "$lost"
+  exit "$1"
+}
+
 case $code in
-  0 | 1 | 2) exit "$code" ;;
-  143) [ $late = yes ] || exit 143 ;; # somebody ended it
+  0 | 1 | 2) give_up "$code" ;;
+  143) [ $late = yes ] || give_up 143 ;; # somebody ended it
+  *) echo "$run" >> "$lost" ;;
 esac
-if [ "$run" -ge "$RUNS" ]; then
-  echo "run $run ended with $code before the audit was done, and it was the last"
-  exit "$code"
-fi
+[ "$(cat "$lost" 2>/dev/null | wc -l)" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"
+[ "$run" -lt "$RUNS" ] || give_up "$code" "it was the last run"
 echo "run $run ended with $code before the audit was done: the job queues again"
 scontrol requeue "$SLURM_JOB_ID" && sleep "$GRACE"
 exit "$code"

@@ -174,7 +174,12 @@ CHANGES = [
         "audit.periods.0.epochs: is 0, but should be greater than or equal to 1",
     ),
     ("audit.periods.0.name", None, "audit.periods.0.name: is missing"),
-    ("cluster.name", "slrum", "cluster: 'slrum' is not known: choose from serial, local"),
+    (
+        "cluster.name",
+        "slrum",
+        "cluster: 'slrum' is not known: choose from serial, local, slurm, pbs, moab, sge, oar, "
+        "lsf, htcondor, slurm-allocation, kubernetes, gateway, address; did you mean 'slurm'?",
+    ),
     ("cluster.workers", 0, "cluster.local.workers: is 0, but should be greater than or equal to 1"),
 ]
 

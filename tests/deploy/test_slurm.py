@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -54,18 +54,12 @@ def slurm(real_data):
 def free_ports(count):
     """Return the first of so many ports in a row that nobody uses."""
     while True:
-        taken = []
-        try:
-            taken.append(socket.create_server(("127.0.0.1", 0)))
-            first = taken[0].getsockname()[1]
+        with ExitStack() as taken, suppress(OSError, OverflowError):
+            free = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
+            first = free.getsockname()[1]
             for port in range(first + 1, first + count):
-                taken.append(socket.create_server(("127.0.0.1", port)))
+                taken.enter_context(socket.create_server(("127.0.0.1", port)))
             return first
-        except (OSError, OverflowError):
-            continue
-        finally:
-            for each in taken:
-                each.close()
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +222,15 @@ def test_an_allocation_that_cannot_run_ends_at_once(start):
     assert "known_subway" in run.said()
 
 
+def test_an_allocation_that_is_lost_too_often_gives_up(start):
+    run = start(name="slurm-allocation")
+    run.env = run.env | {"LOSSES": "1"}
+    assert run.wait(run.submit("audit", n_tasks=2)) == "3:0"
+    assert "a job of 2 tasks is too small" in run.said()
+    assert "run 1 ended with 3 before the audit was done, and it was lost 1 times" in run.said()
+    assert not list(run.folder.glob(".*"))
+
+
 def test_a_cancelled_job_is_replaced_and_strangers_are_kept_out(start, serial):
     from distributed import Client
 
@@ -266,7 +269,7 @@ def test_a_driver_that_is_ended_leaves_no_jobs(start, serial):
 
 def test_a_job_that_slurm_refuses_is_told(start):
     run = start(name="slurm", queue="nowhere")
-    said = ended(run.start(), 2)
+    said = ended(run.start(), 3)
     assert "the batch system takes no job" in said
     assert "invalid partition" in said
     assert "Traceback" not in said

@@ -16,7 +16,7 @@ from clusterscale.errors import ClusterError, StalledError
 from clusterscale.runtime import Local, SerialExecutor
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.dask
+pytestmark = [pytest.mark.dask, pytest.mark.heavy]
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +143,22 @@ def test_a_lost_node_costs_nothing(audit, reference, tmp_path):
         executor._client.wait_for_workers(2, timeout=60)
         same(reference, audit(poison.Poisoned(executor, harm, bad)))
         assert executor.n_workers == 1
+
+
+def test_results_that_went_with_their_worker_are_made_anew():
+    """Finished, but not fetched yet, when the only worker that had them ends."""
+    port, seen = free_port(), []
+    with ExitStack() as stack:
+        stack.enter_context(scheduler(port))
+        first = stack.enter_context(worker(port))
+        executor = stack.enter_context(joined(port, window=6))
+        for batch in executor.map_batches(partial(poison.after, 0.3), range(6)):
+            seen += [each.value for each in batch]
+            if len(seen) == 1:
+                time.sleep(3)  # the others are finished by now
+                end(first)
+                stack.enter_context(worker(port))
+    assert sorted(seen) == list(range(6))
 
 
 def test_workers_that_live_shorter_than_the_work():

@@ -20,7 +20,8 @@ def test_results_that_keep_coming_do_not_put_off_the_look(monkeypatch):
         under_way = flights.Flights(60, lambda: looks.append(None))
         for i in range(30):
             under_way.launch(client.submit(_doze, i), i)
-            assert under_way.land()[1] == i
+            landing = under_way.land()
+            assert (landing.cargo, landing.value) == (i, i)
     assert len(looks) >= 5
 
 

@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -149,6 +150,8 @@ def test_what_a_pod_left_behind_is_replaced(kube, api, manifest, pod, monkeypatc
     with hosted(manifest, api):
         assert kube.get("daskcluster", "clusterscale")["metadata"]["uid"] != first
     assert there(kube) == []
+    with suppress(ClusterError):  # now, and not when the API server has gone
+        killed.__exit__(None, None, None)
 
 
 def test_a_cluster_that_somebody_deleted_is_said_to_be_gone(kube, api, manifest):

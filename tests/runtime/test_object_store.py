@@ -29,7 +29,7 @@ from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import open_screen
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.dask
+pytestmark = [pytest.mark.dask, pytest.mark.heavy]
 
 CANARIES = {
     "AWS_ACCESS_KEY_ID": "CANARYID0123456789AB",
