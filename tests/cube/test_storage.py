@@ -38,6 +38,10 @@ class Elsewhere(LocalFileSystem):
     protocol = "elsewhere"
     fails = False
 
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(str(path).removeprefix("elsewhere://"))
+
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
         super().pipe_file(path, value[: len(value) // 2] if self.fails else value)
         if self.fails:

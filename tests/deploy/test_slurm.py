@@ -137,8 +137,8 @@ class Run:
 
     def wait(self, job):
         """Wait for the end of a job; return its exit code."""
-        lasting = ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
-        self.until(lambda: self.fact(job, "JobState") not in lasting)
+        final = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY")
+        self.until(lambda: self.fact(job, "JobState") in final)
         return self.fact(job, "ExitCode")
 
     def said(self):

@@ -43,6 +43,11 @@ def after(seconds, item):
     return item
 
 
+def wait(seconds):
+    time.sleep(seconds)
+    return seconds
+
+
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -2,7 +2,6 @@
 
 import math
 import sys
-import time
 from functools import partial
 from itertools import chain
 from operator import sub
@@ -10,19 +9,10 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from oracles import poison
 
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.tree import combine_pairwise
-
-
-def after(seconds, item):
-    time.sleep(seconds)
-    return item
-
-
-def wait(seconds):
-    time.sleep(seconds)
-    return seconds
 
 
 @pytest.fixture(scope="module", params=["serial", pytest.param("local", marks=pytest.mark.dask)])
@@ -56,7 +46,7 @@ def test_items_are_taken_as_they_are_needed(executor):
             drawn += 1
             yield item
 
-    for batch in executor.map_batches(partial(after, 0.6), items()):
+    for batch in executor.map_batches(partial(poison.after, 0.6), items()):
         n_finished += len(batch)
         assert drawn <= n_finished + 2 * executor.n_workers
     assert n_finished == 12
@@ -69,7 +59,7 @@ def test_batches_grow_to_a_second_and_are_cut_short_when_items_turn_slow():
     items = [0.0] * 3000 + [0.35] * 20
     with CLUSTERS.create("local", workers=1).open() as executor:
         sizes, values = [], []
-        for batch in executor.map_batches(wait, items):
+        for batch in executor.map_batches(poison.wait, items):
             sizes.append(len(batch))
             values += [each.value for each in batch]
             if batch[-1].item:
