@@ -20,13 +20,13 @@ from clusterscale.audit.parts import fold_task
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceTask, fold_price, run_price
 from clusterscale.audit.results import open_results, write_results
-from clusterscale.audit.screens import rank, screen
+from clusterscale.audit.screens import choose_targets
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.contracts import Executor, Finished, Fold
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
-from clusterscale.cube.storage import absolute, list_names, put, read, remove
+from clusterscale.cube.storage import list_names, put, read, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
 from clusterscale.screening import MEMORY, ScreenProgress
@@ -95,20 +95,16 @@ def run(
     """
     plan.check(cube)
     output = str(output).rstrip("/")
-    source = Source(absolute(cube.uri), cube.fingerprint, plan.null_roi, plan.seed)
+    source = Source.of(cube, null_roi=plan.null_roi, seed=plan.seed)
     executor.preflight(partial(open_source, source))
     _claim(output, plan, cube, force)
-    ranking = None
-    if plan.targets.n_most_exposed(cube):
 
-        def tell(now: ScreenProgress) -> None:
-            on_progress(Progress(now.n_rows, now.n_done, 0, now.stage))
+    def tell(now: ScreenProgress) -> None:
+        on_progress(Progress(now.n_rows, now.n_done, 0, now.stage))
 
-        screened = screen(
-            plan, cube, output, executor, memory=memory, force=force, on_progress=tell
-        )
-        ranking = rank(screened)
-    chosen = plan.targets.choose(cube, plan.seed, ranking)
+    chosen = choose_targets(
+        plan, cube, output, executor, memory=memory, force=force, on_progress=tell
+    )
     kept = _Kept(plan, cube, chosen, output)
     on_progress(kept.progress)
     way = arrange(plan, cube, memory, executor.n_workers, n_targets=len(chosen.users))

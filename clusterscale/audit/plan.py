@@ -22,7 +22,6 @@ from clusterscale.audit.task import AuditTask
 from clusterscale.audit.verdict import VerdictPlan
 from clusterscale.contracts import NO_NOISE, Attack, Component, Mechanism, Prior, Probability
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import absolute
 from clusterscale.errors import ConfigError
 from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.mechanisms import MECHANISMS
@@ -129,8 +128,7 @@ class AuditPlan(Component):
             yield PriceTask(source, period.name, size, self.mechanisms, self.utility, self.verdict)
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
-        uri = absolute(cube.uri)  # a worker may run in another folder
-        return TraceSource(uri, cube.fingerprint, self.null_roi, self.seed, spans)
+        return TraceSource.of(cube, spans, null_roi=self.null_roi, seed=self.seed)
 
     @property
     def adds_noise(self) -> bool:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from clusterscale import screening
 from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
 from clusterscale.screening import MEMORY, ScreenProgress
 
-__all__ = ["rank", "screen"]
+__all__ = ["choose_targets", "rank", "screen"]
 
 _USERS = 1 << 18  # read at once
 
@@ -73,6 +74,30 @@ def screen(
         force=force,
         on_progress=on_progress,
     )
+
+
+def choose_targets(
+    plan: AuditPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor,
+    *,
+    memory: int = MEMORY,
+    force: bool = False,
+    on_progress: Callable[[ScreenProgress], None] = lambda progress: None,
+) -> Chosen:
+    """Choose whom the plan attacks; the most exposed ask for a screen of everyone first.
+
+    Parameters and errors are those of :func:`screen`, which is only run where it is needed, and of
+    :meth:`~clusterscale.audit.targets.Targets.choose`.
+    """
+    ranking = None
+    if plan.targets.n_most_exposed(cube):
+        screened = screen(
+            plan, cube, output, executor, memory=memory, force=force, on_progress=on_progress
+        )
+        ranking = rank(screened)
+    return plan.targets.choose(cube, plan.seed, ranking)
 
 
 def rank(screened: xr.Dataset) -> NDArray[np.int64]:

@@ -34,10 +34,6 @@ class TuningCase:
         target, period, prior, size = self.task.key
         return period, prior, size, target, self.mechanism.label
 
-    def reach(self) -> None:
-        """Open the cube; raises what that raises where the cube cannot be read."""
-        TraceCube(self.task.source.uri)
-
     def form(self) -> tuple[Examples, Examples | None]:
         """Return the groups the adversary trains on, and fresh ones of its own to judge by.
 

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
 
 __all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Output", "Workers"]
-__all__ += ["at_work", "check_address", "load_config", "parse_memory", "pick_cluster"]
+__all__ += ["argument", "at_work", "load_config", "option", "parse_memory", "pick_cluster"]
 
 
 def check_address(address: str | None) -> str | None:
@@ -28,12 +28,20 @@ def check_address(address: str | None) -> str | None:
     return address if address is None else check_url(address)
 
 
+def argument(text: str) -> Any:
+    """Return what makes a parameter an argument that is a path or URL."""
+    return typer.Argument(help=text, callback=check_address)
+
+
+def option(text: str) -> Any:
+    """Return what makes a parameter an option that is a path or URL."""
+    return typer.Option(help=text, callback=check_address)
+
+
 ConfigFile = Annotated[
     Path | None, typer.Argument(help="YAML file; the built-in quickstart where none is given.")
 ]
-Output = Annotated[
-    str | None, typer.Option(help="Folder of the run: path or URL.", callback=check_address)
-]
+Output = Annotated[str | None, option("Folder of the run: path or URL.")]
 ClusterName = Annotated[
     str | None,
     typer.Option(
@@ -140,13 +148,14 @@ def parse_memory(text: str | None, place: Cluster) -> int:
     InputError
         If the text is no size.
     """
-    from pydantic import ByteSize, TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
+    from clusterscale.runtime.clusters.place import to_bytes
     from clusterscale.screening import MEMORY
 
     if text is None:
         return place.budget or MEMORY
     try:
-        return int(TypeAdapter(ByteSize).validate_python(text))
+        return to_bytes(text)
     except ValidationError:
         raise InputError(f"--memory {text!r} is not a size such as 4GB or 800MB") from None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clusterscale.cli.options import check_address
+from clusterscale.cli.options import Force, argument, option
 from clusterscale.cli.show import out, progress, show_cube
 from clusterscale.errors import InputError
 
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
 
 
 def ingest(
-    source: Annotated[
-        str, typer.Argument(help="File, folder or URL of records.", callback=check_address)
-    ],
-    cube: Annotated[str, typer.Argument(help="Where to write the cube.", callback=check_address)],
+    source: Annotated[str, argument("File, folder or URL of records.")],
+    cube: Annotated[str, argument("Where to write the cube.")],
     start: Annotated[str, typer.Option(help="Beginning of epoch 0, ISO, in the time zone.")],
     epochs: Annotated[int, typer.Option(help="How many epochs.")],
     reader: Annotated[str, typer.Option(help="events, cabspotting, trips or geojson.")] = "events",
@@ -29,9 +27,7 @@ def ingest(
     grid: Annotated[
         str | None, typer.Option(help="south,west,north,east/ROWSxCOLUMNS in degrees.")
     ] = None,
-    points: Annotated[
-        str | None, typer.Option(help="CSV of places: name,lat,lon.", callback=check_address)
-    ] = None,
+    points: Annotated[str | None, option("CSV of places: name,lat,lon.")] = None,
     cutoff: Annotated[
         float | None, typer.Option(help="Metres beyond which no point is near.")
     ] = None,
@@ -41,16 +37,13 @@ def ingest(
     epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d.")] = "1h",
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
     pseudonymise: Annotated[
-        str | None,
-        typer.Option(
-            help="File with a secret key; user ids become keyed hashes.", callback=check_address
-        ),
+        str | None, option("File with a secret key; user ids become keyed hashes.")
     ] = None,
     top_users: Annotated[
         int | None, typer.Option(help="Keep only so many users, those with most events.")
     ] = None,
     min_events: Annotated[int, typer.Option(help="Keep only users with so many events.")] = 1,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    force: Force = False,
 ) -> None:
     """Turn records of who was where and when into a cube; every dropped row is accounted for."""
     from clusterscale.cube import Calendar, TraceCube
@@ -61,7 +54,6 @@ def ingest(
     chosen = READERS.create(reader, **fields)
     locator = _locator(grid, points, cutoff, h3)
     calendar = Calendar.parse(start, epoch, epochs, timezone)
-    key = read_key(pseudonymise) if pseudonymise else None
     with progress() as bar:
         line = bar.add_task("ingest")
 
@@ -74,7 +66,7 @@ def ingest(
             reader=chosen,
             locator=locator,
             calendar=calendar,
-            pseudonymise=key,
+            pseudonymise=read_key(pseudonymise) if pseudonymise else None,
             top_users=top_users,
             min_events=min_events,
             force=force,

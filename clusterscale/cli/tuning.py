@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,11 +27,8 @@ from clusterscale.cli.show import out
 
 if TYPE_CHECKING:
     from clusterscale.attacks.learned import Learned
-    from clusterscale.audit import AuditPlan
-    from clusterscale.audit.targets import Chosen
     from clusterscale.audit.tuning import Choice, TuningCase
     from clusterscale.contracts import Attack, Executor
-    from clusterscale.cube import TraceCube
 
     Tell = Callable[[str, int, int], None]
 
@@ -52,7 +50,9 @@ def tune(
     forest; width of perceptron) on its own training groups, never on a challenge, for the first
     targets of the config in every setting. Prints lines to paste into the config.
     """
+    from clusterscale.audit.screens import choose_targets
     from clusterscale.audit.tuning import list_cases, tunable
+    from clusterscale.cube.blocks import open_source
 
     chosen = load_config(config)
     plan = chosen.audit
@@ -62,33 +62,20 @@ def tune(
     cube = chosen.cube.open()
     plan.check(cube)
     with at_work(place, "tune") as (executor, tell):
-        who = _choose_targets(plan, cube, folder, executor, allowed, tell)
-        cases = list(list_cases(plan, cube, who, targets))
-        executor.preflight(cases[0].reach)
-        choices = _search(attacks, cases, executor, folds, plan.seed, tell)
-        fresh = _judge(choices, cases, executor, plan.seed, tell)
-    _show(choices, fresh, len({case.task.target for case in cases}), len(cases))
-    _print_lines(plan.attacks, {choice.given: choice.chosen for choice in choices})
-
-
-def _choose_targets(
-    plan: AuditPlan, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
-) -> Chosen:
-    """Choose as an audit does; the most exposed ask for a screen of everyone first."""
-    from clusterscale.audit import rank, screen
-
-    ranking = None
-    if plan.targets.n_most_exposed(cube):
-        screened = screen(
+        who = choose_targets(
             plan,
             cube,
             folder,
             executor,
-            memory=memory,
+            memory=allowed,
             on_progress=lambda now: tell(now.stage, now.n_rows, now.n_done),
         )
-        ranking = rank(screened)
-    return plan.targets.choose(cube, plan.seed, ranking)
+        cases = list(list_cases(plan, cube, who, targets))
+        executor.preflight(partial(open_source, cases[0].task.source))
+        choices = _search(attacks, cases, executor, folds, plan.seed, tell)
+        fresh = _judge(choices, cases, executor, plan.seed, tell)
+    _show(choices, fresh, len({case.task.target for case in cases}), len(cases))
+    _print_lines(plan.attacks, {choice.given: choice.chosen for choice in choices})
 
 
 def _search(

@@ -14,9 +14,10 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
+    argument,
     at_work,
-    check_address,
     load_config,
+    option,
     parse_memory,
     pick_cluster,
 )
@@ -80,10 +81,8 @@ def audit(
 
 @app.command()
 def report(
-    results: Annotated[str, typer.Argument(help="Folder of a run.", callback=check_address)],
-    output: Annotated[
-        str | None, typer.Option(help="Where to write the HTML file.", callback=check_address)
-    ] = None,
+    results: Annotated[str, argument("Folder of a run.")],
+    output: Annotated[str | None, option("Where to write the HTML file.")] = None,
 ) -> None:
     """Write the report of a finished run as one HTML file."""
     from clusterscale.audit import open_results
@@ -97,7 +96,7 @@ def report(
 @app.command()
 def synth(
     preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
-    cube: Annotated[str, typer.Argument(help="Where to write the cube.", callback=check_address)],
+    cube: Annotated[str, argument("Where to write the cube.")],
     users: Annotated[int | None, typer.Option(help="Users; else as many as published.")] = None,
     seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
     force: Force = False,
@@ -110,10 +109,8 @@ def synth(
 
 @app.command()
 def pack(
-    source: Annotated[
-        str, typer.Argument(help="A dense Zarr cube: path or URL.", callback=check_address)
-    ],
-    cube: Annotated[str, typer.Argument(help="Where to write the cube.", callback=check_address)],
+    source: Annotated[str, argument("A dense Zarr cube: path or URL.")],
+    cube: Annotated[str, argument("Where to write the cube.")],
     timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
     force: Force = False,
 ) -> None:
@@ -124,9 +121,7 @@ def pack(
 
 
 @app.command()
-def inspect(
-    cube: Annotated[str, typer.Argument(help="A cube: path or URL.", callback=check_address)],
-) -> None:
+def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
     """Show what a cube holds; reads all of it, so damage is found."""
     from clusterscale.cube import TraceCube
 

@@ -3,6 +3,7 @@
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
+from clusterscale.contracts.execution import Executor, Finished, Fold
 from clusterscale.contracts.knowledge import (
     NO_NOISE,
     Examples,
@@ -18,9 +19,6 @@ from clusterscale.contracts.protocols import (
     REACHES,
     Attack,
     Distinguisher,
-    Executor,
-    Finished,
-    Fold,
     Guarantee,
     Mechanism,
     Prior,

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
 from clusterscale.contracts import Bounds, Frame, Traces, TraceStep
 from clusterscale.cube.bounds import measure_bounds, merge_bounds
+from clusterscale.cube.storage import absolute
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, with_null_roi
 from clusterscale.errors import FormatError, InputError
@@ -40,6 +42,14 @@ class Source:
     fingerprint: str
     null_roi: bool
     seed: int
+
+    @classmethod
+    def of(cls, cube: TraceCube, *more: Any, null_roi: bool, seed: int) -> Self:
+        """Return the address of ``cube`` for workers, who may run in another folder.
+
+        ``more`` is for the fields that a kind of source has beside these.
+        """
+        return cls(absolute(cube.uri), cube.fingerprint, null_roi, seed, *more)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -85,8 +85,7 @@ def run(
         If ``output`` holds another screen and ``force`` is not set.
     """
     check(screen, cube)
-    uri = absolute(cube.uri)  # a worker may run in another folder
-    source = Source(uri, cube.fingerprint, screen.null_roi, screen.seed)
+    source = Source.of(cube, null_roi=screen.null_roi, seed=screen.seed)
     executor.preflight(partial(open_source, source))
     store = ScreenStore(absolute(str(output)), screen, cube, force=force)
     work = _Work(screen, cube, source, store, executor, memory, on_progress)

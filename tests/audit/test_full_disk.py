@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from itertools import chain
 
 import pytest
 import xarray as xr
+from oracles.disks import small_disk
 
 from clusterscale.audit import AuditPlan, open_results, run, screen
 from clusterscale.cube import storage
@@ -19,13 +18,8 @@ from clusterscale.screening import open_screen
 @pytest.fixture
 def disk(tmp_path):
     """A disk of four megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "disk", 4) as folder:
+        yield folder
 
 
 class Filling(SerialExecutor):

@@ -50,23 +50,18 @@ def plan(cube: cs.TraceCube, n_targets: int, group_size: int, seed: int = 1) -> 
     )
 
 
-def timed(item: Any) -> tuple[Any, float]:
-    """Run one task where it is; return its value and the seconds it took."""
-    start = time.perf_counter()
-    return run_task(item), time.perf_counter() - start
-
-
 def attack(executor: Any, cube: cs.TraceCube, what: AuditPlan) -> tuple[int, float, float]:
     """Return how many tasks ended between the first and the last batch, busy and wall seconds."""
     tasks = what.tasks(cube, what.targets.choose(cube, what.seed))
-    batches: Iterator[Any] = executor.map_batches(timed, tasks)
-    warm = [next(batches) for _ in range(2 * executor.n_workers)]  # each has read the traces
+    batches: Iterator[Any] = executor.map_batches(partial(timed, run_task), tasks)
+    for _ in range(2 * executor.n_workers):  # until each has read the traces
+        next(batches)
     start, busy, n = time.perf_counter(), 0.0, 0
     for finished in chain.from_iterable(batches):
         assert isinstance(finished, Finished)
         assert finished.error is None, finished.error
         busy, n = busy + finished.value[1], n + 1
-    return n, busy, time.perf_counter() - start if warm else 0.0
+    return n, busy, time.perf_counter() - start
 
 
 def overhead(cube: cs.TraceCube, folder: Path, n_targets: int, group_size: int) -> None:
@@ -86,7 +81,7 @@ def overhead(cube: cs.TraceCube, folder: Path, n_targets: int, group_size: int) 
 
         def map_batches(self, function: Any, items: Any) -> Iterator[Any]:
             nonlocal busy
-            for batch in self._executor.map_batches(partial(timed_by, function), items):
+            for batch in self._executor.map_batches(partial(timed, function), items):
                 seconds = sum(each.value[1] for each in batch)
                 busy += seconds if len(marks) > 2 * n_workers else 0.0
                 marks.append((time.perf_counter(), len(batch), memory()))
@@ -105,7 +100,7 @@ def overhead(cube: cs.TraceCube, folder: Path, n_targets: int, group_size: int) 
     print(f"driver memory {middle:.0f} MB after a quarter, {marks[-1][2]:.0f} MB in the end")
 
 
-def timed_by(function: Any, item: Any) -> tuple[Any, float]:
+def timed(function: Any, item: Any) -> tuple[Any, float]:
     """Call ``function``; return its value and the seconds it took."""
     start = time.perf_counter()
     return function(item), time.perf_counter() - start

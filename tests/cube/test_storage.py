@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cube import crowd
 from fsspec.implementations.local import LocalFileSystem
+from oracles.disks import small_disk
 
 from clusterscale.cube import TraceCube, storage
 from clusterscale.errors import MissingError, StoreError
@@ -23,13 +24,8 @@ MANY = crowd.draw(2000, 40, 40, share=0.5)  # more than a megabyte, however it i
 @pytest.fixture
 def tiny(tmp_path):
     """A disk of one megabyte."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with small_disk(tmp_path / "tiny", 1) as folder:
+        yield folder
 
 
 class Elsewhere(LocalFileSystem):

@@ -28,6 +28,22 @@ class Poisoned:
         return self._executor.map_batches(partial(work, self._harm, self._bad, function), items)
 
 
+class Losing:
+    """An executor that loses something by ``lose`` once three batches are finished."""
+
+    def __init__(self, executor, lose):
+        self._executor, self._lose = executor, lose
+
+    def __getattr__(self, name):
+        return getattr(self._executor, name)
+
+    def map_batches(self, function, items):
+        for i, batch in enumerate(self._executor.map_batches(function, items)):
+            yield batch
+            if i == 2:
+                self._lose()
+
+
 def work(harm, bad, function, item):
     if bad(item):
         harm()

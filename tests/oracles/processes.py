@@ -48,7 +48,7 @@ def worker(port, *more, environment=None):
 
 
 @contextmanager
-def joined(port, **options):
+def joined(port, *, comes_back=True, **options):
     from distributed import Client
 
     from clusterscale.runtime.dask import DaskExecutor
@@ -57,7 +57,7 @@ def joined(port, **options):
         return Client(f"tcp://127.0.0.1:{port}", timeout=40)
 
     client = connect()
-    executor = DaskExecutor(client, reconnect=connect, **options)
+    executor = DaskExecutor(client, reconnect=connect if comes_back else None, **options)
     try:
         yield executor
     finally:

@@ -180,50 +180,25 @@ def test_a_lost_scheduler_that_comes_back(audit, reference, tmp_path):
         stack.enter_context(worker(port))
         executor = stack.enter_context(joined(port))
 
-        class Losing:
-            """Loses the scheduler after the first batches; another one and a worker come."""
+        def replace():
+            marker.touch()
+            end(first)
+            stack.enter_context(scheduler(port))
+            stack.enter_context(worker(port))
 
-            def __getattr__(self, name):
-                return getattr(executor, name)
-
-            def map_batches(self, function, items):
-                for i, batch in enumerate(executor.map_batches(function, items)):
-                    yield batch
-                    if i == 2:
-                        marker.touch()
-                        end(first)
-                        stack.enter_context(scheduler(port))
-                        stack.enter_context(worker(port))
-
-        same(reference, audit(Losing()))
+        same(reference, audit(poison.Losing(executor, replace)))
         assert marker.exists()
 
 
 def test_a_scheduler_that_is_gone_ends_the_run_and_keeps_what_was_finished(audit, reference):
-    from distributed import Client
-
-    from clusterscale.runtime.dask import DaskExecutor
-
-    port = free_port()
-    with ExitStack() as stack:
-        first = stack.enter_context(scheduler(port))
-        stack.enter_context(worker(port))
-        client = Client(f"tcp://127.0.0.1:{port}")
-        executor = DaskExecutor(client)
-
-        class Losing:
-            def __getattr__(self, name):
-                return getattr(executor, name)
-
-            def map_batches(self, function, items):
-                for i, batch in enumerate(executor.map_batches(function, items)):
-                    yield batch
-                    if i == 2:
-                        end(first)
-
-        with pytest.raises(ClusterError, match="the scheduler was lost; what was finished is kept"):
-            audit(Losing())
-        client.close(timeout=2)
+    port, told = free_port(), "the scheduler was lost; what was finished is kept"
+    with (
+        scheduler(port) as first,
+        worker(port),
+        joined(port, comes_back=False) as executor,
+        pytest.raises(ClusterError, match=told),
+    ):
+        audit(poison.Losing(executor, lambda: end(first)))
     same(reference, audit(SerialExecutor()))
 
 

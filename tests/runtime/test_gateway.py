@@ -11,7 +11,8 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from doubles.kube import free_port, wait_for
+from doubles.kube import wait_for
+from oracles.processes import free_port
 from pydantic import ValidationError
 
 from clusterscale.errors import ClusterError

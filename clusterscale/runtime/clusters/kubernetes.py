@@ -7,11 +7,11 @@ from contextlib import ExitStack, closing, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clusterscale.contracts import Component, Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.place import Distributed, needs
+from clusterscale.runtime.clusters.place import Distributed, needs, to_bytes
 from clusterscale.runtime.clusters.pods import CERTIFICATES, PORT, Recipe, dask_cluster
 from clusterscale.runtime.security import Tls
 
@@ -91,7 +91,7 @@ class Kubernetes(Distributed):
 
     @property
     def _memory(self) -> int:
-        return int(TypeAdapter(ByteSize).validate_python(self.memory))
+        return to_bytes(self.memory)
 
     def recipe(self, namespace: str, image: str) -> Recipe:
         """Return what the cluster is made of when it runs in ``namespace`` and from ``image``."""

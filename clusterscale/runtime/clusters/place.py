@@ -12,13 +12,21 @@ from clusterscale.contracts import Component, Executor
 from clusterscale.errors import InputError, PackageError
 
 __all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
+__all__ += ["variable"]
+
+# Work is arranged to fit; what does not must be seen, and not go to disk unnoticed.
+_WORKER = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+
+
+def variable(key: str) -> str:
+    """Return the environment variable that sets a key of Dask's configuration."""
+    return "DASK_" + key.upper().replace(".", "__").replace("-", "_")
+
 
 ENVIRONMENT = {
     # One thread a task: tasks are the parallelism, and sums must not depend on thread counts.
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
-    # Work is arranged to fit; what does not must be seen, and not go to disk unnoticed.
-    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
-    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
+    **{variable(key): str(value) for key, value in _WORKER.items()},
 }
 """Environment of every worker."""
 
@@ -26,8 +34,7 @@ SETTINGS: dict[str, Any] = {
     "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
     "distributed.scheduler.worker-saturation": "inf",  # the executor itself bounds what is flying
     "distributed.scheduler.allowed-failures": 3,
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
+    **_WORKER,
 }
 """Of Dask, where this process starts the scheduler or the workers."""
 

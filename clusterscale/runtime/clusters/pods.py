@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS
+from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, variable
 
 __all__ = ["CERTIFICATES", "GROUP", "PORT", "Recipe", "dask_cluster"]
 
@@ -98,12 +98,12 @@ def dask_cluster(recipe: Recipe) -> Manifest:
 
 def _scheduler(recipe: Recipe) -> Manifest:
     settings = {
-        _variable(key): str(value)
+        variable(key): str(value)
         for key, value in SETTINGS.items()
         if key.startswith("distributed.scheduler.")
     }
     if recipe.secret:
-        settings[_variable("distributed.comm.require-encryption")] = "True"
+        settings[variable("distributed.comm.require-encryption")] = "True"
     return {
         "name": "scheduler",
         "image": recipe.image,
@@ -195,11 +195,6 @@ def _tls(recipe: Recipe) -> list[str]:
     for flag, file in files.items():
         args += [flag, f"{CERTIFICATES}/{file}"]
     return args
-
-
-def _variable(key: str) -> str:
-    """Return the environment variable that sets a key of Dask's configuration."""
-    return "DASK_" + key.upper().replace(".", "__").replace("-", "_")
 
 
 def _variables(values: Mapping[str, str]) -> list[Manifest]:

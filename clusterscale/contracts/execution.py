@@ -1,0 +1,88 @@
+"""How work is handed to whatever runs it, and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Executor", "Finished", "Fold"]
+
+T = TypeVar("T")
+P = TypeVar("P")
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[T, R]):
+    """An item that an executor is done with: its value, or the error that ended it.
+
+    ``traceback`` is where the error came from, as text, empty where that is not known.
+    """
+
+    item: T
+    value: R | None = None
+    error: BaseException | None = None
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold(Generic[T, P, S, R]):
+    """One item whose work outgrows a worker: done in parts, summed, and finished in one place.
+
+    Attributes
+    ----------
+    item
+        What it is about.
+    parts
+        What :attr:`function` takes, one after the other. The same place in any fold is the same
+        part of the data, so an executor sends it where that may still be in memory.
+    function, combine
+        Pure; ``combine`` adds two results, always in the same tree.
+    finish
+        Takes the item and the sum of all parts.
+    """
+
+    item: T
+    parts: tuple[P, ...]
+    function: Callable[[P], S]
+    combine: Callable[[S, S], S]
+    finish: Callable[[T, S], R]
+
+
+class Executor(Protocol):
+    """Runs a pure function over many items, anywhere."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many items run at once."""
+
+    def preflight(self, probe: Callable[[], object]) -> None:
+        """Make sure, before anything runs, that every worker can do the work.
+
+        ``probe`` is called on each and raises where something is wrong, such as a cube that cannot
+        be read from there.
+
+        Raises
+        ------
+        ClusterError
+            If a worker differs from this process in what matters, or its probe failed; one message
+            for all.
+        """
+
+    def map_batches(
+        self, function: Callable[[T], R], items: Iterable[T]
+    ) -> Iterator[Sequence[Finished[T, R]]]:
+        """Yield items as they finish, in any order, a batch at a time; errors are never raised.
+
+        Items are drawn as they are needed, and how many form a batch is up to the executor.
+        """
+
+    def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+        """Yield the item of each fold as it finishes, in any order; errors are never raised."""
+
+    def reduce(
+        self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
+    ) -> R:
+        """Combine the values of all items pairwise, always in the same tree."""
