@@ -1,5 +1,6 @@
 """The gateway cluster, on a real Dask Gateway of this machine."""
 
+import gc
 import math
 import os
 import shutil
@@ -139,6 +140,10 @@ def test_a_gateway_that_refuses_is_said_to(cluster):
     ):
         pass
     assert "wrong" not in str(caught.value)
+    from dask_gateway import client
+
+    left = [each for each in gc.get_objects() if isinstance(each, client.Gateway)]
+    assert not any("_loop_runner" in vars(each) for each in left)  # to stop at a bad moment
 
 
 @pytest.mark.heavy

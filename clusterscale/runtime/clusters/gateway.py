@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
@@ -83,18 +83,35 @@ class Gateway(Distributed):
             from dask_gateway import GatewayCluster
 
             from clusterscale.runtime.dask import DaskExecutor
+        # Held before it starts: one that fails to has a thread to be stopped like any other.
+        cluster = GatewayCluster.__new__(GatewayCluster)
         try:
-            cluster = GatewayCluster(
-                address=self.address,
-                proxy_address=self.proxy,
-                **{each.option: each.value for each in self.options},
-            )
-        except Exception as error:
-            raise ClusterError(f"the gateway at {self.address} gave no cluster: {error}") from None
-        try:
+            try:
+                cluster.__init__(
+                    address=self.address,
+                    proxy_address=self.proxy,
+                    **{each.option: each.value for each in self.options},
+                )
+            except Exception as error:
+                raise ClusterError(
+                    f"the gateway at {self.address} gave no cluster: {error}"
+                ) from None
             with cluster, cluster.get_client() as client:
                 cluster.scale(self.workers)  # from now on the gateway keeps up that number
                 yield DaskExecutor(client, patience=self.patience)
         finally:
-            # Closed it is; its destructor would close it again, and fail for all to see.
-            vars(cluster.gateway).pop("_loop_runner", None)
+            _let_go(cluster)
+
+
+def _let_go(cluster: Any) -> None:
+    """Stop what a cluster, started or not, has running here, and disarm its destructors.
+
+    They would stop it again, whenever memory is next tidied up: with a warning, or for ever if
+    that happens while Dask itself starts or stops a thread.
+    """
+    gateway = vars(cluster).pop("gateway", None)
+    if gateway is None or "_loop_runner" not in vars(gateway):
+        return
+    if gateway._loop_runner.is_started():
+        gateway.close()
+    del gateway._loop_runner
