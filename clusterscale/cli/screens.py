@@ -54,7 +54,7 @@ def screen(
     folder = (output or chosen.output).rstrip("/")
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
-        cost = predict(chosen.audit.whole_screen, cube, allowed)
+        cost = predict(chosen.audit.whole_screen, cube, allowed, place.n_workers)
         show_screen_cost(cost, place.label, f"{folder}/screen")
         return
     with at_work(place, "screen") as (executor, move):

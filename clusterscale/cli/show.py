@@ -107,6 +107,7 @@ def show_screen_cost(cost: ScreenCost, cluster: str, folder: str) -> None:
             "read": f"{_bytes(cost.store_bytes)}, {cost.n_readings} times",
             "used by each worker": f"up to {_bytes(cost.worker_bytes)}",
             "work": f"about {cost.core_seconds:,.0f} s of one processor",
+            "time": f"about {cost.seconds:,.0f} s of the cluster",
             "output": folder,
         },
     )

@@ -121,8 +121,9 @@ class ScreenCost:
     """What a screen will take.
 
     ``n_readings``: times the store is read, for counting and for each pass of mechanisms;
-    ``worker_bytes``: the most that a worker uses, ``core_seconds``: the time of one processor, told
-    from rates of a common one, if events are spread evenly over time.
+    ``worker_bytes``: the most that a worker uses; ``core_seconds``: the time of one processor, and
+    ``seconds``: that of the whole cluster, told from rates of a common processor, if events are
+    spread evenly over time.
     """
 
     n_users: int
@@ -132,10 +133,22 @@ class ScreenCost:
     store_bytes: int
     worker_bytes: int
     core_seconds: float
+    seconds: float
 
 
-def predict(screen: Screen, cube: TraceCube, memory: int = MEMORY) -> ScreenCost:
+def predict(
+    screen: Screen, cube: TraceCube, memory: int = MEMORY, n_workers: int = 1
+) -> ScreenCost:
     """Predict what a screen costs, without running anything.
+
+    Parameters
+    ----------
+    screen, cube
+        What to ask, and of whom.
+    memory
+        Bytes that a worker may use.
+    n_workers
+        How many there are; no more work at a time than there are blocks of users.
 
     Raises
     ------
@@ -145,7 +158,8 @@ def predict(screen: Screen, cube: TraceCube, memory: int = MEMORY) -> ScreenCost
     check(screen, cube)
     size, n_groups, n_attacks = block_size(cube), screen.plan.groups, len(screen.plan.attacks)
     n_blocks = -(-cube.n_users // size)
-    n_readings, worker_bytes, seconds = 0, 0, 0.0
+    turns = -(-n_blocks // n_workers)
+    n_readings, worker_bytes, total, wall = 0, 0, 0.0, 0.0
     for setting, mechanisms in screen.settings():
         n_epochs = setting.span[1] - setting.span[0]
         n_cells = (cube.n_rois + screen.null_roi) * n_epochs
@@ -155,10 +169,15 @@ def predict(screen: Screen, cube: TraceCube, memory: int = MEMORY) -> ScreenCost
         worker_bytes = max(worker_bytes, _PROCESS + found.kept * table)
         events = cube.n_events * n_epochs / cube.n_epochs
         events += cube.n_users * n_epochs * 0.8 * screen.null_roi
-        one = events * 2 * n_attacks * n_groups * _GATHER + n_cells * n_groups * _WEIGH
+        one = events * 2 * n_attacks * n_groups * _GATHER
         one += cube.n_users * n_attacks * n_groups**2 * _COMPARE
-        seconds += one * len(mechanisms) + cube.n_events * _READ * (1 + len(found.passes))
+        by_user = one * len(mechanisms) + cube.n_events * _READ * (1 + len(found.passes))
+        tabulating = n_cells * n_groups * _WEIGH * len(mechanisms)
+        # what does not fit at once is made anew for every block
+        a_worker = turns if found.width < n_groups else 1
+        total += by_user + tabulating * min(n_blocks, n_workers * a_worker)
+        wall += by_user * turns / n_blocks + tabulating * a_worker
     n_rows = cube.n_users * len(screen.mechanisms)
     n_rows *= len(screen.periods) * len(screen.group_sizes)
     store = cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8
-    return ScreenCost(cube.n_users, n_rows, n_blocks, n_readings, store, worker_bytes, seconds)
+    return ScreenCost(cube.n_users, n_rows, n_blocks, n_readings, store, worker_bytes, total, wall)

@@ -3,6 +3,8 @@
     python tests/benchmarks/scale.py FOLDER overhead --targets 10000
     python tests/benchmarks/scale.py FOLDER speedup --targets 400 --rounds 5
     python tests/benchmarks/scale.py FOLDER blocks --users 1000000 --group-size 100000 --targets 20
+    python tests/benchmarks/scale.py FOLDER blocks --users 10000000 --group-size 100000 \
+        --targets 2 --memory 9 --antennas 5000
 
 ``overhead``: every target of synthetic commuters is attacked by ``projection`` on a local cluster
 of two workers. Told are the share of the workers' time between the first result and the last in
@@ -12,7 +14,8 @@ which they did no task, the time of the driver's process for each target, and ho
 
 ``blocks``: the same targets twice, by blocks of users within the memory given and with all traces
 in memory; whether the results are equal to the last bit, and the most memory of any process.
-Cubes are made in FOLDER where they are not there yet, outside all times.
+Cubes are made in FOLDER where they are not there yet, outside all times: of synthetic commuters, or
+with ``--antennas`` of phones that report for a month (720 h) from so many.
 """
 
 from __future__ import annotations
@@ -31,9 +34,14 @@ from typing import Any
 import xarray as xr
 
 import clusterscale as cs
+from clusterscale import seeds
 from clusterscale.audit import AuditPlan, run
 from clusterscale.audit.task import run_task
 from clusterscale.contracts import Finished
+from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.synthetic.phones import Activity, Phones, antennas
+from clusterscale.cube.synthetic.presets import PRESETS
+from clusterscale.cube.writer import new_cube
 from clusterscale.runtime import Local
 
 
@@ -151,6 +159,21 @@ def blocks(
     print("results are equal to the last bit" if same else "RESULTS DIFFER")
 
 
+def country(uri: str, n_users: int, n_antennas: int) -> None:
+    """Write a month of a country: phones of the preset ``cdr``, among more antennas."""
+    preset = PRESETS["cdr"]
+    phones = Phones(
+        "cdr", antennas(n_antennas), preset.epochs, 144, Activity(96.0, 0.9, 9, 4096, 36)
+    )
+    calendar = Calendar.parse(preset.start, "1h", preset.epochs, preset.timezone)
+    made = {"source": "synthetic", "antennas": n_antennas}
+    with new_cube(uri, phones.regions, calendar, provenance=made) as writer:
+        for i, first in enumerate(range(0, n_users, phones.block)):
+            size = min(phones.block, n_users - first)
+            sizes, cells = phones.draw(seeds.stream(1, "benchmark country", i), size)
+            writer.append([f"u{user:08d}" for user in range(first, first + size)], sizes, cells)
+
+
 def peak() -> float:
     """Return the most gigabytes that a process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -164,12 +187,16 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=10_000)
     parser.add_argument("--targets", type=int, default=10_000)
     parser.add_argument("--group-size", type=int, default=100)
+    parser.add_argument("--antennas", type=int, help="a month of phones instead of commuters")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory", type=float, nargs="*", default=[1.5, 4.0], help="GB a worker")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    uri = given.folder / f"tfl{given.users}.zarr"
-    if not uri.exists():
+    kind = f"country{given.antennas}-" if given.antennas else "tfl"
+    uri = given.folder / f"{kind}{given.users}.zarr"
+    if not uri.exists() and given.antennas:
+        country(str(uri), given.users, given.antennas)
+    elif not uri.exists():
         cs.synthesise("tfl", str(uri), users=given.users, seed=1)
     cube = cs.TraceCube(str(uri))
     if given.what == "overhead":

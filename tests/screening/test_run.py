@@ -242,6 +242,19 @@ def test_an_attack_that_must_be_trained_is_refused():
             ScreenPlan(attacks=wrong)
 
 
+def test_predicted_seconds_know_how_many_work_at_a_time(plan, cube, small_blocks):
+    alone, two, many = (predict(plan.whole_screen, cube, n_workers=n) for n in (1, 2, 100))
+    assert alone.seconds == pytest.approx(alone.core_seconds)
+    assert two.core_seconds < 2 * two.seconds + 1e-9
+    assert (
+        alone.seconds
+        > two.seconds
+        > many.seconds
+        == pytest.approx(predict(plan.whole_screen, cube, n_workers=4).seconds)
+    ), "four blocks keep four workers busy"
+    assert two.core_seconds > alone.core_seconds, "each worker makes its own tables"
+
+
 def test_what_is_predicted_is_what_is_read(plan, cube, tmp_path, small_blocks, monkeypatch):
     cost = predict(plan.whole_screen, cube)
     assert (cost.n_users, cost.n_rows, cost.n_blocks) == (60, 360, 4)
