@@ -63,14 +63,34 @@ def gram(rows: Rows) -> Floats:
     return total
 
 
-def product(rows: Rows, weights: Floats, squares: Floats | None = None) -> Floats:
-    """Return the weighted sum of every row, shape (row,), that of the squared values added."""
-    total = np.zeros(len(rows))
-    for columns, block in blocks(rows):
-        total += block @ weights[columns]
-        if squares is not None:
-            total += np.square(block, out=block) @ squares[columns]
+def product(rows: Rows, weights: Floats) -> Floats:
+    """Return the weighted sum of every row, shape (row,), in one pass and without a copy."""
+    total = np.empty(len(rows))
+    _weigh(rows, weights, total)
     return total
+
+
+@kernel
+def _weigh(rows: Rows, weights: Floats, total: Floats) -> None:
+    """Add in eight lanes: at the speed of memory, and in an order that is no processor's choice."""
+    n_columns = rows.shape[1]
+    whole = n_columns - n_columns % 8
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        a = b = c = d = e = f = g = h = 0.0
+        for j in range(0, whole, 8):
+            a += row[j] * weights[j]
+            b += row[j + 1] * weights[j + 1]
+            c += row[j + 2] * weights[j + 2]
+            d += row[j + 3] * weights[j + 3]
+            e += row[j + 4] * weights[j + 4]
+            f += row[j + 5] * weights[j + 5]
+            g += row[j + 6] * weights[j + 6]
+            h += row[j + 7] * weights[j + 7]
+        rest = 0.0
+        for j in range(whole, n_columns):
+            rest += row[j] * weights[j]
+        total[i] = ((a + e) + (c + g)) + ((b + f) + (d + h)) + rest
 
 
 def combine(rows: Rows, shares: Floats) -> Floats:

@@ -89,7 +89,7 @@ def arrange(
         If ``memory`` is not enough for one block of users and the counts of one task.
     """
     needs = _Needs(plan, cube)
-    seconds = needs.count_seconds + needs.train_seconds
+    seconds = needs.draw_seconds + needs.count_seconds + needs.train_seconds
     traces, beside = needs.traces(cube.n_users), needs.beside()
     whole = _PROCESS + traces + beside
     if whole <= memory:
@@ -116,9 +116,10 @@ def arrange(
     turns = ceil(len(users) / n_workers)
     # a worker with several parts reads them anew for every task
     reading = needs.read_seconds * (n_targets * needs.n_games if turns > 1 else 1)
-    total = seconds * n_targets + reading
-    share = turns / len(users)
-    wall = n_targets * (needs.count_seconds * share + needs.train_seconds / n_workers)
+    total = (seconds + needs.draw_seconds * (len(users) - 1)) * n_targets + reading
+    share = turns / len(users)  # and each part draws all groups, for who is drawn hangs on no part
+    by_part = needs.draw_seconds * turns + needs.count_seconds * share
+    wall = n_targets * (by_part + needs.train_seconds / n_workers)
     return Arrangement(users, why, needs.traces(width), beside, total, wall + reading * share)
 
 
@@ -157,9 +158,11 @@ class _Needs:
             one = n_first * cells * _COUNT
             published = int(n_first * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
             training = published + n_first * self._n_rois * _STATISTICS + one * self._n_copies
-            if parts:  # the sum of two is a third; or one more waits while another is counted
+            if parts:
+                # A worker's sum of one task, and another's on the way to it, wait while the parts
+                # of the next task are counted: their sum so far, one more, and the sum of the two.
                 held = n_rows * cells * _COUNT * self._n_lists
-                found = max(found, 3 * held, 2 * held + max(drawing, training))
+                found = max(found, 5 * held, 4 * held + drawing, 3 * held + training)
             else:  # two games meet when the second is counted
                 found = max(found, one * min(2, self._n_lists) + drawing, one + training)
         return found
@@ -170,14 +173,19 @@ class _Needs:
         return self._cube.n_events * _READ * self._n_lists
 
     @property
+    def draw_seconds(self) -> float:
+        """To draw the groups of a target."""
+        return self._n_members * _DRAW
+
+    @property
     def count_seconds(self) -> float:
-        """To draw and count the groups of a target."""
+        """To count the groups of a target."""
         total = 0.0
         for (period, prior), size in product(self._games(), self._plan.group_sizes):
             n_rows, _ = self._rows(period, prior)
             events = self._cube.n_events / self._cube.n_users * period.epochs / self._cube.n_epochs
             one = _LOOK_UP + _ADD * events + _IDLE * period.epochs * self._plan.null_roi
-            total += n_rows * size * (_DRAW + one * self._n_lists)
+            total += n_rows * size * one * self._n_lists
         return total
 
     @property
@@ -190,6 +198,12 @@ class _Needs:
             one = _PUBLISH * self._plan.adds_noise + _ATTACK * fits
             total += n_values * one * len(self._plan.mechanisms) * len(self._plan.group_sizes)
         return total
+
+    @property
+    def _n_members(self) -> int:
+        """Members of all groups of a target."""
+        n_rows = sum(self._rows(period, prior)[0] for period, prior in self._games())
+        return n_rows * sum(self._plan.group_sizes)
 
     @property
     def _n_copies(self) -> int:

@@ -39,7 +39,8 @@ class Fold(Generic[T, P, S, R]):
         What :attr:`function` takes, one after the other. The same place in any fold is the same
         part of the data, so an executor sends it where that may still be in memory.
     function, combine
-        Pure; ``combine`` adds two results, always in the same tree.
+        Pure; ``combine`` adds two results, of neighbours in their order. It must be associative to
+        the bit, as adding whole numbers is, so that it is no matter which are added first.
     finish
         Takes the item and the sum of all parts.
     """
@@ -85,4 +86,4 @@ class Executor(Protocol):
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
     ) -> R:
-        """Combine the values of all items pairwise, always in the same tree."""
+        """Combine the values of all items, in their order; ``combine`` as for a :class:`Fold`."""

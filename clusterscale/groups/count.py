@@ -52,7 +52,6 @@ class Counter:
         """Write the counts of some groups, shape (group, roi, epoch)."""
         flat = counts.reshape(len(counts), -1)
         if self._pool is None:
-            flat[:] = 0
             _count(*self._events, members, flat)
         else:
             everyone = self._everyone[0]
@@ -72,6 +71,7 @@ def _count(
     nowhere = np.empty(idle.shape[1], np.int32)
     n_held = len(offsets) - 1
     for group in range(members.shape[0]):
+        counts[group] = 0  # here, where the row is about to be in the cache
         nowhere[:] = 0
         for user in members[group]:
             if first <= user < first + n_held:

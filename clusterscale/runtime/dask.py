@@ -148,7 +148,7 @@ class DaskExecutor:
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
     ) -> R:
-        """Combine the values of all items as a balanced tree.
+        """Combine the values of all items, in their order.
 
         Raises
         ------
@@ -166,24 +166,32 @@ class DaskExecutor:
         return finished.value  # type: ignore[return-value]
 
     def _submit_fold(self, fold: Fold[T, P, S, R]) -> Future:
-        """Send the same part of any fold to the same worker, while it lives and has room."""
+        """Send the same part of any fold to the same worker, while it lives and has room.
+
+        A worker adds up its parts one after the other, so that it never holds more than two of
+        their results and the sum; what all workers have is added as a tree.
+        """
         homes = sorted(self._client.nthreads()) or [None]
-        parts = []
-        for i, part in enumerate(fold.parts):
-            home = homes[i % len(homes)]
-            place: dict[str, Any] = {}
-            if home is not None:
-                place = {"workers": [home], "allow_other_workers": True}
-            packed = dumps((fold.function, part))
-            parts.append(self._client.submit(remote.apply, packed, pure=False, **place))
+        n_parts, n_sums = len(fold.parts), min(len(homes), len(fold.parts))
+        sums = []
+        for i in range(n_sums):
+            mine = fold.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]
+            home, total = homes[i], None
+            place: dict[str, Any] = {"workers": [home], "allow_other_workers": True}
+            for part in mine:
+                packed = dumps((fold.function, fold.combine, part))
+                total = self._client.submit(
+                    remote.extend, packed, total, pure=False, **(place if home else {})
+                )
+            sums.append(total)
         packed_sum = dumps(fold.combine)
 
         def join(left: Future, right: Future) -> Future:
             return self._client.submit(remote.combine, packed_sum, left, right, pure=False)
 
-        total = combine_pairwise(parts, join)
         packed_end = dumps((fold.finish, fold.item))
-        return self._client.submit(remote.finish, packed_end, total, pure=False)
+        whole = combine_pairwise(sums, join)
+        return self._client.submit(remote.finish, packed_end, whole, pure=False)
 
     def _fly(
         self,

@@ -43,7 +43,6 @@ class Flights(Generic[T]):
     def __init__(self, patience: float, look: Callable[[], None]) -> None:
         self._patience, self._look = patience, look
         self._looked = monotonic()
-        self._looked = monotonic()
         self._landed: SimpleQueue[Future] = SimpleQueue()
         self._flying: dict[str, tuple[Future, T, float]] = {}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cloudpickle import dumps, loads
 
-__all__ = ["Landed", "apply", "combine", "finish", "run_batch"]
+__all__ = ["Landed", "combine", "extend", "finish", "run_batch"]
 
 Landed = tuple[list[tuple[Any, BaseException | None, str]], float]
 """Of each item that ended its value, or its error and where that came from; the seconds of all."""
@@ -34,10 +34,11 @@ def run_batch(packed: bytes, seconds: float) -> Landed:
     return ended, perf_counter() - started
 
 
-def apply(packed: bytes) -> Any:
-    """Call a function with one item."""
-    function, item = loads(packed)
-    return function(item)
+def extend(packed: bytes, total: Any) -> Any:
+    """Add to the total of the parts before, if there are any, what a function makes of one more."""
+    function, add, part = loads(packed)
+    value = function(part)
+    return value if total is None else add(total, value)
 
 
 def combine(packed: bytes, left: Any, right: Any) -> Any:

@@ -1,11 +1,11 @@
 """Run everything here, one item after the other: for development and as the reference."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
 from traceback import format_exc
 from typing import TypeVar
 
 from clusterscale.contracts import Finished, Fold
-from clusterscale.runtime.tree import combine_pairwise
 
 __all__ = ["SerialExecutor"]
 
@@ -40,14 +40,17 @@ class SerialExecutor:
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
     ) -> R:
-        """Combine the values of all items as a balanced tree.
+        """Combine the values of all items, in their order, holding two at a time.
 
         Raises
         ------
         ValueError
             If there are no items.
         """
-        return combine_pairwise([function(item) for item in items], combine)
+        values = map(function, items)
+        for first in values:
+            return reduce(combine, values, first)
+        raise ValueError("there is nothing to combine")
 
     def _fold(self, fold: Fold[T, P, S, R]) -> R:
         return fold.finish(fold.item, self.reduce(fold.function, fold.parts, fold.combine))

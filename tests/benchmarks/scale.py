@@ -35,7 +35,7 @@ import xarray as xr
 
 import clusterscale as cs
 from clusterscale import seeds
-from clusterscale.audit import AuditPlan, run
+from clusterscale.audit import AuditPlan, predict, run
 from clusterscale.audit.task import run_task
 from clusterscale.contracts import Finished
 from clusterscale.cube.calendar import Calendar
@@ -45,12 +45,15 @@ from clusterscale.cube.writer import new_cube
 from clusterscale.runtime import Local
 
 
-def plan(cube: cs.TraceCube, n_targets: int, group_size: int, seed: int = 1) -> AuditPlan:
+def plan(
+    cube: cs.TraceCube, n_targets: int, group_size: int, seed: int = 1, epochs: int = 168
+) -> AuditPlan:
     """Return an audit of some users by one attack in closed form, on bare counts."""
     return AuditPlan(
         seed=seed,
         targets={"all": True} if n_targets == cube.n_users else {"random": n_targets},
         group_sizes=[group_size],
+        periods=[{"name": "period", "epochs": epochs}],
         priors=[{"name": "known_subset", "alpha": 0.2}],
         mechanisms=[{"name": "exact"}],
         attacks=[{"name": "projection"}],
@@ -135,19 +138,20 @@ def speedup(cube: cs.TraceCube, n_targets: int, group_size: int, rounds: int) ->
     print(f"two workers are {statistics.median(ratios):.3f} times one (median of {rounds})")
 
 
-def blocks(
-    cube: cs.TraceCube, folder: Path, n_targets: int, group_size: int, sizes: list[float]
-) -> None:
+def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]) -> None:
     """Print time and memory for each budget, and whether the results are the same."""
     found: list[xr.Dataset] = []
     for gigabytes in sizes:
         output = folder / f"blocks-{gigabytes:g}"
         shutil.rmtree(output, ignore_errors=True)
-        allowed = int(gigabytes * 1e9)
-        what = plan(cube, n_targets, group_size)
-        print(cs.predict(what, cube, allowed, 2))
+        place = Local(workers=2, memory=f"{gigabytes:g}GB")
+        allowed = place.budget
+        told = predict(what, cube, allowed, 2).arrangement
+        print(
+            f"{told.why}; told {told.worker_bytes / 1e9:.2f} GB, {told.seconds:.0f} s", flush=True
+        )
         start = time.perf_counter()
-        with Local(workers=2, memory=f"{gigabytes:g}GB").open() as executor:
+        with place.open() as executor:
             watch: Any = executor
             results = run(what, cube, output, executor, memory=allowed).load()
             peaks = watch._client.run(peak)
@@ -188,8 +192,9 @@ def main() -> None:
     parser.add_argument("--targets", type=int, default=10_000)
     parser.add_argument("--group-size", type=int, default=100)
     parser.add_argument("--antennas", type=int, help="a month of phones instead of commuters")
+    parser.add_argument("--epochs", type=int, default=168)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--memory", type=float, nargs="*", default=[1.5, 4.0], help="GB a worker")
+    parser.add_argument("--memory", type=float, nargs="*", default=[1.6, 4.0], help="GB a worker")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     kind = f"country{given.antennas}-" if given.antennas else "tfl"
@@ -204,7 +209,8 @@ def main() -> None:
     elif given.what == "speedup":
         speedup(cube, given.targets, given.group_size, given.rounds)
     else:
-        blocks(cube, given.folder, given.targets, given.group_size, given.memory)
+        what = plan(cube, given.targets, given.group_size, epochs=given.epochs)
+        blocks(cube, given.folder, what, given.memory)
 
 
 if __name__ == "__main__":

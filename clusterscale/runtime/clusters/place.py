@@ -14,8 +14,9 @@ from clusterscale.errors import InputError, PackageError
 __all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
 __all__ += ["variable"]
 
-# Work is arranged to fit; what does not must be seen, and not go to disk unnoticed.
-_WORKER = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+# Work is arranged to fit. What does not must be seen: it must neither go to disk unnoticed nor
+# hold a worker up, whose memory would not fall by waiting. Beyond 95 % its nanny starts it anew.
+_WORKER = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
 
 
 def variable(key: str) -> str:
@@ -27,6 +28,11 @@ ENVIRONMENT = {
     # One thread a task: tasks are the parallelism, and sums must not depend on thread counts.
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
     **{variable(key): str(value) for key, value in _WORKER.items()},
+    # Counts of one task are as large as those of the last: glibc keeps their pages, for asking the
+    # kernel for zeroed ones takes a fifth of a task, and more where two workers ask at once. Only
+    # the first arena can keep so much, and tasks run in a thread that would have another.
+    **{f"MALLOC_{name}_THRESHOLD_": str(1 << 29) for name in ("MMAP", "TRIM")},
+    "MALLOC_ARENA_MAX": "1",
 }
 """Environment of every worker."""
 
@@ -39,7 +45,7 @@ SETTINGS: dict[str, Any] = {
 """Of Dask, where this process starts the scheduler or the workers."""
 
 BUDGET = 0.7
-"""Share of a worker's memory that work may use; at 0.8 Dask pauses it."""
+"""Share of a worker's memory that work may use; from 0.95 on it is started anew."""
 
 
 class Cluster(Protocol):
