@@ -46,7 +46,13 @@ from clusterscale.runtime import Local
 
 
 def plan(
-    cube: cs.TraceCube, n_targets: int, group_size: int, seed: int = 1, epochs: int = 168
+    cube: cs.TraceCube,
+    n_targets: int,
+    group_size: int,
+    *,
+    seed: int = 1,
+    epochs: int = 168,
+    training: int = 400,
 ) -> AuditPlan:
     """Return an audit of some users by one attack in closed form, on bare counts."""
     return AuditPlan(
@@ -54,7 +60,7 @@ def plan(
         targets={"all": True} if n_targets == cube.n_users else {"random": n_targets},
         group_sizes=[group_size],
         periods=[{"name": "period", "epochs": epochs}],
-        priors=[{"name": "known_subset", "alpha": 0.2}],
+        priors=[{"name": "known_subset", "alpha": 0.2, "training": training}],
         mechanisms=[{"name": "exact"}],
         attacks=[{"name": "projection"}],
         control=False,
@@ -193,6 +199,7 @@ def main() -> None:
     parser.add_argument("--group-size", type=int, default=100)
     parser.add_argument("--antennas", type=int, help="a month of phones instead of commuters")
     parser.add_argument("--epochs", type=int, default=168)
+    parser.add_argument("--training", type=int, default=400, help="groups to train on")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory", type=float, nargs="*", default=[1.6, 4.0], help="GB a worker")
     given = parser.parse_args()
@@ -209,7 +216,8 @@ def main() -> None:
     elif given.what == "speedup":
         speedup(cube, given.targets, given.group_size, given.rounds)
     else:
-        what = plan(cube, given.targets, given.group_size, epochs=given.epochs)
+        sizes = {"epochs": given.epochs, "training": given.training}
+        what = plan(cube, given.targets, given.group_size, **sizes)
         blocks(cube, given.folder, what, given.memory)
 
 

@@ -14,6 +14,7 @@ from doubles.kube import render
 from oracles.manifests import check_schedule, containers, find_faults, pick, pods
 
 from clusterscale.config import parse
+from clusterscale.runtime.clusters.place import ENVIRONMENT
 from clusterscale.runtime.clusters.pods import dask_cluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -197,3 +198,10 @@ def test_configs_and_files_agree_on_paths(overlay):
     (driver,) = [pod for name, pod, _ in pods(objects) if name == "driver"]
     variables = {each["name"]: each.get("value") for each in driver["containers"][0]["env"]}
     assert config.output.startswith(f"{variables['RUNS']}/")
+
+
+@pytest.mark.parametrize("overlay", ["s3", "pvc"])
+def test_workers_are_set_as_on_any_other_cluster(overlay):
+    (worker,) = [pod for name, pod, _ in pods(RENDERED[overlay]) if name == "worker"]
+    variables = {each["name"]: each.get("value") for each in containers(worker)[0]["env"]}
+    assert variables.items() >= ENVIRONMENT.items()
