@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles import poison
 
+from clusterscale.contracts import Fold
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.tree import combine_pairwise
 
@@ -85,6 +86,30 @@ def test_sums_keep_the_order_of_the_items(executor, n_items):
     """Joining words is associative but not commutative: any other order would show."""
     items = range(n_items)
     assert executor.reduce(str, items, add) == "".join(map(str, items))
+
+
+@pytest.mark.dask
+def test_a_worker_holds_few_results_of_parts_however_many_it_has():
+    """Two folds are under way: two sums, a part, and the sum that is being made of it."""
+    pytest.importorskip("distributed")
+    folds = [
+        Fold(i, tuple(range(20)), poison.track, poison.track_sum, poison.most_alive)
+        for i in range(3)
+    ]
+    with CLUSTERS.create("local", workers=1).open() as executor:
+        found = {each.item: each.value for each in executor.map_folds(folds)}
+    assert sorted(found) == [0, 1, 2]
+    assert max(found.values()) <= 5
+
+
+@pytest.mark.dask
+def test_workers_do_not_look_at_their_own_threads():
+    """Before Python 3.12 that can stop all of them for good (CPython's gh-106883)."""
+    pytest.importorskip("distributed")
+    with CLUSTERS.create("local", workers=1).open() as executor:
+        (callbacks,) = executor._client.run(poison.list_callbacks).values()
+    assert "heartbeat" in callbacks
+    assert "profile" not in callbacks
 
 
 def test_tree_by_hand():
