@@ -176,13 +176,13 @@ class DaskExecutor:
         sums = []
         for i in range(n_sums):
             mine = fold.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]
-            home, total = homes[i], None
-            place: dict[str, Any] = {"workers": [home], "allow_other_workers": True}
+            place: dict[str, Any] = {}
+            if homes[i] is not None:
+                place = {"workers": [homes[i]], "allow_other_workers": True}
+            total = None
             for part in mine:
                 packed = dumps((fold.function, fold.combine, part))
-                total = self._client.submit(
-                    remote.extend, packed, total, pure=False, **(place if home else {})
-                )
+                total = self._client.submit(remote.extend, packed, total, pure=False, **place)
             sums.append(total)
         packed_sum = dumps(fold.combine)
 

@@ -26,6 +26,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,14 +35,11 @@ from typing import Any
 import xarray as xr
 
 import clusterscale as cs
-from clusterscale import seeds
 from clusterscale.audit import AuditPlan, predict, run
 from clusterscale.audit.task import run_task
 from clusterscale.contracts import Finished
-from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.synthetic.phones import Activity, Phones, antennas
+from clusterscale.cube.synthetic.generate import write_like
 from clusterscale.cube.synthetic.presets import PRESETS
-from clusterscale.cube.writer import new_cube
 from clusterscale.runtime import Local
 
 
@@ -169,21 +167,6 @@ def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]
     print("results are equal to the last bit" if same else "RESULTS DIFFER")
 
 
-def country(uri: str, n_users: int, n_antennas: int) -> None:
-    """Write a month of a country: phones of the preset ``cdr``, among more antennas."""
-    preset = PRESETS["cdr"]
-    phones = Phones(
-        "cdr", antennas(n_antennas), preset.epochs, 144, Activity(96.0, 0.9, 9, 4096, 36)
-    )
-    calendar = Calendar.parse(preset.start, "1h", preset.epochs, preset.timezone)
-    made = {"source": "synthetic", "antennas": n_antennas}
-    with new_cube(uri, phones.regions, calendar, provenance=made) as writer:
-        for i, first in enumerate(range(0, n_users, phones.block)):
-            size = min(phones.block, n_users - first)
-            sizes, cells = phones.draw(seeds.stream(1, "benchmark country", i), size)
-            writer.append([f"u{user:08d}" for user in range(first, first + size)], sizes, cells)
-
-
 def peak() -> float:
     """Return the most gigabytes that a process ever held."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
@@ -207,7 +190,8 @@ def main() -> None:
     kind = f"country{given.antennas}-" if given.antennas else "tfl"
     uri = given.folder / f"{kind}{given.users}.zarr"
     if not uri.exists() and given.antennas:
-        country(str(uri), given.users, given.antennas)
+        month = replace(PRESETS["cdr"], users=given.users, rois=given.antennas)
+        write_like("cdr", month, str(uri), seed=1)
     elif not uri.exists():
         cs.synthesise("tfl", str(uri), users=given.users, seed=1)
     cube = cs.TraceCube(str(uri))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +21,7 @@ from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError, UnknownNameError
 from clusterscale.wording import choices
 
-__all__ = ["synthesise"]
+__all__ = ["synthesise", "write_like"]
 
 
 class Population(Protocol):
@@ -82,10 +83,20 @@ def synthesise(
     """
     if preset not in PRESETS:
         raise UnknownNameError(f"unknown preset {preset!r}: {choices(preset, sorted(PRESETS))}")
-    what = PRESETS[preset]
-    n_users = what.users if users is None else users
+    n_users = PRESETS[preset].users if users is None else users
     if n_users < 1:
         raise InputError(f"users is {n_users}: a cube has at least 1")
+    return write_like(preset, replace(PRESETS[preset], users=n_users), uri, seed=seed, force=force)
+
+
+def write_like(
+    preset: str, what: Preset, uri: str, *, seed: int = 0, force: bool = False
+) -> TraceCube:
+    """Write a cube of users like those of a preset, of the size that ``what`` says.
+
+    Parameters and errors are those of :func:`synthesise`; the presets on a grid keep their ROIs.
+    """
+    n_users = what.users
     calendar = Calendar.parse(what.start, "1h", what.epochs, what.timezone)
     population = _POPULATIONS[preset](what)
     provenance: dict[str, Any] = {"source": "synthetic", "preset": preset, "seed": seed}

@@ -16,9 +16,9 @@ __all__ += ["variable"]
 
 # Work is arranged to fit. What does not must be seen: it must neither go to disk unnoticed nor
 # hold a worker up, whose memory would not fall by waiting. Beyond 95 % its nanny starts it anew.
-_WORKER = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
 # Looking at what every thread does can stop them all for good (CPython's gh-106883, until 3.12).
-_WORKER["distributed.worker.profile.enabled"] = False
+_OFF = ("memory.target", "memory.spill", "memory.pause", "profile.enabled")
+_WORKER = {f"distributed.worker.{name}": False for name in _OFF}
 
 
 def variable(key: str) -> str:
