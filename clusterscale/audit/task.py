@@ -79,6 +79,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
         game = task.prior.set_up(
             setting.traces,
             target,
+            frame=setting.cells.frame,
             past=setting.past,
             group_size=size,
             validate=any(attack.validates for attack in task.attacks),

@@ -13,7 +13,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.source import load_settings
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import Examples, Mechanism
+from clusterscale.contracts import Examples, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.seeds import stream
@@ -48,13 +48,19 @@ class TuningCase:
         game = task.prior.set_up(
             setting.traces,
             target,
+            frame=setting.cells.frame,
             past=setting.past,
             group_size=size,
             validate=True,
             rng=stream(task.source.seed, "groups", period, prior, size, target),
         )
-        rng = stream(task.source.seed, "noise", *self.path, "training")
-        knowledge = game.knowledge(self.mechanism.bind(setting.bounds), rng=rng)
+        bound = self.mechanism.bind(setting.bounds)
+        challenge, training = (
+            stream(task.source.seed, "noise", *self.path, use) for use in ("challenge", "training")
+        )
+        counts = game.challenge.counts[:1]
+        release = publish(counts, bound, group_size=size, rng=challenge)
+        knowledge = game.adversary.study(release, bound, rng=training)
         return knowledge.training, knowledge.validation
 
 

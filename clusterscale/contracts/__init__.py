@@ -4,17 +4,8 @@ from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
 from clusterscale.contracts.execution import Executor, Finished, Fold
-from clusterscale.contracts.knowledge import (
-    NO_NOISE,
-    Examples,
-    Game,
-    Knowledge,
-    Noise,
-    Release,
-    Sample,
-    Whereabouts,
-    publish,
-)
+from clusterscale.contracts.game import Adversary, Game, Informed, Sample
+from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
 from clusterscale.contracts.protocols import (
     REACHES,
     Attack,
@@ -26,6 +17,7 @@ from clusterscale.contracts.protocols import (
     Spending,
     TraceStep,
 )
+from clusterscale.contracts.release import NO_NOISE, Noise, Release, publish
 from clusterscale.contracts.traces import (
     Counts,
     Ints,
@@ -39,6 +31,7 @@ from clusterscale.contracts.traces import (
 __all__ = [
     "NO_NOISE",
     "REACHES",
+    "Adversary",
     "Attack",
     "Bounds",
     "CellRule",
@@ -55,6 +48,7 @@ __all__ = [
     "Frame",
     "Game",
     "Guarantee",
+    "Informed",
     "Ints",
     "Knowledge",
     "Labels",

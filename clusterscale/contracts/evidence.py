@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts.knowledge import Noise
+from clusterscale.contracts.release import Noise
 from clusterscale.contracts.traces import Counts, Ints, Labels, Scores, Values
 
 __all__ = ["CellRule", "CellwiseAttack", "Reference"]

@@ -9,7 +9,9 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from clusterscale.contracts.bounds import Bounds, Frame
-from clusterscale.contracts.knowledge import Game, Knowledge, Noise, Release
+from clusterscale.contracts.game import Game
+from clusterscale.contracts.knowledge import Knowledge
+from clusterscale.contracts.release import Noise, Release
 from clusterscale.contracts.traces import Counts, Scores, Traces, Values
 
 __all__ = [
@@ -78,6 +80,7 @@ class Prior(Protocol):
         traces: Traces,
         target: int,
         *,
+        frame: Frame | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,
@@ -88,9 +91,10 @@ class Prior(Protocol):
         """Draw the groups of one target and count them.
 
         ``traces`` are those of the period of the release, ``past`` of the observed periods before
-        it, of the same users. ``validate``: some attack wants groups to choose a threshold on.
-        From ``control``, where given, groups with a stand-in for the target are drawn; from
-        ``more`` any challenges that are added later. Neither changes what is drawn from ``rng``.
+        it, of the same users; ``frame`` says where and when their cells are. ``validate``: some
+        attack wants groups to choose a threshold on. From ``control``, where given, groups with a
+        stand-in for the target are drawn; from ``more`` any challenges that are added later.
+        Neither changes what is drawn from ``rng``.
         """
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
+    Adversary,
     Attack,
     Bounds,
-    Distinguisher,
     Game,
-    Knowledge,
     Labels,
     Mechanism,
     Release,
@@ -24,11 +21,11 @@ from clusterscale.contracts import (
     publish,
 )
 from clusterscale.errors import InputError
-from clusterscale.game.controls import Controls
+from clusterscale.game.controls import misled_auc, stand_in_auc
 from clusterscale.game.outcome import Outcome
+from clusterscale.game.panel import Anew, Learned, Panel, Settled, join
 from clusterscale.metrics import (
     LEVELS,
-    accuracy,
     auc,
     auc_interval,
     calibrated_counts,
@@ -49,18 +46,6 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Trial:
-    """One attack after training: what it said of the challenges so far."""
-
-    attack: str
-    distinguisher: Distinguisher
-    scores: Scores
-    seconds: float
-    control_auc: float = np.nan
-    absent_auc: float = np.nan
-
-
 class Contest:
     """Every attack on what one mechanism publishes; trained once, asked as often as one likes.
 
@@ -75,7 +60,8 @@ class Contest:
     seed, path
         Root seed, and what tells this play from every other. Noise is drawn from the streams
         ``(…, "noise", path, mechanism, "training" | "challenge" | "absent")``, an attack's own
-        randomness from ``(…, "attack", path, mechanism, attack)``.
+        randomness from ``(…, "attack", path, mechanism, attack)``; those of training have another
+        number for each release that the adversary studies anew.
     bounds
         The most that one unit of data changes the counts; the mechanism takes from it what
         sensitivity it was not given.
@@ -97,27 +83,17 @@ class Contest:
         bounds: Bounds | None = None,
         control: bool = True,
     ) -> None:
-        place = (*path, mechanism.label)
-        self._label, self._group_size = mechanism.label, game.group_size
+        # The game itself is not kept: what was counted to train on makes room once all are trained.
+        self._group_size, self._asks_again = game.group_size, game.asks_again
+        self._attacks, self._seed, self._n_first = attacks, seed, len(game.challenge)
+        self._label, self._place = mechanism.label, (*path, mechanism.label)
         self._bound = mechanism if bounds is None else mechanism.bind(bounds)
-        self._asks_again, self._n_first = game.asks_again, len(game.challenge)
-        self._noise = stream(seed, "noise", *place, "challenge")
-        self._labels = game.challenge.labels
-        self._sums: Floats | None = None
-        knowledge = game.knowledge(self._bound, rng=stream(seed, "noise", *place, "training"))
+        self._noise, self._labels = self._stream("noise", "challenge"), game.challenge.labels
         challenge = self._publish(game.challenge, self._noise)
-        controls = None
-        if control:
-            self._sums = _sums(challenge)
-            worthless = knowledge.shuffled(stream(seed, "control", *place))
-            controls = Controls(worthless, challenge, game.challenge.labels)
-            if game.absent is not None:
-                release = self._publish(game.absent, stream(seed, "noise", *place, "absent"))
-                controls = replace(controls, absent=release, stands_in=game.absent.labels)
-        self._trials = []
-        for attack in attacks:
-            rngs = (stream(seed, use, *place, attack.label) for use in ("attack", "control"))
-            self._trials.append(_try(attack, knowledge, challenge, controls, *rngs))
+        self._panel = self._seat(game.adversary, challenge, control)
+        self._said = self._panel.answer(challenge, misled=control)
+        self._sums = _sums(challenge) if control else None
+        self._misled, self._absent = self._control(game.absent) if control else ([], [])
 
     def ask(self, challenge: Sample) -> None:
         """Ask every attack about more groups; what it said of earlier ones stands."""
@@ -125,15 +101,50 @@ class Contest:
         self._labels = np.concatenate([self._labels, challenge.labels])
         if self._sums is not None:
             self._sums = np.concatenate([self._sums, _sums(release)])
-        for trial in self._trials:
-            started = perf_counter()
-            scores = trial.distinguisher.score(release)
-            trial.seconds += perf_counter() - started
-            trial.scores = np.concatenate([trial.scores, scores])
+        self._said = join([self._said, self._panel.answer(release)])
+
+    def _seat(self, adversary: Adversary, challenge: Release, control: bool) -> Panel:
+        """Return the attacks; an adversary who studies no more than one release is shown one."""
+        self._rngs: list[np.random.Generator] = []
+
+        def learn(release: Release, *number: int) -> Learned:
+            rng = self._stream("noise", "training", *number)
+            knowledge = adversary.study(release, self._bound, rng=rng)
+            rngs, misled = (
+                [self._stream(use, attack.label, *number) for attack in self._attacks]
+                for use in ("attack", "control")
+            )
+            if not control:
+                return Learned(knowledge, rngs)
+            self._rngs = misled
+            worthless = knowledge.shuffled(self._stream("control", *number))
+            return Learned(knowledge, rngs, worthless, misled)
+
+        if adversary.refits:
+            return Anew(self._attacks, learn)
+        shown = self._stream("shown").integers(2)  # with the target or without
+        return Settled(self._attacks, learn(challenge.take(np.array([shown]))))
+
+    def _control(self, absent: Sample | None) -> tuple[list[float], list[float]]:
+        """Return the AUCs of what should be about ½, of every attack."""
+        labels, misled = self._labels, self._said.misled
+        assert misled is not None
+        by_label = [
+            misled_auc(labels, *each, rng=rng)
+            for *each, rng in zip(self._said.scores, misled, self._rngs, strict=True)
+        ]
+        if absent is None:
+            return by_label, [np.nan] * len(by_label)
+        found = self._panel.answer(self._publish(absent, self._stream("noise", "absent")))
+        pairs = zip(found.scores, self._said.scores, strict=True)
+        return by_label, [stand_in_auc(absent, one, labels, other) for one, other in pairs]
+
+    def _stream(self, use: str, *path: str | int) -> np.random.Generator:
+        return stream(self._seed, use, *self._place, *path)
 
     def widest(self, confidence: float) -> float:
         """Return the width of the widest interval of an AUC."""
-        ends = (_interval(self._labels, trial.scores, confidence) for trial in self._trials)
+        ends = (_interval(self._labels, scores, confidence) for scores in self._said.scores)
         return max(high - low for low, high in ends)
 
     def outcomes(
@@ -143,11 +154,12 @@ class Contest:
         confidence: float = CONFIDENCE,
     ) -> Iterator[Outcome]:
         """Yield the outcome of each attack; its interval and bound at ``confidence``."""
-        labels, first = self._labels, slice(self._n_first)
+        labels, said = self._labels, self._said
+        first = slice(self._n_first)
         unknown = (np.nan, np.nan)
         naive = np.nan if self._sums is None else _known(auc, np.nan, labels, self._sums)
-        for trial in self._trials:
-            scores = trial.scores
+        for i, attack in enumerate(self._attacks):
+            scores = said.scores[i]
             low, high = _known(_interval, unknown, labels, scores, confidence)
             epsilon = np.nan
             if not self._asks_again:
@@ -156,17 +168,17 @@ class Contest:
             inside, outside = _known(calibrated_counts, nothing, labels[first], scores[first])
             yield Outcome(
                 mechanism=self._label,
-                attack=trial.attack,
+                attack=attack.label,
                 auc=auc(labels, scores),
                 auc_low=low,
                 auc_high=high,
-                accuracy=accuracy(labels, scores, trial.distinguisher.threshold),
+                accuracy=float(np.mean((scores >= said.thresholds[i]) == labels)),
                 tpr=_known(tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
                 epsilon_lower=epsilon,
-                control_auc=trial.control_auc,
-                absent_auc=trial.absent_auc,
+                control_auc=self._misled[i] if self._misled else np.nan,
+                absent_auc=self._absent[i] if self._absent else np.nan,
                 naive_auc=naive,
-                seconds=trial.seconds,
+                seconds=float(said.seconds[i]),
                 n_challenges=len(labels),
                 level_inside=tuple(inside.tolist()),
                 level_outside=tuple(outside.tolist()),
@@ -174,24 +186,6 @@ class Contest:
 
     def _publish(self, sample: Sample, rng: np.random.Generator) -> Release:
         return publish(sample.counts, self._bound, group_size=self._group_size, rng=rng)
-
-
-def _try(
-    attack: Attack,
-    knowledge: Knowledge,
-    challenge: Release,
-    controls: Controls | None,
-    rng: np.random.Generator,
-    control_rng: np.random.Generator,
-) -> _Trial:
-    started = perf_counter()
-    distinguisher = attack.fit(knowledge, rng=rng)
-    scores = distinguisher.score(challenge)
-    trial = _Trial(attack.label, distinguisher, scores, perf_counter() - started)
-    if controls is not None:
-        trial.control_auc = controls.shuffled(attack, scores, control_rng)
-        trial.absent_auc = controls.without_target(distinguisher, scores)
-    return trial
 
 
 def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:

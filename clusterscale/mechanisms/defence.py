@@ -192,7 +192,7 @@ class Noisy(Defence):
         value = getattr(self, self._sensitivity)
         return np.nan if value is None else float(value)
 
-    def _finish(self, values: Values, group_size: int) -> None:
+    def finish(self, values: Values, group_size: int) -> None:
         """Apply the steps to ``values`` in place."""
         if self.clip:
             np.clip(values, 0, group_size, out=values)
@@ -207,5 +207,5 @@ class Noisy(Defence):
         for start in range(0, len(flat), _BLOCK):
             block = flat[start : start + _BLOCK]
             np.add(draw(len(block)), bare[start : start + _BLOCK], out=block)
-            self._finish(block, group_size)
+            self.finish(block, group_size)
         return values

@@ -57,7 +57,7 @@ class _Transformed(Noisy):
         for start in range(0, len(series), step):
             block = series[start : start + step]
             block[:] = self._perturb(bare[start : start + step].astype(np.float64), rng)
-            self._finish(block, group_size)
+            self.finish(block, group_size)
         return values
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:

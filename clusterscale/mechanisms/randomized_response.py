@@ -52,5 +52,5 @@ class RandomizedResponse(Noisy):
         values += counts
         values -= group_size * self.p
         values /= 1 - self.p
-        self._finish(values, group_size)
+        self.finish(values, group_size)
         return values

@@ -7,6 +7,7 @@ known_subset       some users' traces in the period of the release      NDSS18 �
 same_groups        past releases of the released groups                 NDSS18 §VI-B, prior 2a
 different_groups   past releases of other groups                        NDSS18 §VI-B, prior 2b
 perfect            everything but the noise, strategic or passive       NDSS18 §VII
+zero_knowledge     the release, and where the target was                POPETS24
 ================== ==================================================== =========================
 
 >>> from clusterscale import priors
@@ -18,9 +19,12 @@ from clusterscale.contracts import Prior
 from clusterscale.priors.known_subset import KnownSubset
 from clusterscale.priors.past_groups import DifferentGroups, SameGroups
 from clusterscale.priors.perfect import Perfect
+from clusterscale.priors.zero_knowledge import ZeroKnowledge
 from clusterscale.registry import Registry
 
 __all__ = ["PRIORS", "create"]
 
-PRIORS: Registry[Prior] = Registry("prior", DifferentGroups, KnownSubset, Perfect, SameGroups)
+PRIORS: Registry[Prior] = Registry(
+    "prior", DifferentGroups, KnownSubset, Perfect, SameGroups, ZeroKnowledge
+)
 create = PRIORS.create

@@ -10,7 +10,9 @@ from clusterscale.contracts import (
     Component,
     Counts,
     Even,
+    Frame,
     Game,
+    Informed,
     Ints,
     Labels,
     Share,
@@ -77,6 +79,7 @@ class KnownSubset(Component):
         traces: Traces,
         target: int,
         *,
+        frame: Frame | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,
@@ -120,15 +123,12 @@ class KnownSubset(Component):
         if control is not None:
             inside = np.flatnonzero(challenge.labels)
             absent = asked.without_target(challenge.take(inside), stand_ins)
+        seen = count_visits(traces, known[None])[0]
+        places = Whereabouts(trace, self.known_fraction == 1, seen, len(known))
         return Game(
             group_size=group_size,
-            training=training,
+            adversary=Informed(group_size, training, places, validation, paired),
             challenge=challenge,
-            validation=validation,
-            whereabouts=Whereabouts(
-                trace, self.known_fraction == 1, count_visits(traces, known[None])[0], len(known)
-            ),
-            paired=paired,
             absent=absent,
             more=None if more is None else partial(asked.add, more),
         )

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Even, Game, Members, Sample, Traces
+from clusterscale.contracts import Component, Even, Frame, Game, Informed, Members, Sample, Traces
 from clusterscale.errors import InputError
 from clusterscale.groups import Counter, Pool, check_pool
 
@@ -63,6 +63,7 @@ class _PastGroups(Component):
         traces: Traces,
         target: int,
         *,
+        frame: Frame | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,
@@ -101,7 +102,7 @@ class _PastGroups(Component):
             absent = pool.strangers(self._n_asked, rng=control)
         return Game(
             group_size=group_size,
-            training=seen.sample(),
+            adversary=Informed(group_size, seen.sample()),
             challenge=challenge,
             asks_again=self._asks_again,
             absent=absent,

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component, Even, Game, Traces, Whereabouts
+from clusterscale.contracts import Component, Even, Frame, Game, Informed, Traces, Whereabouts
 from clusterscale.groups import Pool, check_pool, count_visits
 
 __all__ = ["Perfect"]
@@ -46,6 +46,7 @@ class Perfect(Component):
         traces: Traces,
         target: int,
         *,
+        frame: Frame | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,
@@ -64,12 +65,12 @@ class Perfect(Component):
         pool = Pool(traces, everyone, target, group_size, self.name)
         groups, _ = pool.draw(self.groups, rng=rng)
         seen = count_visits(traces, everyone[None])[0]
+        places = Whereabouts(traces.trace(target), True, seen, traces.n_users)
+        passive = self.adversary == "passive"
         return Game(
             group_size=group_size,
-            training=groups,
+            adversary=Informed(group_size, groups, places, passive=passive),
             challenge=groups,
-            whereabouts=Whereabouts(traces.trace(target), True, seen, traces.n_users),
-            passive=self.adversary == "passive",
             asks_again=True,
             absent=None if control is None else pool.strangers(self.groups, rng=control),
         )

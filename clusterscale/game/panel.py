@@ -1,0 +1,123 @@
+"""Attacks that are trained once, or anew for each release that they are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
+
+__all__ = ["Anew", "Answers", "Learned", "Panel", "Settled", "join"]
+
+Floats = NDArray[np.float64]
+Generators = Sequence[np.random.Generator]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What attacks say of groups.
+
+    Attributes
+    ----------
+    scores
+        float64, shape (attack, group): higher = more likely inside.
+    thresholds
+        float64, shape (attack, group): the score from which on the attack says *inside*.
+    seconds
+        float64, shape (attack,): the time each took to train and score. What several share is in
+        that of the first.
+    misled
+        float64, shape (attack, group): scores after training on worthless labels; None where
+        these were not asked for.
+    """
+
+    scores: Floats
+    thresholds: Floats
+    seconds: Floats
+    misled: Floats | None = None
+
+
+def join(parts: Sequence[Answers]) -> Answers:
+    """Return what is said of all groups, in order."""
+    misled = [part.misled for part in parts if part.misled is not None]
+    return Answers(
+        np.concatenate([part.scores for part in parts], axis=1),
+        np.concatenate([part.thresholds for part in parts], axis=1),
+        np.sum([part.seconds for part in parts], axis=0),
+        np.concatenate(misled, axis=1) if misled else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """What attacks learn from, and the generators of each.
+
+    ``worthless`` has shuffled labels, for the attacks that are misled, whose generators are
+    ``misled``; None where none are.
+    """
+
+    knowledge: Knowledge
+    rngs: Generators
+    worthless: Knowledge | None = None
+    misled: Generators = ()
+
+
+class Panel(Protocol):
+    """Several attacks on what one mechanism publishes."""
+
+    def answer(self, release: Release, *, misled: bool = False) -> Answers:
+        """Let each score every group; ``misled``: also once trained on worthless labels."""
+
+
+class Settled:
+    """Attacks that learn once, each when it is first asked."""
+
+    def __init__(self, attacks: Sequence[Attack], learned: Learned) -> None:
+        self._attacks, self._trained = attacks, list[Distinguisher]()
+        self._learned: Learned | None = learned  # until all are trained
+
+    def answer(self, release: Release, *, misled: bool = False) -> Answers:
+        """Let each score every group."""
+        learned, self._learned = self._learned, None
+        found, lost = [], []
+        for i, attack in enumerate(self._attacks):
+            started = perf_counter()
+            if learned is not None:
+                self._trained.append(attack.fit(learned.knowledge, rng=learned.rngs[i]))
+            scores = self._trained[i].score(release)
+            seconds = perf_counter() - started
+            found.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
+            if misled and learned is not None and learned.worthless is not None:
+                # now, while what both derive of the release is at hand
+                lost.append(attack.fit(learned.worthless, rng=learned.misled[i]).score(release))
+        scores, thresholds, times = (np.array(each) for each in zip(*found, strict=True))
+        return Answers(scores, thresholds, times, np.array(lost) if lost else None)
+
+
+class Anew:
+    """Attacks by an adversary who studies every release that it is asked about.
+
+    ``learn`` returns what is learnt from the release of one group, the i-th that is asked about.
+    """
+
+    def __init__(self, attacks: Sequence[Attack], learn: Callable[[Release, int], Learned]) -> None:
+        self._attacks, self._learn, self._n_asked = attacks, learn, 0
+
+    def answer(self, release: Release, *, misled: bool = False) -> Answers:
+        """Let each score every group, as learnt from that group's release alone."""
+        parts = []
+        for row in range(len(release.values)):
+            one = release.take(np.array([row]))
+            started = perf_counter()
+            learned = self._learn(one, self._n_asked)
+            studied = perf_counter() - started
+            part = Settled(self._attacks, learned).answer(one, misled=misled)
+            part.seconds[0] += studied
+            parts.append(part)
+            self._n_asked += 1
+        return join(parts)

@@ -1,0 +1,101 @@
+"""Which ROIs are neighbours: the Delaunay triangulation of their positions (POPETS24 §4.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import Delaunay, KDTree
+
+from clusterscale.contracts import Frame
+from clusterscale.errors import InputError
+
+__all__ = ["Graph", "triangulate"]
+
+Floats = NDArray[np.float64]
+Edges = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """Neighbours of every ROI, compressed by ROI.
+
+    Attributes
+    ----------
+    offsets
+        int64, shape (roi + 1,): the neighbours of ``s`` are
+        ``neighbours[offsets[s]:offsets[s + 1]]``.
+    neighbours
+        int64, shape (2 · edge,): increasing within an ROI.
+    """
+
+    offsets: Edges
+    neighbours: Edges
+
+    @property
+    def n_rois(self) -> int:
+        """Number of ROIs."""
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, n_rois: int, edges: Edges) -> Graph:
+        """Return the graph of undirected ``edges``, int64, shape (edge, 2), in any order."""
+        both = np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0)
+        both = both[both[:, 0] != both[:, 1]]
+        offsets = np.searchsorted(both[:, 0], np.arange(n_rois + 1))
+        return cls(offsets.astype(np.int64), np.ascontiguousarray(both[:, 1]))
+
+
+def triangulate(frame: Frame) -> Graph:
+    """Return the Delaunay triangulation of the ROIs of ``frame``.
+
+    Degrees are laid flat at the mean latitude, which changes no neighbourhood of a city. Two ROIs
+    are neighbours whatever lies between; ROIs on one line are neighbours in their order; ROIs at
+    one place are neighbours of each other, and the first of them has all other edges. One ROI has
+    none. Of points on a common circle, as the corners of a grid's squares are, either diagonal is
+    a triangulation; which one comes is the same on every machine.
+
+    Raises
+    ------
+    InputError
+        If a position is not known.
+    """
+    lat, lon = np.asarray(frame.lat, np.float64), np.asarray(frame.lon, np.float64)
+    if unknown := int((~np.isfinite(lat + lon)).sum()):
+        raise InputError(
+            f"{unknown} of {len(lat)} ROIs have no position, and their neighbours are asked for: "
+            "give lat and lon of each when the cube is made"
+        )
+    flat = np.column_stack([lon * np.cos(np.radians(lat.mean())), lat]) if len(lat) else None
+    if flat is None:
+        return Graph.of(0, np.zeros((0, 2), np.int64))
+    places, first, same = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    together = np.column_stack([first[same.ravel()], np.arange(len(flat))])
+    return Graph.of(len(flat), np.concatenate([first[_edges(places)], together]))
+
+
+def _edges(places: Floats) -> Edges:
+    """Return the edges between distinct places, int64, shape (edge, 2)."""
+    middle = places - places.mean(axis=0)
+    size = np.abs(middle).max(initial=0.0)
+    if len(places) > 2 and size > 0:
+        _, spread, directions = np.linalg.svd(middle / size, full_matrices=False)
+        if spread[1] > 1e-9 * spread[0]:
+            return _triangles(middle / size)
+        order = np.argsort(middle @ directions[0], kind="stable")
+    else:
+        order = np.arange(len(places))
+    return np.column_stack([order[:-1], order[1:]]).astype(np.int64)
+
+
+def _triangles(places: Floats) -> Edges:
+    found = Delaunay(places)
+    corners = found.simplices.astype(np.int64)
+    edges = [corners[:, [i, j]] for i, j in ((0, 1), (1, 2), (2, 0))]
+    left_out = np.setdiff1d(np.arange(len(places)), corners)
+    if len(left_out):  # too near to others for the arithmetic of triangles
+        others = np.unique(corners)
+        _, nearest = KDTree(places[others]).query(places[left_out])
+        edges.append(np.column_stack([left_out, others[nearest]]))
+    return np.concatenate(edges)

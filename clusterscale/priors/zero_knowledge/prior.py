@@ -1,0 +1,139 @@
+"""The adversary knows nobody but the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from clusterscale.contracts import Component, Count, Even, Frame, Game, Share, Traces
+from clusterscale.errors import InputError
+from clusterscale.groups import Pool, check_pool, forget
+from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, Activity, Exponential
+from clusterscale.priors.zero_knowledge.adversary import Forger, Study
+from clusterscale.priors.zero_knowledge.graph import triangulate
+from clusterscale.priors.zero_knowledge.marginals import Correction
+
+__all__ = ["ZeroKnowledge"]
+
+if TYPE_CHECKING:
+    Law = Activity
+else:
+    Law = ACTIVITIES.field()
+
+
+class ZeroKnowledge(Component):
+    """A release, what the publisher says of it, and the target's trace (POPETS24 §2.5, §4).
+
+    Challenges are groups of all users. From a challenge's release the adversary tells where, when
+    and how much people move, makes up a ``reference`` population that moves likewise, and trains
+    on groups of that, published by the same mechanism: anew for every challenge (``refit:
+    per_release``, as the paper does) or once (``shared``).
+
+    ``training``, ``challenges``, ``validation``, ``sampling`` and ``known_fraction`` are as for
+    ``known_subset``. ``activity`` is the law of the number of visits, ``correction`` what is done
+    about what the mechanism did to the marginals; see
+    :func:`~clusterscale.priors.zero_knowledge.marginals.estimate_marginals`.
+    """
+
+    name: Literal["zero_knowledge"] = "zero_knowledge"
+    reference: Count = 5000
+    training: Even = 400
+    challenges: Even = 100
+    validation: Even = 100
+    refit: Literal["per_release", "shared"] = "per_release"
+    sampling: Literal["independent", "paired"] = "paired"
+    known_fraction: Share = 1.0
+    activity: Law = Exponential()
+    correction: Correction = "paper"
+
+    needs_past: ClassVar[bool] = False
+    gives_whereabouts: ClassVar[bool] = True
+    adds_challenges: ClassVar[bool] = True
+
+    @property
+    def n_challenges(self) -> int:
+        """As set."""
+        return self.challenges
+
+    def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
+        """Challenges and stand-ins, and the groups that the adversary makes up at a time."""
+        own = self.training + self.validation * validate
+        return self.challenges + self.challenges // 2 * control + own
+
+    def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
+        """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
+        pools = (
+            ("training", self.reference + 1, self.training),
+            ("validation", self.reference + 1, self.training + self.validation),
+            ("challenge", n_users, max(self.challenges, most)),
+        )
+        for name, n_pool, n_groups in pools:
+            check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
+
+    def set_up(
+        self,
+        traces: Traces,
+        target: int,
+        *,
+        frame: Frame | None = None,
+        past: Sequence[Traces] = (),
+        group_size: int,
+        validate: bool = False,
+        rng: np.random.Generator,
+        control: np.random.Generator | None = None,
+        more: np.random.Generator | None = None,
+    ) -> Game:
+        """Draw the challenges and count them; the adversary gets the target's trace.
+
+        Raises
+        ------
+        PoolError
+            If there are too few users for groups of that size.
+        InputError
+            If it is not said where the ROIs are.
+        """
+        if frame is None:
+            raise InputError("this prior asks where the ROIs are, and no frame is given")
+        everyone = np.arange(traces.n_users)
+        pool = Pool(traces, everyone, target, group_size, f"{self.name} challenge")
+        ranks = None
+        if control is not None:
+            ranks = pool.rank_stand_ins(self.challenges, rng=control)
+        challenge, stand_ins = pool.draw(self.challenges, rng=rng, ranks=ranks)
+        trace = traces.trace(target)
+        if self.known_fraction < 1:
+            trace = forget(trace, traces, self.known_fraction, rng=rng)
+        absent = None
+        if control is not None:
+            inside = np.flatnonzero(challenge.labels)
+            absent = pool.without_target(challenge.take(inside), stand_ins)
+        adversary = Forger(
+            group_size,
+            (traces.n_rois, traces.n_epochs),
+            traces.null_roi,
+            triangulate(frame),
+            trace,
+            self.known_fraction == 1,
+            self._study(validate),
+            self.refit == "per_release",
+        )
+        return Game(
+            group_size=group_size,
+            adversary=adversary,
+            challenge=challenge,
+            absent=absent,
+            more=None if more is None else partial(pool.add, more),
+        )
+
+    def _study(self, validate: bool) -> Study:
+        return Study(
+            self.reference,
+            self.training,
+            self.validation * validate,
+            self.sampling == "paired",
+            self.activity,
+            self.correction,
+        )

@@ -1,0 +1,205 @@
+"""Made-up traces that add up to what was published (POPETS24 §4.2, algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Traces
+from clusterscale.errors import InputError
+from clusterscale.kernel import kernel
+from clusterscale.priors.zero_knowledge.activity import Visits
+from clusterscale.priors.zero_knowledge.graph import Graph
+
+__all__ = ["NEIGHBOURHOOD", "Population", "synthetic_traces"]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+NEIGHBOURHOOD = 10
+"""ROIs that a user visits at most (algorithm 1)."""
+
+
+class Population(NamedTuple):
+    """A law of made-up users.
+
+    Attributes
+    ----------
+    space
+        Float64, shape (roi,): how popular each ROI is; sums to 1.
+    time
+        Float64, shape (epoch,): when visits are made, alike in all ROIs; or shape (roi, epoch),
+        each row for its ROI. Rows sum to 1.
+    activity
+        How many visits a user makes, before those in the same cell collapse.
+    """
+
+    space: Floats
+    time: Floats
+    activity: Visits
+
+    @property
+    def n_epochs(self) -> int:
+        """Number of epochs."""
+        return int(self.time.shape[-1])
+
+
+def synthetic_traces(
+    n: int,
+    population: Population,
+    graph: Graph | None = None,
+    *,
+    rng: np.random.Generator,
+    null_roi: bool = False,
+) -> Traces:
+    """Draw ``n`` users (POPETS24, algorithm 1).
+
+    A user starts at an ROI drawn by popularity; a connected set of :data:`NEIGHBOURHOOD` ROIs is
+    grown from it, each time by one of the neighbours of the set, all as likely; visits are to the
+    ROIs of the set by popularity, at epochs drawn with replacement. Visits to one cell collapse.
+
+    Parameters
+    ----------
+    n
+        How many users.
+    population
+        What they are like.
+    graph
+        Which ROIs are neighbours; where None, anyone may visit any ROI.
+    rng
+        Source of all draws, made in one order whatever comes of them.
+    null_roi
+        Whether a virtual last ROI counts the epochs in which a user has no visit.
+
+    Returns
+    -------
+    Traces
+        Of ``n`` users, ROIs as in ``population`` and the null ROI.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit, or nothing is ever visited.
+    """
+    _check(n, population, graph)
+    space, n_epochs = population.space, population.n_epochs
+    visits = population.activity.draw(n, rng=rng)
+    offsets = np.concatenate([[0], np.cumsum(visits)])
+    origins = _pick(space, rng.random(n))
+    if graph is None:
+        rois = _pick(space, rng.random(offsets[-1]))
+    else:
+        choices = rng.random((n, NEIGHBOURHOOD - 1))
+        where = rng.random(offsets[-1])
+        rois = np.empty(offsets[-1], np.int64)
+        _visit(origins, space, graph.offsets, graph.neighbours, choices, where, offsets, rois)
+    when = rng.random(offsets[-1])
+    if population.time.ndim == 1:
+        epochs = _pick(population.time, when)
+    else:
+        epochs = _pick_by_row(np.cumsum(population.time, axis=1), rois, when)
+    cells = rois * n_epochs + epochs
+    kept = np.empty(n + 1, np.int64)
+    n_kept = _collapse(cells, offsets, kept)
+    idle = None
+    if null_roi:
+        idle = np.ones((n, n_epochs), np.bool_)
+        idle[np.repeat(np.arange(n), np.diff(kept)), cells[:n_kept] % n_epochs] = False
+    n_rois = len(space) + null_roi
+    return Traces(kept, cells[:n_kept].copy(), n_rois, n_epochs, idle)
+
+
+def _check(n: int, population: Population, graph: Graph | None) -> None:
+    space, time = population.space, population.time
+    if n < 1:
+        raise InputError(f"{n} users are asked for: at least 1 can be drawn")
+    if time.ndim == 2 and len(time) != len(space):
+        raise InputError(f"time has {len(time)} rows and space {len(space)} ROIs")
+    if graph is not None and graph.n_rois != len(space):
+        raise InputError(f"the graph has {graph.n_rois} ROIs and space {len(space)}")
+    for name, law in (("space", space), ("time", time)):
+        totals = law.sum(axis=-1)
+        if not (np.isfinite(law).all() and (law >= 0).all() and np.allclose(totals, 1)):
+            raise InputError(f"{name} is no law: values from {law.min()} to {law.max()}")
+
+
+def _pick(law: Floats, uniform: Floats) -> Longs:
+    """Return the values of ``law`` that uniform draws between 0 and 1 stand for."""
+    edges = np.cumsum(law)
+    found = np.searchsorted(edges, uniform * edges[-1], side="right")
+    picked: Longs = np.minimum(found, np.flatnonzero(law)[-1])
+    return picked
+
+
+@kernel
+def _pick_by_row(edges: Floats, rows: Longs, uniform: Floats) -> Longs:
+    """Return the values that uniform draws stand for, each by the law of its own row."""
+    found = np.empty(len(rows), np.int64)
+    for i in range(len(rows)):
+        law = edges[rows[i]]
+        last = np.searchsorted(law, law[-1])
+        at = np.searchsorted(law, uniform[i] * law[-1], side="right")
+        found[i] = min(at, last)
+    return found
+
+
+@kernel
+def _visit(
+    origins: Longs,
+    space: Floats,
+    graph_offsets: Longs,
+    neighbours: Longs,
+    choices: Floats,
+    where: Floats,
+    offsets: Longs,
+    rois: Longs,
+) -> None:
+    """Write the ROI of every visit, within a connected set around its user's origin."""
+    n_most = choices.shape[1] + 1
+    state = np.zeros(len(space), np.int64)  # of this user: 2i + 1 on the frontier, 2i + 2 inside
+    frontier = np.empty(len(space), np.int64)
+    chosen = np.empty(n_most, np.int64)
+    edges = np.empty(n_most)
+    for user in range(len(origins)):
+        mark, n_chosen, n_frontier = 2 * user + 1, 0, 0
+        roi = origins[user]
+        while True:
+            chosen[n_chosen] = roi
+            n_chosen += 1
+            state[roi] = mark + 1
+            for k in range(graph_offsets[roi], graph_offsets[roi + 1]):
+                near = neighbours[k]
+                if state[near] < mark:
+                    state[near] = mark
+                    frontier[n_frontier] = near
+                    n_frontier += 1
+            if n_chosen == n_most or n_frontier == 0:
+                break
+            at = int(choices[user, n_chosen - 1] * n_frontier)
+            roi = frontier[at]
+            n_frontier -= 1
+            frontier[at] = frontier[n_frontier]
+        total = 0.0
+        for k in range(n_chosen):
+            total += space[chosen[k]]
+            edges[k] = total
+        for visit in range(offsets[user], offsets[user + 1]):
+            at = np.searchsorted(edges[:n_chosen], where[visit] * total, side="right")
+            rois[visit] = chosen[min(at, n_chosen - 1)]
+
+
+@kernel
+def _collapse(cells: Longs, offsets: Longs, kept: Longs) -> int:
+    """Sort each user's cells in place, drop repeats, close the gaps; return how many are left."""
+    n = 0
+    for user in range(len(offsets) - 1):
+        kept[user] = n
+        some = np.sort(cells[offsets[user] : offsets[user + 1]])
+        for i in range(len(some)):
+            if i == 0 or some[i] != some[i - 1]:
+                cells[n] = some[i]
+                n += 1
+    kept[len(offsets) - 1] = n
+    return n
