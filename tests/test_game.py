@@ -5,8 +5,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from clusterscale import attacks, mechanisms, priors
+from clusterscale.contracts import publish
 from clusterscale.game import Contest, play
 from clusterscale.metrics import (
+    accuracy,
     auc_interval,
     calibrated_counts,
     epsilon_lower_bound,
@@ -39,8 +41,8 @@ class Spy:
 
 def test_challenges_hold_only_strangers_and_the_target(cube, dense):
     game = PRIOR.set_up(cube.traces(), 5, group_size=6, rng=stream(0, "groups"))
-    assert game.training.counts.any()
-    places = game.whereabouts
+    assert game.adversary.training.counts.any()
+    places = game.adversary.whereabouts
     assert places.n_users == round(0.5 * cube.n_users)
     n_seen = places.mean_trace * places.n_users
     np.testing.assert_allclose(n_seen, np.round(n_seen), atol=1e-9)
@@ -51,7 +53,7 @@ def test_noise_is_fresh_for_training_and_challenge_and_each_mechanism(game):
     spy = Spy()
     list(play(game, [EXACT, NOISY], [spy], seed=1, path=(), control=False))
     raw, noisy = (knowledge.training.release.values for knowledge in spy.seen)
-    assert raw is game.training.counts, "counts that nothing is done to are not copied"
+    assert raw is game.adversary.training.counts, "counts that nothing is done to are not copied"
     assert (noisy != raw).mean() > 0.99
     assert spy.seen[1].training.release.mechanism == "laplace(epsilon=1.0, unit='event')"
 
@@ -95,13 +97,15 @@ PROJECTION = attacks.create("projection")
 def test_every_statistic_is_that_of_the_scores(game):
     """Worked out anew from what the attack says of the challenges."""
     (outcome,) = Contest(game, EXACT, [PROJECTION], seed=4, path=()).outcomes()
-    knowledge = game.knowledge(EXACT, rng=stream(0, "x"))
+    challenge = publish(game.challenge.counts, EXACT, group_size=6, rng=stream(0, "x"))
+    knowledge = game.adversary.study(challenge, EXACT, rng=stream(0, "x"))
     distinguisher = PROJECTION.fit(knowledge, rng=stream(0, "x"))
     labels = game.challenge.labels
-    scores = distinguisher.score(game.publish(game.challenge.counts, EXACT, rng=stream(0, "x")))
+    scores = distinguisher.score(challenge)
     low, high = auc_interval(labels, scores, scale="odds")
     assert (outcome.auc_low, outcome.auc_high) == (low, high)
     assert outcome.auc_low <= outcome.auc <= outcome.auc_high
+    assert outcome.accuracy == accuracy(labels, scores, distinguisher.threshold)
     assert outcome.tpr == tpr_at_fpr(labels, scores, 0.1)
     assert outcome.epsilon_lower == epsilon_lower_bound(labels, scores)
     inside, outside = calibrated_counts(labels, scores)
@@ -115,7 +119,7 @@ def test_the_naive_adversary_adds_up_what_is_published(game):
                          seed=4, path=()))  # fmt: skip
     for mechanism in (EXACT, NOISY):
         noise = stream(4, "noise", mechanism.label, "challenge")
-        values = game.publish(game.challenge.counts, mechanism, rng=noise).values
+        values = publish(game.challenge.counts, mechanism, group_size=6, rng=noise).values
         naive = roc_auc_score(game.challenge.labels, values.sum(axis=(1, 2)))
         told = [o.naive_auc for o in outcomes if o.mechanism == mechanism.label]
         assert told == pytest.approx([naive] * 2, abs=1e-12), "the same for every attack"

@@ -8,10 +8,13 @@ coordinates: the candidates are solved by Newton's method, each of its models by
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from clusterscale.attacks.active_set import minimise
 from clusterscale.contracts import Labels
 from clusterscale.kernel import kernel
 
@@ -21,8 +24,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Inputs = NDArray[np.int32] | Floats
 
-N_PASSES, N_STEPS, N_SEARCHES, N_IDLE = 50, 100, 100, 5  # bounds, far above what is needed
+N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # bounds, far above what is needed
 N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
+_ALIKE = 1e-3  # how much the slopes of features that are alike can differ, by rounding, at most
 N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again
 
 
@@ -40,6 +44,7 @@ def fit_lasso(
     their sum at zero weights, s the share of the rarer label. ``tolerance · s · V`` is where
     liblinear stops; the 1, the penalty's slope, keeps the objective within ``2 · tolerance`` of the
     optimum, relatively. If fifty passes do not get there, the best weights so far are returned.
+    Features that are alike share their weight.
 
     Objective: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps and stopping rule: Yuan, Ho and Lin,
     "An improved GLMNET", JMLR 2012. Active set: Lee et al., "Efficient sparse coding", NIPS 2006.
@@ -60,14 +65,33 @@ def fit_lasso(
     """
     if labels.shape != inputs.shape[:1]:
         raise ValueError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")
-    found, weights = _search(inputs, np.where(labels, 1.0, -1.0), cost, tolerance)
-    order = np.argsort(found)
-    used = order[weights[1:][order] != 0]
-    return found[used], weights[1:][used], float(weights[0])
+    found, weights, gradient = _search(inputs, np.where(labels, 1.0, -1.0), cost, tolerance)
+    intercept, weights = float(weights[0]), weights[1:]
+    used = weights != 0
+    return *_share(inputs, found[used], weights[used], gradient), intercept
 
 
-def _search(inputs: Inputs, signs: Floats, cost: float, tolerance: float) -> tuple[Indices, Floats]:
-    """Return the candidates, and the weights of the intercept and of them."""
+def _share(
+    inputs: Inputs, found: Indices, weights: Floats, gradient: Floats
+) -> tuple[Indices, Floats]:
+    """Divide each weight equally among all features that are alike, places increasing.
+
+    This costs nothing in the objective, and is its minimiser of least norm: a cell where only the
+    target is seen is then as good as another, and who else turns up in one is not missed in all.
+    """
+    alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - _ALIKE), found)
+    keys = [column.tobytes() for column in np.ascontiguousarray(inputs[:, alike].T)]
+    totals, sizes = dict[bytes, float](), Counter(keys)
+    for place, weight in zip(np.searchsorted(alike, found), weights, strict=True):
+        totals[keys[place]] = totals.get(keys[place], 0.0) + weight
+    shares = np.array([totals.get(key, 0.0) / sizes[key] for key in keys])
+    return alike[shares != 0], shares[shares != 0]
+
+
+def _search(
+    inputs: Inputs, signs: Floats, cost: float, tolerance: float
+) -> tuple[Indices, Floats, Floats]:
+    """Return the candidates, the weights of the intercept and of them, and all slopes."""
     n_rows, n_features = inputs.shape
     share = max(1, min((signs > 0).sum(), (signs < 0).sum())) / max(1, n_rows)
     candidates, gradient, goal = np.zeros(0, np.int64), np.empty(n_features), np.inf
@@ -91,7 +115,7 @@ def _search(inputs: Inputs, signs: Floats, cost: float, tolerance: float) -> tup
         # While features outside are far from optimal, an exact solution inside is of no use.
         inside = max(goal / 3, outside.max(initial=0) / 30)
         weights = _descend(columns, signs, weights, cost, inside)
-    return candidates, weights
+    return candidates, weights, gradient
 
 
 def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float) -> Floats:
@@ -110,7 +134,7 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
         hessian = rooted @ rooted.T
         hessian.flat[:: len(live) + 1] *= 1 + 1e-11  # duplicates leave it singular
         start, slopes = weights[live], gradient[live]
-        change = _minimise(hessian, slopes, start, violations[live].sum() / 10) - start
+        change = minimise(hessian, slopes, start, violations[live].sum() / 10) - start
         turn = signs * (change @ columns[live])
         value = _objective(start, margins, cost)
         promise = slopes @ change + np.abs(start + change).sum() - np.abs(start).sum()
@@ -121,36 +145,6 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
         while _objective(start + step * change, margins + step * turn, cost) > bound + step * least:
             step /= 2
         weights[live] += step * change
-    return weights
-
-
-def _minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats:
-    """Minimise the quadratic model at ``start`` plus the absolute sum of the weights.
-
-    A sweep lets weights in. Steps to the minimum for the signs they then have, or to where the
-    first becomes 0 and drops out, do what would take very many sweeps.
-    """
-    weights, gradient = start.copy(), gradient.copy()
-    for _ in range(N_SEARCHES):
-        _sweep(hessian, gradient, weights)
-        for _ in range(len(weights)):
-            used = np.flatnonzero(weights)
-            before, slopes = weights[used], gradient[used] + np.sign(weights[used])
-            if np.abs(slopes).sum() <= goal / 10:
-                break
-            rows = hessian[used]
-            way = -np.linalg.solve(rows[:, used], slopes)
-            ends = np.divide(
-                -before, way, out=np.ones(len(used)), where=before * (before + way) < 0
-            )
-            step = ends.min()
-            weights[used] += step * way
-            gradient += step * (way @ rows)
-            if step == 1:
-                break
-            weights[used[ends.argmin()]] = 0
-        if _violations(gradient, weights).sum() <= goal:
-            break
     return weights
 
 
@@ -185,16 +179,3 @@ def _multiply(inputs: Inputs, slopes: Floats, found: Floats) -> None:
     for i in range(n_fours, n_rows):
         for j in range(n_features):
             found[j] += slopes[i] * inputs[i, j]
-
-
-@kernel
-def _sweep(hessian: Floats, gradient: Floats, weights: Floats) -> None:
-    """Minimise over each weight in turn, and keep the model's gradient up to date."""
-    for j in range(len(weights)):
-        pull = hessian[j, j] * weights[j] - gradient[j]
-        new = np.sign(pull) * max(abs(pull) - 1, 0.0) / hessian[j, j]
-        change = new - weights[j]
-        if change != 0:
-            weights[j] = new
-            for k in range(len(weights)):
-                gradient[k] += change * hessian[j, k]

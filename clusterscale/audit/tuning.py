@@ -38,8 +38,9 @@ class TuningCase:
         """Return the groups the adversary trains on, and fresh ones of its own to judge by.
 
         The first are those of the audit, to the last bit (but for what is forgotten of the target's
-        trace, where that is not known whole). There are fresh ones where the prior has them for
-        attacks that choose a threshold.
+        trace, where that is not known whole); of an adversary who studies every release anew, those
+        of the first. There are fresh ones where the prior has them for attacks that choose a
+        threshold.
         """
         task = self.task
         target, period, prior, size = task.key
@@ -54,13 +55,13 @@ class TuningCase:
             validate=True,
             rng=stream(task.source.seed, "groups", period, prior, size, target),
         )
-        bound = self.mechanism.bind(setting.bounds)
-        challenge, training = (
-            stream(task.source.seed, "noise", *self.path, use) for use in ("challenge", "training")
-        )
-        counts = game.challenge.counts[:1]
-        release = publish(counts, bound, group_size=size, rng=challenge)
-        knowledge = game.adversary.study(release, bound, rng=training)
+        bound, seed = self.mechanism.bind(setting.bounds), task.source.seed
+        noise = stream(seed, "noise", *self.path, "challenge")
+        release = publish(game.challenge.counts, bound, group_size=size, rng=noise)
+        anew = game.adversary.refits
+        row = 0 if anew else int(stream(seed, "shown", *self.path).integers(2))
+        training = stream(seed, "noise", *self.path, "training", *[0] * anew)
+        knowledge = game.adversary.study(release.take(np.array([row])), bound, rng=training)
         return knowledge.training, knowledge.validation
 
 

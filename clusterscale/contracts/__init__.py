@@ -17,7 +17,7 @@ from clusterscale.contracts.protocols import (
     Spending,
     TraceStep,
 )
-from clusterscale.contracts.release import NO_NOISE, Noise, Release, publish
+from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, publish
 from clusterscale.contracts.traces import (
     Counts,
     Ints,
@@ -34,6 +34,7 @@ __all__ = [
     "Adversary",
     "Attack",
     "Bounds",
+    "CellLaw",
     "CellRule",
     "CellwiseAttack",
     "Component",

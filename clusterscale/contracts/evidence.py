@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts.release import Noise
+from clusterscale.contracts.release import CellLaw, Noise
 from clusterscale.contracts.traces import Counts, Ints, Labels, Scores, Values
 
 __all__ = ["CellRule", "CellwiseAttack", "Reference"]
@@ -33,6 +33,8 @@ class Reference:
     outside, spread
         float64, shape (cell,): mean of what is published without the target, and its variance
         over groups, as found where the law is not known; else None.
+    law
+        How each count is published, where that is known and is not noise alone; else None.
     """
 
     mean_trace: Floats
@@ -41,6 +43,7 @@ class Reference:
     noise: Noise | None
     outside: Floats | None = None
     spread: Floats | None = None
+    law: CellLaw | None = None
 
 
 class CellRule(Protocol):

@@ -60,14 +60,15 @@ class Whereabouts:
     complete
         Are these all cells of the target?
     seen
-        int32, shape (roi, epoch): users of the adversary's reference who are in each cell.
+        Shape (roi, epoch): users of the adversary's reference who are in each cell; int32, or
+        float64 where that is an expectation.
     n_users
         Users in that reference.
     """
 
     trace: Ints
     complete: bool
-    seen: Counts
+    seen: Counts | Values
     n_users: int
 
     @property

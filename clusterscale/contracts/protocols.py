@@ -11,7 +11,7 @@ import numpy as np
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.game import Game
 from clusterscale.contracts.knowledge import Knowledge
-from clusterscale.contracts.release import Noise, Release
+from clusterscale.contracts.release import CellLaw, Noise, Release
 from clusterscale.contracts.traces import Counts, Scores, Traces, Values
 
 __all__ = [
@@ -140,6 +140,9 @@ class Mechanism(Protocol):
     @property
     def noise(self) -> Noise | None:
         """Law of the noise, if the mechanism adds independent noise to every count."""
+
+    def law(self, group_size: int) -> CellLaw | None:
+        """Return how each count is published, if that does not hang on the others."""
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clusterscale.contracts.traces import Counts, Ints, Values
 
 if TYPE_CHECKING:
     from clusterscale.contracts.protocols import Mechanism
 
-__all__ = ["NO_NOISE", "Noise", "Release", "publish"]
+__all__ = ["NO_NOISE", "CellLaw", "Noise", "Release", "publish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,24 @@ NO_NOISE = Noise("none")
 """Counts are published as they are."""
 
 
+class CellLaw(Protocol):
+    """How each count is published, whatever the others are."""
+
+    @property
+    def revised(self) -> bool:
+        """Whether noise is not all that a count meets: it is rounded, or hidden where small."""
+
+    def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Values:
+        """Return how likely each value is, shape (group, cell, count), up to a factor a value.
+
+        ``values``, shape (group, cell), may have been published of ``counts``, shape (cell,
+        count).
+        """
+
+    def moments(self, counts: NDArray[Any]) -> tuple[Values, Values]:
+        """Return the mean and the variance of what is published of each count, (count,)."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Release:
     """What is published of one or many groups, with what the publisher says about it.
@@ -47,12 +66,15 @@ class Release:
         Public description of the mechanism, e.g. ``laplace(epsilon=1.0)``.
     noise
         Its law of noise, or None where it does not simply add independent noise.
+    law
+        How each count is published, or None where that is not known of a count by itself.
     """
 
     values: Values | Counts
     group_size: int
     mechanism: str
     noise: Noise | None = None
+    law: CellLaw | None = None
 
     @property
     def flat(self) -> Values | Counts:
@@ -71,4 +93,5 @@ def publish(
     values: Values | Counts = counts
     if mechanism.noise != NO_NOISE:
         values = mechanism.release(counts, group_size=group_size, rng=rng)
-    return Release(values, group_size, mechanism.label, mechanism.noise)
+    law = mechanism.law(group_size)
+    return Release(values, group_size, mechanism.label, mechanism.noise, law)

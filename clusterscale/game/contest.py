@@ -107,17 +107,17 @@ class Contest:
         """Return the attacks; an adversary who studies no more than one release is shown one."""
         self._rngs: list[np.random.Generator] = []
 
-        def learn(release: Release, *number: int) -> Learned:
-            rng = self._stream("noise", "training", *number)
+        def learn(release: Release, path: tuple[str | int, ...] = ()) -> Learned:
+            rng = self._stream("noise", "training", *path)
             knowledge = adversary.study(release, self._bound, rng=rng)
             rngs, misled = (
-                [self._stream(use, attack.label, *number) for attack in self._attacks]
+                [self._stream(use, attack.label, *path) for attack in self._attacks]
                 for use in ("attack", "control")
             )
             if not control:
                 return Learned(knowledge, rngs)
             self._rngs = misled
-            worthless = knowledge.shuffled(self._stream("control", *number))
+            worthless = knowledge.shuffled(self._stream("control", *path))
             return Learned(knowledge, rngs, worthless, misled)
 
         if adversary.refits:
@@ -135,7 +135,8 @@ class Contest:
         ]
         if absent is None:
             return by_label, [np.nan] * len(by_label)
-        found = self._panel.answer(self._publish(absent, self._stream("noise", "absent")))
+        release = self._publish(absent, self._stream("noise", "absent"))
+        found = self._panel.answer(release, path=("absent",))
         pairs = zip(found.scores, self._said.scores, strict=True)
         return by_label, [stand_in_auc(absent, one, labels, other) for one, other in pairs]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -16,6 +17,7 @@ __all__ = ["Anew", "Answers", "Learned", "Panel", "Settled", "join"]
 
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
+Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,8 +72,12 @@ class Learned:
 class Panel(Protocol):
     """Several attacks on what one mechanism publishes."""
 
-    def answer(self, release: Release, *, misled: bool = False) -> Answers:
-        """Let each score every group; ``misled``: also once trained on worthless labels."""
+    def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
+        """Let each score every group; ``misled``: also once trained on worthless labels.
+
+        Groups that are asked about for a control have a ``path`` of their own, for these change
+        nothing about others.
+        """
 
 
 class Settled:
@@ -81,7 +87,7 @@ class Settled:
         self._attacks, self._trained = attacks, list[Distinguisher]()
         self._learned: Learned | None = learned  # until all are trained
 
-    def answer(self, release: Release, *, misled: bool = False) -> Answers:
+    def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
         """Let each score every group."""
         learned, self._learned = self._learned, None
         found, lost = [], []
@@ -102,22 +108,25 @@ class Settled:
 class Anew:
     """Attacks by an adversary who studies every release that it is asked about.
 
-    ``learn`` returns what is learnt from the release of one group, the i-th that is asked about.
+    ``learn`` returns what is learnt from the release of one group, of which it is told the path
+    and, last, how many of that path were asked about before.
     """
 
-    def __init__(self, attacks: Sequence[Attack], learn: Callable[[Release, int], Learned]) -> None:
-        self._attacks, self._learn, self._n_asked = attacks, learn, 0
+    def __init__(
+        self, attacks: Sequence[Attack], learn: Callable[[Release, Path], Learned]
+    ) -> None:
+        self._attacks, self._learn, self._n_asked = attacks, learn, Counter[Path]()
 
-    def answer(self, release: Release, *, misled: bool = False) -> Answers:
+    def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
         """Let each score every group, as learnt from that group's release alone."""
         parts = []
         for row in range(len(release.values)):
             one = release.take(np.array([row]))
             started = perf_counter()
-            learned = self._learn(one, self._n_asked)
+            learned = self._learn(one, (*path, self._n_asked[path]))
             studied = perf_counter() - started
             part = Settled(self._attacks, learned).answer(one, misled=misled)
             part.seconds[0] += studied
             parts.append(part)
-            self._n_asked += 1
+            self._n_asked[path] += 1
         return join(parts)

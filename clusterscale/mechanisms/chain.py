@@ -24,6 +24,7 @@ from clusterscale.contracts import (
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.catalogue import STEPS
 from clusterscale.mechanisms.defence import STAGES, Defence, Revision, no_guarantee
+from clusterscale.mechanisms.law import Publication
 from clusterscale.mechanisms.sampling import SampleEvents
 
 __all__ = ["Chain"]
@@ -106,6 +107,16 @@ class Chain(Defence):
             return None
         noise = self._step("noise")
         return NO_NOISE if noise is None else noise.noise
+
+    def law(self, group_size: int) -> Publication | None:
+        """Return that of the noise and all revisions, where each count stands by itself."""
+        law: Publication | None = Publication()
+        for step in self.steps:
+            if isinstance(step, Revision):
+                law = law and (law.then(step.revise) if step.reach == "cell" else None)
+            elif step.stage != "trace":
+                law = law and step.law(group_size)
+        return law
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:

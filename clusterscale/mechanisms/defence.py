@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.mechanisms.law import Publication
 
 __all__ = ["STAGES", "Bare", "Defence", "Noisy", "Revision", "Stage", "no_guarantee"]
 
@@ -52,6 +54,10 @@ class Defence(Component):
     @property
     def noise(self) -> Noise | None:
         """No law that is known of every count."""
+        return None
+
+    def law(self, group_size: int) -> Publication | None:
+        """None that is known of a count by itself."""
         return None
 
     @property
@@ -109,6 +115,10 @@ class Bare(Defence):
         """None: what is published is what was counted."""
         return NO_NOISE
 
+    def law(self, group_size: int) -> Publication:
+        """Return that of counts as they are."""
+        return Publication()
+
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape (…, roi, epoch).
 
@@ -128,6 +138,10 @@ class Revision(Defence):
     def guarantee(self) -> Guarantee:
         """None of its own; after noise it keeps that of the noise, for it sees only its output."""
         return no_guarantee("a fixed function of the counts: equal counts are published alike")
+
+    def law(self, group_size: int) -> Publication | None:
+        """Return that of revised counts, where each is revised by itself."""
+        return Publication().then(self.revise) if self.reach == "cell" else None
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return revised values, float64, shape (…, roi, epoch); nothing is drawn from ``rng``.
@@ -191,6 +205,16 @@ class Noisy(Defence):
         """The sensitivity, not a number while it is not known."""
         value = getattr(self, self._sensitivity)
         return np.nan if value is None else float(value)
+
+    def law(self, group_size: int) -> Publication | None:
+        """Return that of the noise and the steps after it, where the noise has one."""
+        noise = self.noise
+        if noise is None or self.reach != "cell" or not np.isfinite(noise.scale):
+            return None
+        law = Publication(noise)
+        if self.clip or self.integers != "none":
+            law = law.then(partial(self.finish, group_size=group_size))
+        return law
 
     def finish(self, values: Values, group_size: int) -> None:
         """Apply the steps to ``values`` in place."""

@@ -7,18 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from clusterscale.contracts import Mechanism, Noise
+from clusterscale.contracts import Mechanism
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.defence import Noisy, Revision
 
 __all__ = ["Response", "respond"]
 
 Floats = NDArray[np.float64]
 
-_QUANTILES = 1 << 14  # the mean of clipped noise is then off by 5e-5 of its scale
+_DRAWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,10 +31,9 @@ def respond(
 ) -> Response:
     """Return the mean and variance of what is published of each count.
 
-    Where all that is drawn is noise of a known law, and what follows looks at one value at a time,
-    the quantiles of the law take the place of draws and nothing is left to chance. Otherwise
-    releases of nothing but that count are drawn from ``rng``, which for a mechanism that looks at
-    whole series is what it makes of a constant one.
+    Where its law is known nothing is left to chance. Otherwise releases of nothing but that count
+    are drawn from ``rng``, which for a mechanism that looks at whole series is what it makes of a
+    constant one.
 
     Parameters
     ----------
@@ -58,29 +54,8 @@ def respond(
             f"{mechanism.label}: what it publishes of a count hangs on all others, so there is no "
             "mean to be told for a count alone"
         )
-    values = np.repeat(np.asarray(counts, np.int32)[:, None], _QUANTILES, axis=1)
-    steps: tuple[object, ...] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
-    first, *rest = [step for step in steps if getattr(step, "stage", "") != "trace"] or [None]
-    noise = first.noise if isinstance(first, Noisy) else None
-    revisions = [step for step in rest if isinstance(step, Revision)]
-    if isinstance(first, Noisy) and noise is not None and len(revisions) == len(rest):
-        found = values + _quantiles(noise)
-        first.finish(found, group_size)
-        for step in revisions:
-            step.revise(found)
-    else:
-        found = mechanism.release(values, group_size=group_size, rng=rng)
+    if law := mechanism.law(group_size):
+        return Response(*law.moments(counts))
+    values = np.repeat(np.asarray(counts, np.int32)[:, None], _DRAWS, axis=1)
+    found = mechanism.release(values, group_size=group_size, rng=rng)
     return Response(found.mean(axis=1), found.var(axis=1))
-
-
-def _quantiles(noise: Noise) -> Floats:
-    """Return values that stand for equal shares of the law, increasing."""
-    if not np.isfinite(noise.scale):
-        raise ConfigError(f"{noise.law} noise: its scale is not known; bind the mechanism first")
-    laws: dict[str, Any] = {
-        "laplace": lambda: stats.laplace(scale=noise.scale),
-        "geometric": lambda: stats.dlaplace(1 / noise.scale),
-        "gaussian": lambda: stats.norm(scale=noise.scale),
-    }
-    middles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    return np.asarray(laws[noise.law]().ppf(middles), np.float64)

@@ -32,7 +32,9 @@ CAPPED = {
     ],
 }
 MERGED = {"name": "coarsen_time", "factor": 5}
-KNOWN = {"name": "known_subset", "alpha": 0.5, "training": 16, "challenges": 8, "validation": 8}
+GROUPS = {"training": 16, "challenges": 8, "validation": 8}
+KNOWN = GROUPS | {"name": "known_subset", "alpha": 0.5}
+MADE_UP = GROUPS | {"name": "zero_knowledge", "reference": 40}
 PRIORS = {
     "independent": KNOWN,
     "paired": KNOWN | {"sampling": "paired"},
@@ -41,6 +43,8 @@ PRIORS = {
     "passive": {"name": "perfect", "groups": 12, "adversary": "passive"},
     "same_groups": {"name": "same_groups", "beta": 8},
     "different_groups": {"name": "different_groups", "beta": 16},
+    "zero_knowledge": MADE_UP,
+    "shared": MADE_UP | {"refit": "shared", "known_fraction": 0.3},
 }
 
 
@@ -116,7 +120,8 @@ def bits(outcomes):
 @given(data=st.data())
 def test_any_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi, data):
     fields = PRIORS[prior]
-    more = fields["name"] == "known_subset" and data.draw(st.booleans(), "precision")
+    adds = fields["name"] == "known_subset" or prior == "shared"  # not what learns anew: it is slow
+    more = adds and data.draw(st.booleans(), "precision")
     chosen = plan(
         fields,
         size,
@@ -214,7 +219,7 @@ def test_whose_traces_are_held_changes_no_draw(two_days):
     parts = [count_part(TaskPart(task, users))[0].game for users in blocks.ranges(0, 60, BLOCK)]
     everyone = sum(part.challenge.counts.sum(axis=1) for part in parts)
     assert (everyone >= 26).all(), "in every hour each member is in a place or in none"
-    assert sum(len(part.whereabouts.trace) > 0 for part in parts) == 1
-    seen = sum(part.whereabouts.seen.sum(axis=0) for part in parts)
+    assert sum(len(part.adversary.whereabouts.trace) > 0 for part in parts) == 1
+    seen = sum(part.adversary.whereabouts.seen.sum(axis=0) for part in parts)
     assert (seen >= N_USERS).all()
     assert np.array_equal(parts[0].challenge.labels, parts[1].challenge.labels)

@@ -47,17 +47,33 @@ def test_a_case_for_each_of_the_first_targets_and_every_setting(plan, cube, case
     assert len(cases) == len(keys) == len({case.path for case in cases})
 
 
+def compare_with_audit(case, n_studies):
+    """Check that tuning forms what the audit trains on first, of so many studies."""
+    listener = Listener()
+    run_task(replace(case.task, mechanisms=(case.mechanism,), attacks=(listener,)))
+    assert len(listener.heard) == n_studies
+    knowledge = listener.heard[0]
+    training, fresh = case.form()
+    np.testing.assert_array_equal(training.release.values, knowledge.training.release.values)
+    np.testing.assert_array_equal(training.labels, knowledge.training.labels)
+    np.testing.assert_array_equal(training.blocks, knowledge.training.blocks)
+    assert len(fresh.labels) == case.task.prior.validation
+    assert fresh.labels.mean() == 0.5
+
+
 def test_the_groups_are_those_the_audit_trains_on(cases):
     for case in cases:
-        listener = Listener()
-        run_task(replace(case.task, mechanisms=(case.mechanism,), attacks=(listener,)))
-        (knowledge,) = listener.heard
-        training, fresh = case.form()
-        np.testing.assert_array_equal(training.release.values, knowledge.training.release.values)
-        np.testing.assert_array_equal(training.labels, knowledge.training.labels)
-        np.testing.assert_array_equal(training.blocks, knowledge.training.blocks)
-        assert len(fresh.labels) == case.task.prior.validation
-        assert fresh.labels.mean() == 0.5
+        compare_with_audit(case, 1)
+
+
+@pytest.mark.parametrize(("refit", "n_studies"), [("shared", 1), ("per_release", 10)])
+def test_of_made_up_groups_too(plan, cube, refit, n_studies):
+    """They hang on the release that is studied; to form them, the same one must be."""
+    sizes = {"reference": 60, "training": 8, "challenges": 10, "validation": 6}
+    priors = ({"name": "zero_knowledge", "refit": refit} | sizes,)
+    made_up = AuditPlan.model_validate(plan.model_dump() | {"priors": priors})
+    for case in list_cases(made_up, cube, made_up.targets.choose(cube, made_up.seed), 2):
+        compare_with_audit(case, n_studies)
 
 
 def test_a_prior_without_groups_of_its_own_has_none_to_judge_by(plan, cube):

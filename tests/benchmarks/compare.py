@@ -62,7 +62,7 @@ def compare_pipelines(tasks: Sequence[Task], rfe_part: int | None) -> None:
 
 def _compare(task: Task, visits: csr_array, rfe_part: int | None) -> Comparison:
     game, training, challenge = task.listen()
-    labels, n_epochs = game.training.labels, task.traces.n_epochs
+    labels, n_epochs = game.adversary.training.labels, task.traces.n_epochs
     careful = peers.run_pipeline(visits, n_epochs, training, challenge, labels)
     published = publish(game)
     kept = select(published[0].training)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 from clock import median_of
 
-from clusterscale import attacks, groups, mechanisms
+from clusterscale import attacks, contracts, groups, mechanisms
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features, summarise
 from clusterscale.contracts import Examples, Game, Knowledge, Members, Release, Scores, Traces
@@ -61,7 +61,7 @@ class Task:
         game = self.set_up()
         published = publish(game)
         examples = published[0].training
-        samples = (game.training.counts, game.challenge.counts)
+        samples = (game.adversary.training.counts, game.challenge.counts)
         seconds = {
             "draw and count": median_of(self.set_up),
             "statistics": median_of(lambda: [summarise(counts) for counts in samples]),
@@ -82,8 +82,9 @@ def select(examples: Examples) -> np.ndarray:
 def publish(game: Game) -> Published:
     """Return what the adversary holds and what it must judge, all new: nothing derived is known."""
     exact = mechanisms.create("exact")
-    knowledge = game.knowledge(exact, rng=_draws())
-    return knowledge, game.publish(game.challenge.counts, exact, rng=_draws())
+    size, counts = game.group_size, game.challenge.counts
+    challenge = contracts.publish(counts, exact, group_size=size, rng=_draws())
+    return game.adversary.study(challenge, exact, rng=_draws()), challenge
 
 
 def run_attacks(published: Published, names: Sequence[str]) -> dict[str, Scores]:

@@ -100,7 +100,7 @@ def run_principal(game: Game) -> tuple[float, Scores]:
     with watch.phase("principal"):
         components = PCA(svd_solver="full")
         model = LogisticRegression(solver="liblinear")
-        model.fit(components.fit_transform(training), game.training.labels)
+        model.fit(components.fit_transform(training), game.adversary.training.labels)
         scores = model.decision_function(components.transform(challenge))
     return watch.seconds["principal"], scores
 
@@ -114,13 +114,14 @@ def run_lasso(game: Game) -> tuple[float, Scores]:
     watch = Stopwatch()
     with watch.phase("lasso"):
         model = LogisticRegression(l1_ratio=1, solver="liblinear", random_state=0)
-        scores = model.fit(training, game.training.labels).decision_function(challenge)
+        model.fit(training, game.adversary.training.labels)
+        scores = model.decision_function(challenge)
     return watch.seconds["lasso"], scores
 
 
 def _flatten(game: Game) -> list[Floats]:
     """Convert to float64, of which the peer is not charged."""
-    samples = (game.training.counts, game.challenge.counts)
+    samples = (game.adversary.training.counts, game.challenge.counts)
     return [counts.reshape(len(counts), -1).astype(np.float64) for counts in samples]
 
 

@@ -100,7 +100,7 @@ CHANGES = [
         "audit.priors.0.name",
         "omniscient",
         "audit.priors.0: 'omniscient' is not known: "
-        "choose from different_groups, known_subset, perfect, same_groups",
+        "choose from different_groups, known_subset, perfect, same_groups, zero_knowledge",
     ),
     (
         "audit.priors.0.training",

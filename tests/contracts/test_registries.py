@@ -7,7 +7,16 @@ import pytest
 from oracles.entries import build
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.contracts import Attack, Bounds, Mechanism, Prior
+from clusterscale.contracts import (
+    NO_NOISE,
+    Attack,
+    Bounds,
+    Examples,
+    Mechanism,
+    Prior,
+    Release,
+    publish,
+)
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import InputError, PoolError
 from clusterscale.game import play
@@ -107,24 +116,35 @@ def games(cube):
 def test_prior_is_reproducible_and_fair(name, cube):
     prior, traces = build(PRIORS, name), with_null_roi(cube.traces(epochs=(24, 48)))
     past = [with_null_roi(cube.traces(epochs=(0, 24)))] if prior.needs_past else []
+    mechanism = build(MECHANISMS, "exact")
 
     def set_up():
-        rng = stream(2, "groups")
-        return prior.set_up(traces, 4, past=past, group_size=6, validate=True, rng=rng)
+        rng, frame = stream(2, "groups"), cube.frame((24, 48))
+        return prior.set_up(traces, 4, frame=frame, past=past, group_size=6, validate=True, rng=rng)
+
+    def study(game):
+        first = publish(game.challenge.counts[:1], mechanism, group_size=6, rng=stream(2, "x"))
+        return game.adversary.study(first, mechanism, rng=stream(2, "noise"))
 
     game, same = set_up(), set_up()
     assert pickle.dumps(game) == pickle.dumps(same)
-    samples = [game.training, game.challenge]
-    samples += [game.validation] if game.validation else []
+    knowledge = study(game)
+    assert pickle.dumps(knowledge) == pickle.dumps(study(same))
+    challenge = game.challenge
+    asked = Release(challenge.counts, 6, mechanism.label, NO_NOISE)
+    samples = [Examples(asked, challenge.labels, challenge.blocks), knowledge.training]
+    samples += [knowledge.validation] if knowledge.validation else []
     for sample in samples:
-        assert sample.counts.shape == (len(sample), cube.n_rois + 1, 24)
+        counts, n_groups = sample.release.values, len(sample.labels)
+        assert counts.shape == (n_groups, cube.n_rois + 1, 24)
+        assert counts.dtype == np.int32
         assert sample.labels.mean() == 0.5
-        assert len(sample.blocks) == len(sample)
+        assert len(sample.blocks) == n_groups
         # In every hour each member is in a place or in none.
-        assert (sample.counts.sum(axis=1) >= 6).all()
-    n_rows = sum(len(sample) for sample in {id(sample): sample for sample in samples}.values())
-    assert n_rows == prior.n_rows(len(past), validate=True, control=False)
-    assert (game.whereabouts is not None) == prior.gives_whereabouts
+        assert (counts.sum(axis=1) >= 6).all()
+    different = {id(sample.release.values): len(sample.labels) for sample in samples}
+    assert sum(different.values()) == prior.n_rows(len(past), validate=True, control=False)
+    assert (knowledge.whereabouts is not None) == prior.gives_whereabouts
     prior.check(cube.n_users, 6)
     with pytest.raises(PoolError):
         prior.check(cube.n_users, 60)
@@ -133,8 +153,8 @@ def test_prior_is_reproducible_and_fair(name, cube):
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_attack_is_reproducible_keeps_shape_and_does_not_write(name, games):
     attack, game, mechanism = build(ATTACKS, name), games[0], build(MECHANISMS, "exact")
-    knowledge = game.knowledge(mechanism, rng=stream(0, "noise"))
-    challenge = game.publish(game.challenge.counts, mechanism, rng=stream(0, "noise"))
+    challenge = publish(game.challenge.counts, mechanism, group_size=8, rng=stream(0, "noise"))
+    knowledge = game.adversary.study(challenge, mechanism, rng=stream(0, "noise"))
     before = challenge.values.copy(), knowledge.training.release.values.copy()
     first, second = (
         attack.fit(knowledge, rng=stream(0, "attack")).score(challenge) for _ in range(2)

@@ -27,6 +27,7 @@ NEEDED = {
     "suppress_unpopular": {"fraction": 0.5},
     "truncated_laplace": {"epsilon": 1.0},
     "known_subset": {"alpha": 0.5, "training": 60, "challenges": 40, "validation": 20},
+    "zero_knowledge": {"reference": 60, "training": 20, "challenges": 10, "validation": 10},
 }
 
 

@@ -45,11 +45,13 @@ def deal(seed=0, *, noise=EXACT, size=8, dense=None, validate=False, **prior):
         traces, 0, group_size=size, validate=validate, rng=rng
     )
 
+    own = game.adversary
+
     def examples(sample):
         return Examples(publish(sample.counts, size, noise, rng), sample.labels, sample.blocks)
 
     knowledge = Knowledge(
-        examples(game.training), game.whereabouts, game.validation and examples(game.validation)
+        examples(own.training), own.whereabouts, own.validation and examples(own.validation)
     )
     challenge = publish(game.challenge.counts, size, noise, rng)
     return Play(knowledge, challenge, game.challenge.labels)

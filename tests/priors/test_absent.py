@@ -1,10 +1,11 @@
 """With somebody else in the target's place nothing can be told, unless there is a fault."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracles.dense import traces_of
+from oracles.dense import frame_of, traces_of
 from oracles.entries import build
 
 from clusterscale import mechanisms
@@ -23,6 +24,13 @@ SMALL = {
     "perfect": {"groups": 40},
     "same_groups": {"beta": 40},
     "different_groups": {"beta": 64},
+    "zero_knowledge": {
+        "reference": 60,
+        "training": 40,
+        "challenges": 40,
+        "validation": 40,
+        "refit": "shared",
+    },
 }
 
 
@@ -31,6 +39,7 @@ def set_up(prior, traces, past=(), *, seed=0, control=True, size=SIZE, target=TA
     return prior.set_up(
         traces,
         target,
+        frame=frame_of(traces),
         past=past if prior.needs_past else (),
         group_size=size,
         validate=True,
@@ -50,11 +59,8 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
     prior = PRIORS.create(name, **SMALL[name])
     game = set_up(prior, roll_call, [roll_call])
     bare = set_up(prior, roll_call, [roll_call], control=False)
-    for part in ("training", "challenge", "validation"):
-        with_control, without = getattr(game, part), getattr(bare, part)
-        assert (with_control is None) == (without is None)
-        if without is not None:
-            np.testing.assert_array_equal(with_control.counts, without.counts)
+    np.testing.assert_array_equal(game.challenge.counts, bare.challenge.counts)
+    assert pickle.dumps(game.adversary) == pickle.dumps(bare.adversary)
     assert bare.absent is None
     absent = game.absent.counts[:, :, 0]
     assert np.isin(absent, [0, 1]).all()
@@ -73,7 +79,7 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
     assert (changed[:, TARGET] == -1).all()
     assert (np.abs(changed).sum(axis=1) == 2).all(), "one leaves, one enters"
     if name == "known_subset":
-        strangers = np.flatnonzero(game.whereabouts.mean_trace[:, 0] == 0)
+        strangers = np.flatnonzero(game.adversary.whereabouts.mean_trace[:, 0] == 0)
         assert set(np.nonzero(changed == 1)[1]) <= set(strangers)
 
 
@@ -128,8 +134,8 @@ def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
     assert abs(absent.mean() - 0.5) <= 4 * absent.std(ddof=1) / np.sqrt(len(absent)) + 1e-9
 
 
-@pytest.mark.parametrize("name", list(PRIORS))
-def test_groups_that_differ_by_more_than_the_target_are_found_out(name, crowd, monkeypatch):
+@pytest.fixture
+def friends(monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
     def draw_two(others, size, seen, rng):
@@ -138,10 +144,25 @@ def test_groups_that_differ_by_more_than_the_target_are_found_out(name, crowd, m
         inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
         return inside, draw._draw_new(others, size, seen, rng)
 
-    monkeypatch.setattr(draw, "_draw_two", draw_two)
+    return lambda: monkeypatch.setattr(draw, "_draw_two", draw_two)
+
+
+@pytest.mark.parametrize("name", [name for name in PRIORS if name != "zero_knowledge"])
+def test_groups_that_differ_by_more_than_the_target_are_found_out(name, crowd, friends):
+    friends()
     absent, _ = controls(name, build(ATTACKS, "logistic"), *crowd)
     # On either side: the friends that the adversary knows are not those of the challenges.
     assert abs(absent.mean() - 0.5) > 4 * absent.std(ddof=1) / np.sqrt(len(absent))
+
+
+def test_made_up_friends_are_found_out_each_on_a_side_of_its_own(crowd, friends):
+    """They are others in every play, so it is the spread that tells, and not the mean."""
+    sound, _ = controls("zero_knowledge", build(ATTACKS, "logistic"), *crowd)
+    friends()
+    broken, _ = controls("zero_knowledge", build(ATTACKS, "logistic"), *crowd)
+    chance = (20 + 20 + 1) / (12 * 20 * 20)  # variance of an AUC of 20 against 20 alike
+    most = chance * (1 + 4 * np.sqrt(2 / len(sound)))  # four standard errors above it
+    assert np.mean((sound - 0.5) ** 2) < most < np.mean((broken - 0.5) ** 2)
 
 
 def test_one_member_more_wherever_the_target_is_is_found_out(crowd):
@@ -151,7 +172,7 @@ def test_one_member_more_wherever_the_target_is_is_found_out(crowd):
     class Broken(type(PRIORS.create("known_subset", **SMALL["known_subset"]))):
         def set_up(self, *args, **kwargs):
             game = super().set_up(*args, **kwargs)
-            for sample in (game.training, game.challenge):
+            for sample in (game.adversary.training, game.challenge):
                 sample.counts[sample.labels] += traces_counts
             game.absent.counts[:] += traces_counts
             return game

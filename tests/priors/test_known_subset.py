@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from oracles.dense import traces_of
 
 from clusterscale import mechanisms, priors
+from clusterscale.contracts import publish
 from clusterscale.cube import with_null_roi
 from clusterscale.groups import forget
 from clusterscale.seeds import stream
@@ -39,51 +40,50 @@ def play(group_size=8, **fields):
 @pytest.mark.parametrize("sampling", ["independent", "paired"])
 def test_training_and_challenges_share_no_one_but_the_target(sampling):
     game = play(sampling=sampling)
-    training, challenge, validation = map(members, (game.training, game.challenge, game.validation))
-    for rows, sample in (
-        (training, game.training),
-        (challenge, game.challenge),
-        (validation, game.validation),
-    ):
+    own = game.adversary
+    samples = (own.training, game.challenge, own.validation)
+    training, challenge, validation = map(members, samples)
+    for rows, sample in zip((training, challenge, validation), samples, strict=True):
         assert (rows.sum(axis=1) == 8).all()
         np.testing.assert_array_equal(rows[:, TARGET], sample.labels)
         assert len(np.unique(rows, axis=0)) == len(rows)
     known, asked = training.any(axis=0), challenge.any(axis=0)
     np.testing.assert_array_equal(np.flatnonzero(known & asked), [TARGET])
-    assert not (validation.any(axis=0) & ~known & (game.whereabouts.mean_trace[:, 0] == 0)).any()
-    np.testing.assert_array_equal(game.whereabouts.mean_trace[:, 0] > 0, known)
-    assert game.whereabouts.n_users == N_USERS // 2
+    places = own.whereabouts
+    assert not (validation.any(axis=0) & ~known & (places.mean_trace[:, 0] == 0)).any()
+    np.testing.assert_array_equal(places.mean_trace[:, 0] > 0, known)
+    assert places.n_users == N_USERS // 2
 
 
 def test_pairs_differ_in_the_target_and_one_other():
     game = play(sampling="paired")
-    rows = members(game.training)
+    rows = members(game.adversary.training)
     inside, outside = rows[0::2], rows[1::2]
     assert ((inside != outside).sum(axis=1) == 2).all()
-    np.testing.assert_array_equal(game.training.blocks, np.repeat(np.arange(10), 2))
+    np.testing.assert_array_equal(game.adversary.training.blocks, np.repeat(np.arange(10), 2))
     assert (members(game.challenge)[0::2] != members(game.challenge)[1::2]).sum(axis=1).max() > 2
 
 
 def test_pairs_share_their_noise_and_only_in_training():
-    game = play(sampling="paired")
-    knowledge = game.knowledge(NOISY, rng=stream(0, "noise"))
+    own = play(sampling="paired").adversary
+    knowledge = own.study(None, NOISY, rng=stream(0, "noise"))
 
     def noise(release, sample):
         return release.values - sample.counts
 
-    shared = noise(knowledge.training.release, game.training)
+    shared = noise(knowledge.training.release, own.training)
     np.testing.assert_allclose(shared[0::2], shared[1::2], atol=1e-12)
     assert len(np.unique(shared[0::2].round(9))) == shared[0::2].size, "pairs differ from pairs"
-    checked = noise(knowledge.validation.release, game.validation)
+    checked = noise(knowledge.validation.release, own.validation)
     assert (checked[0::2] != checked[1::2]).all()
 
 
 def test_independent_groups_have_noise_of_their_own():
-    game = play()
-    release = game.knowledge(NOISY, rng=stream(0, "noise")).training.release
-    shared = release.values - game.training.counts
+    own = play().adversary
+    release = own.study(None, NOISY, rng=stream(0, "noise")).training.release
+    shared = release.values - own.training.counts
     assert (shared[0::2] != shared[1::2]).all()
-    np.testing.assert_array_equal(game.training.blocks, np.arange(20))
+    np.testing.assert_array_equal(own.training.blocks, np.arange(20))
 
 
 def test_no_validation_groups_unless_wanted():
@@ -92,8 +92,9 @@ def test_no_validation_groups_unless_wanted():
         prior.set_up(roll_call(), TARGET, group_size=8, validate=wanted, rng=stream(0, "groups"))
         for wanted in (False, True)
     )
-    assert game.validation is None
-    np.testing.assert_array_equal(game.training.counts, more.training.counts)
+    assert game.adversary.validation is None
+    assert len(more.adversary.validation) == 100
+    np.testing.assert_array_equal(game.adversary.training.counts, more.adversary.training.counts)
     np.testing.assert_array_equal(game.challenge.counts, more.challenge.counts)
 
 
@@ -127,11 +128,15 @@ def test_only_the_adversarys_copy_of_the_trace_is_partial(dense, null_roi):
     ]
     whole, part = games
     np.testing.assert_array_equal(whole.challenge.counts, part.challenge.counts)
-    assert whole.whereabouts.complete
-    assert not part.whereabouts.complete
-    full, known = (np.bincount(game.whereabouts.trace, minlength=traces.n_cells) for game in games)
-    difference = (whole.training.counts - part.training.counts).reshape(20, -1)
-    inside = whole.training.labels
+    all_places, some_places = (game.adversary.whereabouts for game in games)
+    assert all_places.complete
+    assert not some_places.complete
+    full, known = (
+        np.bincount(places.trace, minlength=traces.n_cells) for places in (all_places, some_places)
+    )
+    all_groups, some_groups = (game.adversary.training for game in games)
+    difference = (all_groups.counts - some_groups.counts).reshape(20, -1)
+    inside = all_groups.labels
     assert (difference[~inside] == 0).all()
     np.testing.assert_array_equal(difference[inside], np.tile(full - known, (10, 1)))
 
@@ -146,6 +151,7 @@ def test_known_fraction_is_rounded_up_and_exact():
 
 def test_counts_are_published_untouched_and_uncopied():
     game = play()
-    release = game.publish(game.challenge.counts, EXACT, rng=stream(0, "noise"))
+    noise = stream(0, "noise")
+    release = publish(game.challenge.counts, EXACT, group_size=8, rng=noise)
     assert release.values is game.challenge.counts
     assert release.noise.law == "none"

@@ -35,26 +35,26 @@ def test_same_groups_are_seen_every_week_and_asked_about():
     asked = game.challenge.counts[:, :, 3].astype(bool)
     assert (asked.sum(axis=1) == 8).all()
     np.testing.assert_array_equal(asked[:, TARGET], game.challenge.labels)
-    seen = game.training.counts.reshape(3, 20, N_USERS, 4)
+    seen = game.adversary.training.counts.reshape(3, 20, N_USERS, 4)
     for week in range(3):
         np.testing.assert_array_equal(seen[week, :, :, week], asked)
         assert not np.delete(seen[week], week, axis=2).any()
-    np.testing.assert_array_equal(game.training.labels, np.tile(game.challenge.labels, 3))
-    np.testing.assert_array_equal(game.training.blocks, np.tile(np.arange(20), 3))
-    assert game.whereabouts is None
+    np.testing.assert_array_equal(game.adversary.training.labels, np.tile(game.challenge.labels, 3))
+    np.testing.assert_array_equal(game.adversary.training.blocks, np.tile(np.arange(20), 3))
+    assert game.adversary.whereabouts is None
 
 
 def test_different_groups_are_split_three_to_one_with_labels_in_balance():
     game = set_up("different_groups", beta=32)
     asked = game.challenge.counts[:, :, 3].astype(bool)
-    seen = game.training.counts[:24, :, :].any(axis=2)
+    seen = game.adversary.training.counts[:24, :, :].any(axis=2)
     assert len(asked) == 8
-    assert len(game.training) == 24 * 3
+    assert len(game.adversary.training) == 24 * 3
     assert game.challenge.labels.sum() == 4
-    assert game.training.labels.sum() == 12 * 3
+    assert game.adversary.training.labels.sum() == 12 * 3
     groups = np.concatenate([seen, asked])
     assert len(np.unique(groups, axis=0)) == 32, "no group is both seen and asked about"
-    np.testing.assert_array_equal(game.training.blocks, np.tile(np.arange(24), 3))
+    np.testing.assert_array_equal(game.adversary.training.blocks, np.tile(np.arange(24), 3))
 
 
 def test_groups_may_hold_almost_everyone():

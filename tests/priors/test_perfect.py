@@ -5,6 +5,7 @@ import pytest
 from oracles.dense import traces_of
 
 from clusterscale import attacks, mechanisms, priors
+from clusterscale.contracts import publish
 from clusterscale.game import play
 from clusterscale.seeds import stream
 
@@ -20,24 +21,26 @@ def set_up(dense, adversary):
 @pytest.mark.parametrize("adversary", ["strategic", "passive"])
 def test_challenges_are_the_training_groups(dense, adversary):
     game = set_up(dense, adversary)
-    assert game.training is game.challenge
-    assert game.whereabouts.n_users == len(dense)
-    np.testing.assert_array_equal(game.whereabouts.mean_trace, dense.mean(axis=0))
+    assert game.adversary.training is game.challenge
+    places = game.adversary.whereabouts
+    assert places.n_users == len(dense)
+    np.testing.assert_array_equal(places.mean_trace, dense.mean(axis=0))
 
 
 def test_a_strategic_adversary_trains_on_noise_of_its_own(dense):
     game = set_up(dense, "strategic")
-    own = game.knowledge(NOISY, rng=stream(0, "noise", "training")).training.release
-    asked = game.publish(game.challenge.counts, NOISY, rng=stream(0, "noise", "challenge"))
+    noise = stream(0, "noise", "challenge")
+    asked = publish(game.challenge.counts, NOISY, group_size=30, rng=noise)
+    own = game.adversary.study(asked, NOISY, rng=stream(0, "noise", "training")).training.release
     assert own.mechanism == asked.mechanism == NOISY.label
     assert (own.values != asked.values).all()
 
 
 def test_a_passive_adversary_trains_on_counts(dense):
     game = set_up(dense, "passive")
-    release = game.knowledge(NOISY, rng=stream(0, "noise", "training")).training.release
+    release = game.adversary.study(None, NOISY, rng=stream(0, "noise", "training")).training.release
     assert release.mechanism == "exact"
-    assert release.values is game.training.counts
+    assert release.values is game.adversary.training.counts
 
 
 @pytest.mark.parametrize("adversary", ["strategic", "passive"])

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from clusterscale.contracts import (
-    Informed,
-    Ints,
-    Knowledge,
-    Mechanism,
-    Release,
-    Traces,
-    Whereabouts,
-)
-from clusterscale.groups import Pool, count_visits
+from clusterscale.contracts import Informed, Ints, Knowledge, Mechanism, Release, Values
 from clusterscale.priors.zero_knowledge.activity import Activity
+from clusterscale.priors.zero_knowledge.crowd import Crowd, CrowdOfCounts, CrowdOfUsers
 from clusterscale.priors.zero_knowledge.graph import Graph
+from clusterscale.priors.zero_knowledge.known import Known
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
-from clusterscale.priors.zero_knowledge.synthesis import Population, synthetic_traces
+from clusterscale.priors.zero_knowledge.matching import explain
+from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
+from clusterscale.priors.zero_knowledge.synthesis import Population
 
 __all__ = ["Forger", "Study"]
 
@@ -28,15 +24,17 @@ __all__ = ["Forger", "Study"]
 class Study:
     """How a release is studied: the numbers of made-up users and groups, and the choices.
 
-    ``reference`` users are made up, ``training`` and ``validation`` groups drawn from them.
+    ``reference`` users are made up, or None where groups are of counts alone; ``training`` and
+    ``validation`` groups are drawn. ``rank`` rhythms of the day are mixed, none where it is 0.
     """
 
-    reference: int
+    reference: int | None
     training: int
     validation: int
     paired: bool
     law: Activity
     correction: Correction
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +42,7 @@ class Forger:
     """The zero-knowledge adversary (POPETS24 §4.1): all that it holds is here.
 
     It makes up a population that would be published as the release was, and plays the game with
-    that. There is no cube here and no traces of anybody; what it knows of the target is ``trace``.
+    that. There is no cube here and no traces of anybody; what is known of the target is ``known``.
 
     Attributes
     ----------
@@ -56,10 +54,10 @@ class Forger:
         Whether the last ROI is the virtual one.
     graph
         Which ROIs are neighbours, from their positions.
-    trace
-        Flat cells where the target is known to have been, sorted, shape (event,).
-    complete
-        Whether that is all of the target's cells.
+    days
+        Number of the day in which each epoch begins, shape (epoch,).
+    known
+        What is known of where the target was.
     study_as
         How it goes about it.
     refits
@@ -70,58 +68,56 @@ class Forger:
     shape: tuple[int, int]
     null_roi: bool
     graph: Graph
-    trace: Ints
-    complete: bool
+    days: NDArray[np.int64]
+    known: Known
     study_as: Study
     refits: bool
 
     def study(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
     ) -> Knowledge:
-        """Return groups of made-up users, with and without the target, published likewise."""
-        population = self.estimate(release, mechanism, rng=rng)
-        how, n = self.study_as, self.study_as.reference
-        made_up = synthetic_traces(n, population, self.graph, rng=rng, null_roi=self.null_roi)
-        traces = self._join(made_up)
-        pool = Pool(traces, np.arange(n + 1), n, self.group_size, "zero_knowledge reference")
-        training, _ = pool.draw(how.training, rng=rng, paired=how.paired)
-        validation = None
-        if how.validation:
-            validation, _ = pool.draw(how.validation, rng=rng)
-        seen = count_visits(made_up, np.arange(n)[None])[0]
-        places = Whereabouts(self.trace, self.complete, seen, n)
-        own = Informed(self.group_size, training, places, validation, how.paired)
-        return own.study(None, mechanism, rng=rng)
+        """Return groups of made-up people, with and without the target, published likewise."""
+        population, how = self.estimate(release, mechanism, rng=rng), self.study_as
+        crowd = self._gather(population, self.known.tell(population, rng=rng), rng)
+        training = crowd.draw(how.training, rng=rng, paired=how.paired)
+        places = crowd.whereabouts(complete=self.known.complete)
+        own = Informed(self.group_size, training, places, paired=how.paired)
+        knowledge = own.study(None, mechanism, rng=rng)
+        if not how.validation:
+            return knowledge
+        # only now, so that an attack that asks for them changes nothing for others
+        validation = crowd.draw(how.validation, rng=rng)
+        checks = Informed(self.group_size, validation).study(None, mechanism, rng=rng)
+        return replace(knowledge, validation=checks.training)
 
     def estimate(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
     ) -> Population:
         """Return where, when and how much people move, as far as the release tells."""
-        n_seen = self.shape[0] - self.null_roi
-        return estimate_marginals(
-            release.values[0, :n_seen],
-            self.group_size,
-            mechanism,
-            graph=self.graph,
-            law=self.study_as.law,
-            correction=self.study_as.correction,
-            rng=rng,
+        how, m = self.study_as, self.group_size
+        values = np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
+        population = estimate_marginals(
+            values, m, mechanism, graph=self.graph, law=how.law, correction=how.correction, rng=rng
         )
+        if not how.rank:
+            return population
+        undo = _as_is
+        if how.correction == "matched":
+            undo = explain(values, m, mechanism, rng=rng).invert
+        return mix_rhythms(values, population, self.days, how.rank, undo=undo)
 
     def plus(self, other: Forger) -> Forger:
         """Add what is known of the target where its trace is held with other users'."""
-        return replace(self, trace=np.concatenate([self.trace, other.trace]))
+        return replace(self, known=self.known.plus(other.known))
 
-    def _join(self, made_up: Traces) -> Traces:
-        """Return the made-up users with the target after the last."""
-        n_rois, n_epochs = self.shape
-        n_seen = n_rois - self.null_roi
-        visits = self.trace[self.trace < n_seen * n_epochs].astype(np.int64)
-        offsets = np.append(made_up.offsets, made_up.offsets[-1] + len(visits))
-        idle = made_up.idle
-        if idle is not None:
-            absent = np.ones(n_epochs, np.bool_)
-            absent[visits % n_epochs] = False
-            idle = np.vstack([idle, absent])
-        cells = np.concatenate([made_up.cells, visits])
-        return Traces(offsets, cells, n_rois, n_epochs, idle)
+    def _gather(self, population: Population, trace: Ints, rng: np.random.Generator) -> Crowd:
+        size, n = self.group_size, self.study_as.reference
+        if n is None:
+            return CrowdOfCounts(population, trace, size)
+        return CrowdOfUsers(
+            n, population, self.graph, trace, group_size=size, null_roi=self.null_roi, rng=rng
+        )
+
+
+def _as_is(sums: Values, weights: Values) -> Values:
+    return sums

@@ -67,9 +67,10 @@ def triangulate(frame: Frame) -> Graph:
             f"{unknown} of {len(lat)} ROIs have no position, and their neighbours are asked for: "
             "give lat and lon of each when the cube is made"
         )
-    flat = np.column_stack([lon * np.cos(np.radians(lat.mean())), lat]) if len(lat) else None
-    if flat is None:
+    if not len(lat):
         return Graph.of(0, np.zeros((0, 2), np.int64))
+    lon = lon - 360 * np.rint((lon - lon[0]) / 360)  # those beyond the antimeridian are near
+    flat = np.column_stack([lon * np.cos(np.radians(lat.mean())), lat])
     places, first, same = np.unique(flat, axis=0, return_index=True, return_inverse=True)
     together = np.column_stack([first[same.ravel()], np.arange(len(flat))])
     return Graph.of(len(flat), np.concatenate([first[_edges(places)], together]))

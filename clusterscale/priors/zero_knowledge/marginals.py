@@ -15,7 +15,11 @@ from clusterscale.errors import InputError
 from clusterscale.priors.zero_knowledge.activity import Activity, Exponential, Visits
 from clusterscale.priors.zero_knowledge.graph import Graph
 from clusterscale.priors.zero_knowledge.matching import match
-from clusterscale.priors.zero_knowledge.synthesis import Population, synthetic_traces
+from clusterscale.priors.zero_knowledge.synthesis import (
+    NEIGHBOURHOOD,
+    Population,
+    synthetic_traces,
+)
 
 __all__ = ["Correction", "compress", "estimate_marginals", "raise_power", "treatment"]
 
@@ -25,7 +29,7 @@ Correction = Literal["paper", "matched", "none"]
 """What is done to the sums of rows and columns; see :func:`estimate_marginals`."""
 
 _STEP, _MOST_POWER = 0.01, 100.0
-_TOLERANCE, _MOST_GUESSES = 0.01, 24
+_TOLERANCE = 0.01
 
 
 def estimate_marginals(
@@ -88,7 +92,8 @@ def estimate_marginals(
     if change is not None:
         space, time = change(space), change(time)
     total = partial(_publish_total, space, time, law, graph, m, mechanism, rng)
-    return Population(space, time, Visits(_settle(total, float(values.sum()), mean), law))
+    most = float(min(len(space), NEIGHBOURHOOD) * len(time))
+    return Population(space, time, Visits(_settle(total, float(values.sum()), mean, most), law))
 
 
 def treatment(
@@ -170,27 +175,29 @@ def _publish_total(
     rng: np.random.Generator,
     mean: float,
 ) -> float:
-    """Return the total of what is published of m made-up users; equal draws for every mean."""
+    """Return the total of what is published of m made-up users; equal noise for every mean."""
     same = deepcopy(rng)
+    noise = np.random.default_rng(same.integers(1 << 62))  # users take more draws as they move more
     population = Population(space, time, Visits(mean, law))
     traces = synthetic_traces(m, population, graph, rng=same)
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
     shaped = counts.reshape(1, len(space), len(time))
-    return float(mechanism.release(shaped, group_size=m, rng=same).sum())
+    return float(mechanism.release(shaped, group_size=m, rng=noise).sum())
 
 
-def _settle(total: Callable[[float], float], wanted: float, start: float) -> float:
+def _settle(total: Callable[[float], float], wanted: float, start: float, most: float) -> float:
     """Return the mean at which the published total is the one wanted: algorithm 3's fixed point.
 
     The paper adds what is missing, a member's share of it, until little is; where most is hidden
     that takes hundreds of rounds. The total grows with the mean, so it is bracketed and cut down
-    instead. Where no mean gives so little, as when noise fell low, the least is returned.
+    instead. Where no mean gives so little, as when noise fell low, 0 is returned; where none gives
+    so much, about ``most``, the cells that a user can visit.
     """
-    low, high = 0.0, max(start, 1.0)
-    for _ in range(_MOST_GUESSES):
-        if total(high) >= wanted:
-            break
-        low, high = high, 2 * high
+    low, high = 0.0, min(max(start, 1.0), most)
+    if total(low) >= wanted:
+        return low
+    while high < most and total(high) < wanted:
+        low, high = high, min(2 * high, most)
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2
         low, high = (low, middle) if total(middle) >= wanted else (middle, high)

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.mechanisms import respond
 
-__all__ = ["Curve", "learn_curve", "match", "shrink"]
+__all__ = ["Curve", "explain", "learn_curve", "match", "shrink"]
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +77,21 @@ def learn_curve(mechanism: Mechanism, m: int, most: float, *, rng: np.random.Gen
     by_count = np.interp(whole, counts, found.mean)
     log_law = whole * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None]
     law = np.exp(log_law - gammaln(whole + 1))
-    left = np.maximum(1 - law.sum(axis=1), 0.0)  # beyond the table: as of a count of the mean
-    published = law @ by_count + left * np.interp(means, counts, found.mean)
+    left = np.maximum(1 - law.sum(axis=1), 0.0)  # beyond the table: as of a count of their mean,
+    beyond = means * (left + law[:, -1]) / np.maximum(left, 1e-300)  # λ P(c ≥ last) / P(c > last)
+    published = law @ by_count + left * np.interp(beyond, counts, found.mean)
     return Curve(means, np.maximum.accumulate(published), float(found.variance[0]))
+
+
+def explain(release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator) -> Curve:
+    """Return what ``mechanism``, bound, publishes of Poisson counts such as made this release.
+
+    One by which a count changes everything is taken to change nothing on average.
+    """
+    if mechanism.reach == "release":
+        straight = np.array([0.0, max(float(np.abs(release).sum()), 1.0)])
+        return Curve(straight, straight, 0.0)
+    return learn_curve(mechanism, m, float(release.max()), rng=rng)
 
 
 def shrink(sums: Floats, noise: float) -> Floats:
@@ -103,8 +115,7 @@ def match(
     release
         Shape (roi, epoch), of one group of m.
     mechanism
-        What published it, bound. One by which a count changes everything is taken to change
-        nothing on average.
+        What published it, bound.
 
     Returns
     -------
@@ -113,11 +124,7 @@ def match(
         that a user makes on average.
     """
     n_rois, n_epochs = release.shape
-    if mechanism.reach == "release":
-        straight = np.array([0.0, max(float(release.max()), 1.0)])
-        curve = Curve(straight, straight, 0.0)
-    else:
-        curve = learn_curve(mechanism, m, float(release.max()), rng=rng)
+    curve = explain(release, m, mechanism, rng=rng)
     rows = shrink(release.sum(axis=1), n_epochs * curve.noise)
     columns = shrink(release.sum(axis=0), n_rois * curve.noise)
     space, time = np.full(n_rois, 1 / n_rois), np.full(n_epochs, 1 / n_epochs)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from clusterscale.contracts import Component, Count, Even, Frame, Game, Share, Traces
 from clusterscale.errors import InputError
@@ -14,6 +15,7 @@ from clusterscale.groups import Pool, check_pool, forget
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, Activity, Exponential
 from clusterscale.priors.zero_knowledge.adversary import Forger, Study
 from clusterscale.priors.zero_knowledge.graph import triangulate
+from clusterscale.priors.zero_knowledge.known import Haunts, Known, Sightings, find_haunts
 from clusterscale.priors.zero_knowledge.marginals import Correction
 
 __all__ = ["ZeroKnowledge"]
@@ -33,9 +35,16 @@ class ZeroKnowledge(Component):
     per_release``, as the paper does) or once (``shared``).
 
     ``training``, ``challenges``, ``validation``, ``sampling`` and ``known_fraction`` are as for
-    ``known_subset``. ``activity`` is the law of the number of visits, ``correction`` what is done
-    about what the mechanism did to the marginals; see
-    :func:`~clusterscale.priors.zero_knowledge.marginals.estimate_marginals`.
+    ``known_subset``. The choices of the paper are the defaults; these are others:
+
+    - ``activity``, the law of the number of visits;
+    - ``correction``, what is done about what the mechanism did to the marginals
+      (:func:`~clusterscale.priors.zero_knowledge.marginals.estimate_marginals`);
+    - ``rhythm``: ``mixed`` gives each ROI a mixture of ``rank`` rhythms of the day instead of all
+      one (:func:`~clusterscale.priors.zero_knowledge.rhythm.mix_rhythms`);
+    - ``crowd``: ``counts`` makes up no users, only independent counts of them;
+    - ``knows``: ``rois`` are the ROIs that the target visited, the ``top_rois`` most visited ones
+      or all, but not when; ``times`` says how that is guessed (POPETS24 D.3).
     """
 
     name: Literal["zero_knowledge"] = "zero_knowledge"
@@ -46,12 +55,26 @@ class ZeroKnowledge(Component):
     refit: Literal["per_release", "shared"] = "per_release"
     sampling: Literal["independent", "paired"] = "paired"
     known_fraction: Share = 1.0
+    knows: Literal["trace", "rois"] = "trace"
+    top_rois: Count | None = None
+    times: Literal["greedy", "random"] = "greedy"
     activity: Law = Exponential()
     correction: Correction = "paper"
+    rhythm: Literal["common", "mixed"] = "common"
+    rank: Count = 3
+    crowd: Literal["users", "counts"] = "users"
 
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if self.knows == "trace" and self.top_rois is not None:
+            raise ValueError("top_rois is for those who know ROIs alone: set knows to rois")
+        if self.knows == "rois" and self.known_fraction < 1:
+            raise ValueError("known_fraction is a share of a trace, and only ROIs are known")
+        return self
 
     @property
     def n_challenges(self) -> int:
@@ -65,11 +88,11 @@ class ZeroKnowledge(Component):
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
-        pools = (
-            ("training", self.reference + 1, self.training),
-            ("validation", self.reference + 1, self.training + self.validation),
-            ("challenge", n_users, max(self.challenges, most)),
-        )
+        pools = [("challenge", n_users, max(self.challenges, most))]
+        if self.crowd == "users":
+            n_made_up = self.reference + 1
+            pools.append(("training", n_made_up, self.training))
+            pools.append(("validation", n_made_up, self.training + self.validation))
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
 
@@ -93,19 +116,22 @@ class ZeroKnowledge(Component):
         PoolError
             If there are too few users for groups of that size.
         InputError
-            If it is not said where the ROIs are.
+            If it is not said where the ROIs are, or counts are made up and there is a null ROI.
         """
         if frame is None:
             raise InputError("this prior asks where the ROIs are, and no frame is given")
+        if traces.null_roi and self.crowd == "counts":
+            raise InputError(
+                f"{self.name}: a null ROI counts who is nowhere, which counts alone do not tell: "
+                "set crowd to users, or null_roi to false"
+            )
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, target, group_size, f"{self.name} challenge")
         ranks = None
         if control is not None:
             ranks = pool.rank_stand_ins(self.challenges, rng=control)
         challenge, stand_ins = pool.draw(self.challenges, rng=rng, ranks=ranks)
-        trace = traces.trace(target)
-        if self.known_fraction < 1:
-            trace = forget(trace, traces, self.known_fraction, rng=rng)
+        known = self._know(traces, target, rng)
         absent = None
         if control is not None:
             inside = np.flatnonzero(challenge.labels)
@@ -115,8 +141,8 @@ class ZeroKnowledge(Component):
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
             triangulate(frame),
-            trace,
-            self.known_fraction == 1,
+            frame.days,
+            known,
             self._study(validate),
             self.refit == "per_release",
         )
@@ -128,12 +154,22 @@ class ZeroKnowledge(Component):
             more=None if more is None else partial(pool.add, more),
         )
 
+    def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> Known:
+        trace = traces.trace(target)
+        if self.knows == "rois":
+            n_seen = traces.n_rois - traces.null_roi
+            return Haunts(find_haunts(trace, traces.n_epochs, n_seen, self.top_rois), self.times)
+        if self.known_fraction < 1:
+            trace = forget(trace, traces, self.known_fraction, rng=rng)
+        return Sightings(trace, self.known_fraction == 1)
+
     def _study(self, validate: bool) -> Study:
         return Study(
-            self.reference,
+            self.reference if self.crowd == "users" else None,
             self.training,
             self.validation * validate,
             self.sampling == "paired",
             self.activity,
             self.correction,
+            self.rank if self.rhythm == "mixed" else 0,
         )

@@ -13,7 +13,7 @@ from clusterscale.kernel import kernel
 from clusterscale.priors.zero_knowledge.activity import Visits
 from clusterscale.priors.zero_knowledge.graph import Graph
 
-__all__ = ["NEIGHBOURHOOD", "Population", "synthetic_traces"]
+__all__ = ["NEIGHBOURHOOD", "Population", "draw_epochs", "synthetic_traces"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -44,6 +44,12 @@ class Population(NamedTuple):
     def n_epochs(self) -> int:
         """Number of epochs."""
         return int(self.time.shape[-1])
+
+    @property
+    def chances(self) -> Floats:
+        """How likely a user is in each cell, float64, shape (roi, epoch), from 0 to 1."""
+        where = self.activity.mean * self.space[:, None] * self.time
+        return np.minimum(where, 1.0)
 
 
 def synthetic_traces(
@@ -95,12 +101,7 @@ def synthetic_traces(
         where = rng.random(offsets[-1])
         rois = np.empty(offsets[-1], np.int64)
         _visit(origins, space, graph.offsets, graph.neighbours, choices, where, offsets, rois)
-    when = rng.random(offsets[-1])
-    if population.time.ndim == 1:
-        epochs = _pick(population.time, when)
-    else:
-        epochs = _pick_by_row(np.cumsum(population.time, axis=1), rois, when)
-    cells = rois * n_epochs + epochs
+    cells = rois * n_epochs + draw_epochs(population, rois, rng=rng)
     kept = np.empty(n + 1, np.int64)
     n_kept = _collapse(cells, offsets, kept)
     idle = None
@@ -109,6 +110,14 @@ def synthetic_traces(
         idle[np.repeat(np.arange(n), np.diff(kept)), cells[:n_kept] % n_epochs] = False
     n_rois = len(space) + null_roi
     return Traces(kept, cells[:n_kept].copy(), n_rois, n_epochs, idle)
+
+
+def draw_epochs(population: Population, rois: Longs, *, rng: np.random.Generator) -> Longs:
+    """Return an epoch for a visit to each of ``rois``, int64, the same shape (visit,)."""
+    when = rng.random(len(rois))
+    if population.time.ndim == 1:
+        return _pick(population.time, when)
+    return _pick_by_row(np.cumsum(population.time, axis=1), rois, when)
 
 
 def _check(n: int, population: Population, graph: Graph | None) -> None:
@@ -120,6 +129,8 @@ def _check(n: int, population: Population, graph: Graph | None) -> None:
     if graph is not None and graph.n_rois != len(space):
         raise InputError(f"the graph has {graph.n_rois} ROIs and space {len(space)}")
     for name, law in (("space", space), ("time", time)):
+        if not law.size:
+            raise InputError(f"{name} has no values")
         totals = law.sum(axis=-1)
         if not (np.isfinite(law).all() and (law >= 0).all() and np.allclose(totals, 1)):
             raise InputError(f"{name} is no law: values from {law.min()} to {law.max()}")

@@ -1,0 +1,147 @@
+"""The minimum of a quadratic model plus the absolute sum of its weights, by an active set."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.kernel import kernel
+
+__all__ = ["minimise"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+N_SEARCHES, N_TURNS, N_IDLE = 10, 20, 5  # bounds, far above what is needed
+
+
+def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats:
+    """Return weights that minimise a quadratic model plus their absolute sum.
+
+    Parameters
+    ----------
+    hessian, gradient
+        Of the model, the gradient at ``start``; float64, shape (weight, weight) and (weight,).
+    start
+        Weights to begin with, the nearer the better.
+    goal
+        The distances of 0 from the subdifferential, summed over weights, that are let be.
+    """
+    weights, gradient, n = start.copy(), gradient.copy(), len(start)
+    used, inverse = np.empty(n, np.int64), np.empty((n, n))
+    for _ in range(N_SEARCHES):
+        found = np.flatnonzero(weights)
+        k = len(found)
+        used[:k], inverse[:k, :k] = found, np.linalg.inv(hessian[np.ix_(found, found)])
+        if _walk(hessian, gradient, weights, used, k, inverse, goal):
+            break
+    return weights
+
+
+@kernel
+def _walk(
+    hessian: Floats,
+    gradient: Floats,
+    weights: Floats,
+    used: Indices,
+    n_used: int,
+    inverse: Floats,
+    goal: float,
+) -> bool:
+    """Minimise the model, one weight in or out at a time; False if rounding is in the way.
+
+    A step leads to the minimum for the signs that the weights have, or to where the first becomes
+    0 and drops out. At such a minimum the weight that violates most comes in. The inverse of the
+    Hessian of those in use follows by one product each; what rounding does to a step the next one
+    mends, for the gradient is that of the weights.
+    """
+    signs, slopes = np.sign(weights), np.empty(len(weights))
+    n_idle = 0
+    for _ in range(N_TURNS * len(weights)):
+        inside = 0.0
+        for i in range(n_used):
+            slopes[i] = gradient[used[i]] + signs[used[i]]
+            inside += abs(slopes[i])
+        if inside > goal / 10:
+            first = _step(hessian, gradient, weights, used[:n_used], inverse, slopes)
+            n_idle = 0 if first >= 0 else n_idle + 1
+            if n_idle > N_IDLE:
+                return False
+            if first >= 0:
+                weights[used[first]] = 0
+                n_used = _drop(used, n_used, inverse, first)
+            for i in range(n_used):
+                signs[used[i]] = np.sign(weights[used[i]])
+            continue
+        outside, worst = 0.0, -1
+        for j in range(len(weights)):
+            if weights[j] == 0 and abs(gradient[j]) > 1:
+                outside += abs(gradient[j]) - 1
+                if worst < 0 or abs(gradient[j]) > abs(gradient[worst]):
+                    worst = j
+        if worst < 0 or inside + outside <= goal:
+            return True
+        signs[worst], n_idle = -np.sign(gradient[worst]), 0
+        n_used = _add(hessian, used, n_used, inverse, worst)
+    return False
+
+
+@kernel
+def _step(
+    hessian: Floats,
+    gradient: Floats,
+    weights: Floats,
+    used: Indices,
+    inverse: Floats,
+    slopes: Floats,
+) -> int:
+    """Go to where the slopes are 0 or the first weight is; return which one, or −1."""
+    n = len(used)
+    way, length, first = np.zeros(n), 1.0, -1
+    for i in range(n):
+        for k in range(n):
+            way[i] -= inverse[i, k] * slopes[k]
+        before = weights[used[i]]
+        if before * (before + way[i]) < 0 and -before / way[i] < length:
+            length, first = -before / way[i], i
+    for i in range(n):
+        change, row = length * way[i], hessian[used[i]]
+        weights[used[i]] += change
+        for j in range(len(gradient)):
+            gradient[j] += change * row[j]
+    return first
+
+
+@kernel
+def _drop(used: Indices, n_used: int, inverse: Floats, first: int) -> int:
+    """Take one out of those in use; the last takes its place."""
+    last = n_used - 1
+    out = inverse[first, :n_used].copy()
+    own = out[first]
+    out[first], used[first] = out[last], used[last]
+    inverse[first, :n_used] = inverse[last, :n_used]
+    inverse[:last, first] = inverse[:last, last]
+    inverse[first, first] = inverse[last, last]
+    for i in range(last):
+        for k in range(last):
+            inverse[i, k] -= out[i] * out[k] / own
+    return last
+
+
+@kernel
+def _add(hessian: Floats, used: Indices, n_used: int, inverse: Floats, new: int) -> int:
+    """Take one more into use; near duplicates of others are told from these by rounding alone."""
+    row = hessian[new]
+    share, own = np.zeros(n_used), row[new]
+    for i in range(n_used):
+        for k in range(n_used):
+            share[i] += inverse[i, k] * row[used[k]]
+        own -= share[i] * row[used[i]]
+    own = max(own, 1e-12 * row[new])
+    for i in range(n_used):
+        for k in range(n_used):
+            inverse[i, k] += share[i] * share[k] / own
+        inverse[i, n_used] = inverse[n_used, i] = -share[i] / own
+    inverse[n_used, n_used] = 1 / own
+    used[n_used] = new
+    return n_used + 1

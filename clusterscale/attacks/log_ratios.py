@@ -1,0 +1,197 @@
+"""Log ratios of how likely a published value is with the target and without, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import lgamma
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from clusterscale.contracts import CellLaw, Counts, Ints, Labels, Scores, Values
+from clusterscale.errors import InputError
+from clusterscale.kernel import kernel
+
+__all__ = ["Counted", "Faded", "Normal", "Published"]
+
+Floats = NDArray[np.float64]
+
+_WIDTH = 2048  # cells weighed at once
+_FEW = 64  # where each of them has a table of its own
+
+
+def _blocks(cells: Ints) -> Iterator[Ints]:
+    for start in range(0, len(cells), _WIDTH):
+        yield cells[start : start + _WIDTH]
+
+
+class _CellByCell:
+    """The sum of what is weighed cell by cell."""
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the evidence of each value."""
+        raise NotImplementedError
+
+    def total(self, values: Values | Counts, cells: Ints, here: Labels) -> Scores:
+        """Return the evidence of all of ``cells`` together, shape (group,)."""
+        scores = np.zeros(len(values))
+        for side in (True, False):
+            for some in _blocks(np.flatnonzero(here == side)):
+                scores += self.weigh(values[:, some], cells[some], here=side).sum(axis=1)
+        return scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted(_CellByCell):
+    """Binomial counts, published as they are."""
+
+    chance: Floats
+    group_size: int
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return log(a/mp) or log((m − a)/m(1 − p)), −∞ where the count rules the target out."""
+        size = self.group_size
+        if values.size and not 0 <= values.min() <= values.max() <= size:
+            raise InputError(
+                f"counts from {values.min()} to {values.max()} are not between 0 and {size}"
+            )
+        with np.errstate(divide="ignore"):  # log 0: the target is ruled out
+            share = np.log(np.arange(size + 1) / size)
+        chance = self.chance[cells]
+        counts = values.astype(np.int64)
+        if here:
+            return np.asarray(share[counts] - np.log(chance))
+        return np.asarray(share[size - counts] - np.log1p(-chance))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normal(_CellByCell):
+    """Normal values of the mean and variance of a binomial count and the noise."""
+
+    chance: Floats
+    group_size: int
+    noise: float
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two normal densities."""
+        chance = self.chance[cells]
+        one = chance * (1 - chance)
+        out, spread_out = self.group_size * chance, self.group_size * one + self.noise
+        inside = out - chance + here
+        spread_in = np.where(spread_out > one, spread_out - one, one)
+        near_out = (values - out) ** 2 / spread_out
+        near_in = (values - inside) ** 2 / spread_in
+        return np.asarray((near_out - near_in + np.log(spread_out / spread_in)) / 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Faded(_CellByCell):
+    """Binomial counts under Laplace noise of that scale."""
+
+    chance: Floats
+    group_size: int
+    scale: float
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two binomial laws convolved with the noise."""
+        evidence = np.empty(values.shape)
+        _laplace_ratio(values, self.chance[cells], here, self.group_size, self.scale, evidence)
+        return evidence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published(_CellByCell):
+    """Binomial counts, published by a law that is known of each by itself."""
+
+    chance: Floats
+    group_size: int
+    law: CellLaw
+
+    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+        """Return the log ratio of two binomial laws, each mixed by how counts are published.
+
+        What neither law can give, as where a reference is far off, says nothing.
+        """
+        evidence = np.empty(values.shape)
+        for start in range(0, len(cells), _FEW):
+            some = slice(start, start + _FEW)
+            counts, out, inside = self._laws(self.chance[cells[some]], here)
+            given = self.law.likelihood(values[:, some], counts)
+            with_target, without = (np.einsum("gck,ck->gc", given, law) for law in (inside, out))
+            possible = (with_target > 0) | (without > 0)
+            with np.errstate(divide="ignore"):  # log 0: one of them is ruled out
+                ratio = np.log(with_target[possible]) - np.log(without[possible])
+            evidence[:, some][possible], evidence[:, some][~possible] = ratio, 0.0
+        return evidence
+
+    def _laws(self, chance: Floats, here: bool) -> tuple[Counts, Floats, Floats]:
+        """Return counts of each cell and how likely they are without and with the target."""
+        size = self.group_size
+        reach = 8 * np.sqrt(size * chance * (1 - chance)) + 8
+        low = np.maximum(size * chance - reach, 0).astype(np.int64)
+        width = int((size * chance + reach - low).max()) + 2
+        counts = np.minimum(low[:, None] + np.arange(width), size)
+        again = np.diff(counts, axis=1, prepend=-1) == 0
+        out, inside = (
+            np.where(again, 0.0, stats.binom.pmf(counts - shift, n, chance[:, None]))
+            for shift, n in ((0, size), (int(here), size - 1))
+        )
+        return counts, out, inside
+
+
+@kernel
+def _laplace_ratio(
+    values: Values | Counts,
+    chance: Floats,
+    here: bool,
+    size: int,
+    scale: float,
+    evidence: Values,
+) -> None:
+    """Write the log ratio of every value; columns are cells.
+
+    The convolution of a law on whole numbers with Laplace noise, at x between two of them, is the
+    sum of what stands below, fading by exp(−1/scale) a step, and of what stands above; both sums
+    follow from the neighbour's, so a cell costs its support once and one exponential a group.
+    """
+    fade = np.exp(-1.0 / scale)
+    for cell in range(len(chance)):
+        p = chance[cell]
+        reach = 8.0 * np.sqrt(size * p * (1 - p)) + 8.0
+        low = max(0, int(size * p - reach))
+        high = min(size, int(size * p + reach) + 1)
+        below_out, above_out = _faded(size, p, low, high, 0, fade)
+        below_in, above_in = _faded(size - 1, p, low, high, int(here), fade)
+        last = high - low
+        for row in range(values.shape[0]):
+            x = values[row, cell]
+            if x < low:
+                ratio = above_in[0] / above_out[0]
+            elif x >= high:
+                ratio = below_in[last] / below_out[last]
+            else:
+                i = int(np.floor(x)) - low
+                down = np.exp(-(x - low - i) / scale)
+                up = fade / down
+                with_target = down * below_in[i] + up * above_in[i + 1]
+                ratio = with_target / (down * below_out[i] + up * above_out[i + 1])
+            evidence[row, cell] = np.log(ratio)
+
+
+@kernel
+def _faded(n: int, p: float, low: int, high: int, shift: int, fade: float) -> tuple[Floats, Floats]:
+    """Return, for shift + Binomial(n, p) on low … high, the faded sums from below and above."""
+    law = np.zeros(high - low + 1)
+    for i in range(len(law)):
+        k = low + i - shift
+        if 0 <= k <= n:
+            choose = lgamma(n + 1.0) - lgamma(k + 1.0) - lgamma(n - k + 1.0)
+            law[i] = np.exp(choose + k * np.log(p) + (n - k) * np.log1p(-p))
+    below, above = law.copy(), law.copy()
+    for i in range(1, len(law)):
+        below[i] += fade * below[i - 1]
+        j = len(law) - 1 - i
+        above[j] += fade * above[j + 1]
+    return below, above

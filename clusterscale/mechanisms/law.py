@@ -1,0 +1,151 @@
+"""The law of what is published of a count, where each count is published by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from clusterscale.contracts import NO_NOISE, Noise, Values
+
+__all__ = ["Publication"]
+
+Floats = NDArray[np.float64]
+Revise = Callable[[Values], None]
+
+_FAR, _HALVINGS = 1e7, 80  # no noisy count is that far from 0; halvings to the last bit of a float
+_QUANTILES = 1 << 14  # the mean of clipped noise is then off by 5e-5 of its scale
+_POINT = 1e-6  # an interval that is shorter is the one value that is published as itself
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publication:
+    """Noise of a known law, and then revisions that look at one value and keep the order of all.
+
+    Rounding, clipping, the suppression of small counts and ranges are such revisions. What is
+    published as one value then was an interval of noisy ones, which is found by halving: no
+    revision needs an inverse of its own.
+
+    Attributes
+    ----------
+    noise
+        What is added to a count.
+    revisions
+        Each revises values, shape (…, roi, epoch), in place.
+    """
+
+    noise: Noise = NO_NOISE
+    revisions: tuple[Revise, ...] = ()
+
+    @property
+    def revised(self) -> bool:
+        """Whether anything follows the noise."""
+        return bool(self.revisions)
+
+    def then(self, revise: Revise) -> Publication:
+        """Return the law with one more revision."""
+        return replace(self, revisions=(*self.revisions, revise))
+
+    def revise(self, values: Values) -> None:
+        """Revise values in place."""
+        for each in self.revisions:
+            each(values)
+
+    def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Floats:
+        """Return the probability of values, or its density where each is published by itself.
+
+        Parameters
+        ----------
+        values
+            Shape (group, cell).
+        counts
+            Of which they may be published, whole numbers, shape (cell, count).
+
+        Returns
+        -------
+        ndarray
+            float64, shape (group, cell, count).
+        """
+        distinct, which = np.unique(np.asarray(values, np.float64), return_inverse=True)
+        low, high = self._preimages(distinct)
+        which = which.reshape(values.shape)
+        low, high = low[which][..., None] - counts, high[which][..., None] - counts
+        if self._whole:
+            return self._between(low, high)
+        point = high - low < _POINT
+        return np.where(point, self._density((low + high) / 2), self._between(low, high))
+
+    def moments(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of what is published of each count, (count,).
+
+        Quantiles of the noise stand for draws, so nothing is left to chance.
+        """
+        found = np.asarray(counts, np.float64)[:, None] + self._quantiles()
+        self.revise(found)
+        return found.mean(axis=1), found.var(axis=1)
+
+    def _quantiles(self) -> Floats:
+        """Return values that stand for equal shares of the noise, increasing."""
+        middles, scale = (np.arange(_QUANTILES) + 0.5) / _QUANTILES, self.noise.scale
+        if self.noise.law == "none":
+            return np.zeros(1)
+        if self.noise.law == "geometric":
+            return np.asarray(stats.dlaplace.ppf(middles, 1 / scale), np.float64)
+        law = stats.laplace if self.noise.law == "laplace" else stats.norm
+        return np.asarray(scale * law.ppf(middles), np.float64)
+
+    @property
+    def _whole(self) -> bool:
+        return self.noise.law in ("none", "geometric")
+
+    def _preimages(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return the least and the largest noisy value that is published as each, (value,)."""
+        low, high = self._edge(values, np.greater_equal), self._edge(values, np.greater)
+        if not self._whole:
+            return low, high
+        low, high = np.ceil(low - _POINT), np.floor(high + _POINT)
+        return low + (self._published(low) < values), high - (self._published(high) > values)
+
+    def _edge(self, values: Floats, above: np.ufunc) -> Floats:
+        """Return where what is published begins to be above each value."""
+        low, high = np.full(len(values), -_FAR), np.full(len(values), _FAR)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            beyond = above(self._published(middle), values)
+            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+        return high
+
+    def _published(self, noisy: Floats) -> Floats:
+        values = noisy[None].copy()
+        self.revise(values)
+        found: Floats = values[0]
+        return found
+
+    def _between(self, low: Floats, high: Floats) -> Floats:
+        """Return the probability of noise from ``low`` to ``high``, precise in either tail."""
+        turned = low > 0  # all laws are symmetric, and 1 − (1 − x) would lose a small x
+        low, high = np.where(turned, -high, low), np.where(turned, -low, high)
+        before = low - 1 if self._whole else low
+        return np.asarray(np.maximum(self._at_most(high) - self._at_most(before), 0.0))
+
+    def _at_most(self, x: Floats) -> Floats:
+        law, scale = self.noise.law, self.noise.scale
+        if law == "none":
+            return np.asarray(x >= 0, np.float64)
+        if law == "gaussian":
+            return np.asarray(special.ndtr(x / scale))
+        if law == "laplace":
+            half = np.exp(-np.abs(x) / scale) / 2
+            return np.asarray(np.where(x < 0, half, 1 - half))
+        tail = np.exp(np.where(x < 0, x, -x - 1) / scale) / (1 + np.exp(-1 / scale))
+        return np.asarray(np.where(x < 0, tail, 1 - tail))
+
+    def _density(self, x: Floats) -> Floats:
+        scale = self.noise.scale
+        if self.noise.law == "gaussian":
+            return np.asarray(stats.norm.pdf(x / scale) / scale)
+        return np.asarray(np.exp(-np.abs(x) / scale) / (2 * scale))

@@ -1,0 +1,103 @@
+"""When people are at which ROI: one rhythm for all of them, or a few that each ROI mixes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Values
+from clusterscale.priors.zero_knowledge.synthesis import Population
+
+__all__ = ["hours_of_day", "mix_rhythms"]
+
+Floats = NDArray[np.float64]
+Hours = NDArray[np.int64]
+
+_ROUNDS = 200  # of the factorisation, and of fitting its sums
+
+
+def hours_of_day(days: NDArray[np.int64]) -> Hours:
+    """Return which epoch of its day each is, from 0, int64, shape (epoch,)."""
+    starts = np.searchsorted(days, days)
+    return np.arange(len(days)) - starts
+
+
+def mix_rhythms(
+    release: Values,
+    population: Population,
+    days: NDArray[np.int64],
+    rank: int,
+    *,
+    undo: Callable[[Floats, Floats], Floats],
+) -> Population:
+    """Return the population with a rhythm of the day for each ROI, of the same sums.
+
+    The release is added up over days, by ROI and epoch of the day: the noise of many days averages
+    out where that of one would drown a single cell. A non-negative factorisation of low ``rank``
+    (Lee and Seung 2001, Kullback–Leibler: that of Poisson counts) keeps what several ROIs have in
+    common: homes at night, work by day. What is said of ROIs and of epochs stays as it was: the
+    product is scaled to the sums of either (Deming and Stephan 1940).
+
+    Parameters
+    ----------
+    release
+        Shape (roi, epoch).
+    population
+        Space, time, shape (epoch,), and activity.
+    days
+        Number of the day in which each epoch begins, increasing, shape (epoch,).
+    rank
+        How many rhythms there are to be mixed.
+    undo
+        Takes published sums of cells, shape (roi,), and the shares of such a sum that each cell
+        expects, and returns the counts that they stand for.
+    """
+    hours = hours_of_day(days)
+    n_hours = int(hours.max()) + 1
+    table = np.empty((len(population.space), n_hours))
+    shares = population.time + 1e-12
+    for hour in range(n_hours):
+        cells = hours == hour
+        table[:, hour] = undo(release[:, cells].sum(axis=1), shares[cells] / shares[cells].sum())
+    mixed = _factorise(np.maximum(table, 0), rank)
+    by_hour = np.bincount(hours, population.time, n_hours).astype(np.float64)
+    mixed = _fit_sums(mixed, population.space, by_hour)
+    within = np.divide(
+        population.time, by_hour[hours], out=np.zeros(len(hours)), where=by_hour[hours] > 0
+    )
+    time = mixed[:, hours] * within
+    total = time.sum(axis=1, keepdims=True)
+    rows = np.divide(time, total, out=np.tile(population.time, (len(time), 1)), where=total > 0)
+    return population._replace(time=rows)
+
+
+def _factorise(table: Floats, rank: int) -> Floats:
+    """Return the product of the factors of a non-negative table."""
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
+
+    rank = min(rank, *table.shape)
+    if not table.any():
+        return np.ones(table.shape)
+    model = NMF(
+        rank, init="nndsvda", solver="mu", beta_loss="kullback-leibler", max_iter=_ROUNDS, tol=1e-4
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough: the data are noisy
+        product = model.fit_transform(table) @ model.components_
+    return np.asarray(product + 1e-9 * table.mean())
+
+
+def _fit_sums(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Scale rows and columns in turn until they have these sums."""
+    for _ in range(_ROUNDS):
+        before = table.sum(axis=1)
+        table = table * np.divide(rows, before, out=np.zeros(len(rows)), where=before > 0)[:, None]
+        before = table.sum(axis=0)
+        if np.allclose(before, columns, rtol=1e-6, atol=1e-12):
+            break
+        table = table * np.divide(columns, before, out=np.zeros(len(before)), where=before > 0)
+    return table
