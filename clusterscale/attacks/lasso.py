@@ -80,10 +80,11 @@ def _share(
     target is seen is then as good as another, and who else turns up in one is not missed in all.
     """
     alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - _ALIKE), found)
-    keys = [column.tobytes() for column in np.ascontiguousarray(inputs[:, alike].T)]
+    columns = np.ascontiguousarray(np.add(inputs[:, alike].T, 0.0))  # which leaves no −0
+    keys = [column.tobytes() for column in columns]
     totals, sizes = dict[bytes, float](), Counter(keys)
     for place, weight in zip(np.searchsorted(alike, found), weights, strict=True):
-        totals[keys[place]] = totals.get(keys[place], 0.0) + weight
+        totals[keys[place]] = totals.get(keys[place], 0.0) + float(weight)
     shares = np.array([totals.get(key, 0.0) / sizes[key] for key in keys])
     return alike[shares != 0], shares[shares != 0]
 

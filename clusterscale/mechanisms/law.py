@@ -58,6 +58,8 @@ class Publication:
     def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Floats:
         """Return the probability of values, or its density where each is published by itself.
 
+        It is 0 of what is never published.
+
         Parameters
         ----------
         values
@@ -103,10 +105,14 @@ class Publication:
         return self.noise.law in ("none", "geometric")
 
     def _preimages(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the least and the largest noisy value that is published as each, (value,)."""
+        """Return the least and the largest noisy value that is published as each, (value,).
+
+        Of what is never published the largest is below the least.
+        """
         low, high = self._edge(values, np.greater_equal), self._edge(values, np.greater)
         if not self._whole:
-            return low, high
+            never = np.abs(self._published(low) - values) > _POINT
+            return low, np.where(never, -np.inf, high)
         low, high = np.ceil(low - _POINT), np.floor(high + _POINT)
         return low + (self._published(low) < values), high - (self._published(high) > values)
 

@@ -82,5 +82,5 @@ def find_haunts(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Int
     """Return the ROIs of a trace, the most visited first, equals by number; ``top`` of them."""
     rois, visits = np.unique(trace // n_epochs, return_counts=True)
     rois, visits = rois[rois < n_seen], visits[rois < n_seen]
-    found: Ints = rois[np.argsort(-visits, kind="stable")][:top]
+    found: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # no view of the others
     return found

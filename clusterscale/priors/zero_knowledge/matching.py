@@ -4,12 +4,17 @@ The sum of a row of a release is what the mechanism makes, on average, of the co
 If the counts of a cell are Poisson with mean λ and ``f(c)`` is what is published of a count c on
 average, then g(λ) = Σ f(c) Poisson(c; λ) is published of such a cell. With λ(s, t) = N p(s) q(t)
 the sums of rows and columns give N, p and q: clipping, rounding, noise and suppression are undone
-by one inversion, without a table of cases.
+by one law, without a table of cases.
+
+A row that is all hidden is not one where nobody was, and a row that noise lifted is not a popular
+one. What other rows are like tells which: how many visits rows have is taken to be lognormal, some
+having none, with the parameters that make all sums most likely (empirical Bayes, Robbins 1956).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +23,13 @@ from scipy.special import gammaln
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.mechanisms import respond
 
-__all__ = ["Curve", "explain", "learn_curve", "match", "shrink"]
+__all__ = ["Curve", "Habit", "explain", "learn_curve", "match", "weigh_up"]
 
 Floats = NDArray[np.float64]
 
 _EACH = 64  # counts up to here one by one, further ones in steps of a tenth
-_ROUNDS = 6
 _POINTS = 400
+_ROUNDS, _STEPS, _SETTLED, _HALVINGS = 4, 60, 1e-3, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,32 +42,52 @@ class Curve:
         Float64, shape (point,): increasing from 0.
     published
         Float64, shape (point,): what is published on average, not decreasing.
-    noise
-        Variance of what is published of a count of 0.
+    variance
+        Float64, shape (point,): of what is published, over counts and noise.
     """
 
     means: Floats
     published: Floats
-    noise: float
+    variance: Floats
+
+    @property
+    def noise(self) -> float:
+        """Variance of what is published of a count of 0."""
+        return float(self.variance[0])
 
     def at(self, means: Floats) -> Floats:
         """Return what is published on average of counts of those means."""
         found: Floats = np.interp(means, self.means, self.published)
         return found
 
-    def invert(self, sums: Floats, weights: Floats) -> Floats:
-        """Return the total mean of each row of cells whose published sum is one of ``sums``.
+    def totals(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return total means of a row of cells, 0 the first, and its sum's mean and variance.
 
-        ``weights``, shape (cell,), are the shares of a row's mean that its cells have; sums to 1.
-        What is below what nobody gives is told as 0.
+        ``weights``, shape (cell,), are the shares of the total that the cells have; sums to 1.
         """
         most = max(self.means[-1] / max(weights.max(), 1e-12), 1.0)
         totals = np.concatenate([[0.0], np.geomspace(1e-3, most, _POINTS)])
-        given = np.array([self.at(total * weights).sum() for total in totals])
-        given = np.maximum.accumulate(given)
+        cells = totals[:, None] * weights
+        given = np.maximum.accumulate(self.at(cells).sum(axis=1))
+        return totals, given, np.interp(cells, self.means, self.variance).sum(axis=1)
+
+    def invert(self, sums: Floats, weights: Floats) -> Floats:
+        """Return the total mean of each row of cells whose published sum is one of ``sums``.
+
+        ``weights`` are as for :meth:`totals`. What is below what nobody gives is told as 0.
+        """
+        totals, given, _ = self.totals(weights)
         keep = np.concatenate([[True], np.diff(given) > 0])
         found: Floats = np.interp(sums, given[keep], totals[keep])
         return found
+
+
+class Habit(NamedTuple):
+    """How many visits rows have: exp of a normal law, and a share ``empty`` that has none."""
+
+    middle: float
+    spread: float
+    empty: float
 
 
 def learn_curve(mechanism: Mechanism, m: int, most: float, *, rng: np.random.Generator) -> Curve:
@@ -74,13 +99,22 @@ def learn_curve(mechanism: Mechanism, m: int, most: float, *, rng: np.random.Gen
     found = respond(mechanism, counts, group_size=m, rng=rng)
     means = np.concatenate([[0.0], np.geomspace(1e-4, max(top, 1), _POINTS)])
     whole = np.arange(min(int(top), 4 * _EACH) + 1)
-    by_count = np.interp(whole, counts, found.mean)
     log_law = whole * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None]
     law = np.exp(log_law - gammaln(whole + 1))
     left = np.maximum(1 - law.sum(axis=1), 0.0)  # beyond the table: as of a count of their mean,
     beyond = means * (left + law[:, -1]) / np.maximum(left, 1e-300)  # λ P(c ≥ last) / P(c > last)
-    published = law @ by_count + left * np.interp(beyond, counts, found.mean)
-    return Curve(means, np.maximum.accumulate(published), float(found.variance[0]))
+
+    def average(by_count: Floats, tail: Floats) -> Floats:
+        return np.asarray(law @ np.interp(whole, counts, by_count) + left * tail)
+
+    far = np.interp(beyond, counts, found.mean)
+    published = average(found.mean, far)
+    squares = average(
+        found.variance + found.mean**2,
+        np.interp(beyond, counts, found.variance) + far**2 + beyond,
+    )
+    variance = np.maximum(squares - published**2, 0.0)
+    return Curve(means, np.maximum.accumulate(published), variance)
 
 
 def explain(release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator) -> Curve:
@@ -90,19 +124,8 @@ def explain(release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Gen
     """
     if mechanism.reach == "release":
         straight = np.array([0.0, max(float(np.abs(release).sum()), 1.0)])
-        return Curve(straight, straight, 0.0)
+        return Curve(straight, straight, np.zeros(2))
     return learn_curve(mechanism, m, float(release.max()), rng=rng)
-
-
-def shrink(sums: Floats, noise: float) -> Floats:
-    """Draw sums towards their mean by the share of their variance that is ``noise``.
-
-    The linear empirical Bayes rule (James and Stein 1961, towards the mean as Efron and Morris
-    1973): where there is nothing but noise, all sums are told as equal.
-    """
-    spread = float(sums.var())
-    kept = max(0.0, 1 - noise / spread) if spread > 0 else 1.0
-    return np.asarray(sums.mean() + kept * (sums - sums.mean()))
 
 
 def match(
@@ -125,17 +148,97 @@ def match(
     """
     n_rois, n_epochs = release.shape
     curve = explain(release, m, mechanism, rng=rng)
-    rows = shrink(release.sum(axis=1), n_epochs * curve.noise)
-    columns = shrink(release.sum(axis=0), n_rois * curve.noise)
+    rows, columns = release.sum(axis=1), release.sum(axis=0)
     space, time = np.full(n_rois, 1 / n_rois), np.full(n_epochs, 1 / n_epochs)
+    of_rois = of_epochs = None
     total = 0.0
     for _ in range(_ROUNDS):
-        by_roi = curve.invert(rows, time)
+        by_roi, of_rois = weigh_up(rows, time, curve, of_rois)
         space = _shares(by_roi, space)
-        by_epoch = curve.invert(columns, space)
+        by_epoch, of_epochs = weigh_up(columns, space, curve, of_epochs)
         time = _shares(by_epoch, time)
         total = float(by_epoch.sum())
+    if curve.noise > 0:  # of which the sum of all tells most, whatever single rows say
+        total = _find_total(float(release.sum()), np.outer(space, time), curve)
     return space, time, total / m
+
+
+def _find_total(wanted: float, shares: Floats, curve: Curve) -> float:
+    """Return the total mean of all cells whose published sum is the one wanted, by halving."""
+    low, high = 0.0, float(curve.means[-1] / max(shares.max(), 1e-12))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = curve.at(middle * shares).sum() >= wanted
+        low, high = (low, middle) if above else (middle, high)
+    return low
+
+
+def weigh_up(
+    sums: Floats, weights: Floats, curve: Curve, habit: Habit | None = None
+) -> tuple[Floats, Habit | None]:
+    """Return the mean of each row's total given all sums, and what rows are like.
+
+    Parameters
+    ----------
+    sums
+        Published, shape (row,).
+    weights
+        The share of a row's total that each of its cells has, shape (cell,); sums to 1.
+    curve
+        What is published of a cell.
+    habit
+        What rows are like, to start from; None if there is no guess.
+
+    Returns
+    -------
+    tuple
+        Float64, shape (row,); and the habit, None where no sum is above what nobody gives, or sums
+        differ by no more than noise does, within two of its standard errors: then all are alike.
+    """
+    totals, given, variance = curve.totals(weights)
+    if sums.max() <= given[0]:
+        return np.zeros(len(sums)), None
+    middle = float(curve.invert(sums.mean(keepdims=True), weights)[0])
+    chance = np.interp(middle, totals, variance) * (1 + 2 * np.sqrt(2 / max(len(sums) - 1, 1)))
+    if curve.noise > 0 and sums.var() <= chance:
+        return np.full(len(sums), middle), None
+    likely = _log_likelihood(sums, given, variance, noisy=curve.noise > 0)
+    logs = np.log(totals[1:])
+    habit = habit or Habit(float(np.log(max(middle, 1e-3))), 1.0, 0.1)
+    for _ in range(_STEPS):
+        before = habit
+        prior = -(((logs - habit.middle) / habit.spread) ** 2) / 2 - np.log(habit.spread)
+        prior += np.log((logs[1] - logs[0]) / np.sqrt(2 * np.pi)) + np.log1p(-habit.empty)
+        chances = likely + np.concatenate([[np.log(habit.empty)], prior])
+        chances = np.exp(chances - chances.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        lively = chances[:, 1:].sum(axis=0)
+        middle = float(lively @ logs / lively.sum())
+        spread = float(np.sqrt(lively @ (logs - middle) ** 2 / lively.sum()))
+        empty = float(np.clip(chances[:, 0].mean(), 1e-6, 1 - 1e-6))
+        habit = Habit(middle, max(spread, 0.01), empty)
+        if np.abs(np.subtract(habit, before)).max() < _SETTLED:
+            break
+    found, squares = chances @ totals, chances @ totals**2
+    step = np.exp(logs[1] - logs[0]) - 1
+    sure = squares - found**2 < (step * found) ** 2  # the grid would be coarser than the sums
+    return np.where(sure, curve.invert(sums, weights), found), habit
+
+
+def _log_likelihood(sums: Floats, given: Floats, variance: Floats, *, noisy: bool) -> Floats:
+    """Return how likely sums are of each total, shape (row, total).
+
+    Under noise sums are normal. Otherwise they are as good as Poisson counts of several visits
+    each (Wedderburn 1974): as many as the variance of such a sum is larger than its mean.
+    """
+    if noisy:
+        spread = np.maximum(variance, 1e-300)
+        return np.asarray(-((sums[:, None] - given) ** 2) / (2 * spread) - np.log(spread) / 2)
+    mean = np.maximum(given, 1e-300)
+    each = np.interp(sums, given[1:], np.maximum(variance / mean, 1e-3)[1:])
+    found = (sums[:, None] * np.log(mean) - mean) / each[:, None]
+    found[:, 0] = np.where(sums > given[0], -np.inf, 0.0)
+    return np.asarray(found)
 
 
 def _shares(means: Floats, otherwise: Floats) -> Floats:

@@ -155,7 +155,7 @@ class ZeroKnowledge(Component):
         )
 
     def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> Known:
-        trace = traces.trace(target)
+        trace = traces.trace(target).copy()  # a view would lead to everyone's cells
         if self.knows == "rois":
             n_seen = traces.n_rois - traces.null_roi
             return Haunts(find_haunts(trace, traces.n_epochs, n_seen, self.top_rois), self.times)
