@@ -15,8 +15,10 @@ Indices = NDArray[np.int64]
 N_SEARCHES, N_TURNS, N_IDLE = 10, 20, 5  # bounds, far above what is needed
 
 
-def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats:
+def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats | None:
     """Return weights that minimise a quadratic model plus their absolute sum.
+
+    None where the Hessian is so near to singular that rounding is in the way.
 
     Parameters
     ----------
@@ -32,10 +34,13 @@ def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> F
     for _ in range(N_SEARCHES):
         found = np.flatnonzero(weights)
         k = len(found)
-        used[:k], inverse[:k, :k] = found, np.linalg.inv(hessian[np.ix_(found, found)])
+        try:
+            used[:k], inverse[:k, :k] = found, np.linalg.inv(hessian[np.ix_(found, found)])
+        except np.linalg.LinAlgError:
+            return None
         if _walk(hessian, gradient, weights, used, k, inverse, goal):
-            break
-    return weights
+            return weights
+    return None
 
 
 @kernel

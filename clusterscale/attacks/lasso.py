@@ -25,6 +25,7 @@ Indices = NDArray[np.int64]
 Inputs = NDArray[np.int32] | Floats
 
 N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # bounds, far above what is needed
+SHARE = 0.03
 N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
 _ALIKE = 1e-3  # how much the slopes of features that are alike can differ, by rounding, at most
 N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again
@@ -120,33 +121,49 @@ def _search(
 
 
 def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float) -> Floats:
-    """Take Newton steps on the candidates until their violations sum to at most ``goal``."""
-    weights, n_idle = weights.copy(), 0
+    """Take Newton steps on the candidates until their violations sum to at most ``goal``.
+
+    Rows that are all but settled bend the objective so little that the Hessian of a few hundred
+    candidates would be singular. They are taken to bend it by a ``share`` of what the least settled
+    one does, which makes steps shorter but keeps them downhill.
+    """
+    weights, n_idle, share = weights.copy(), 0, SHARE
     for _ in range(N_STEPS):
         margins = signs * (weights @ columns)
         doubts = expit(-margins)
         gradient = columns @ (-cost * signs * doubts)
         violations = _violations(gradient, weights)
-        if violations.sum() <= goal:
+        if violations.sum() <= goal or n_idle > N_IDLE:
             break
         entering = _largest(np.where(weights == 0, violations, 0), N_ENTERING)
         live = np.union1d(np.flatnonzero(weights), entering)
-        rooted = columns[live] * np.sqrt(cost * np.maximum(doubts * (1 - doubts), 1e-12))
+        bends = doubts * (1 - doubts)
+        rooted = columns[live] * np.sqrt(cost * np.maximum(bends, max(share * bends.max(), 1e-12)))
         hessian = rooted @ rooted.T
         hessian.flat[:: len(live) + 1] *= 1 + 1e-11  # duplicates leave it singular
         start, slopes = weights[live], gradient[live]
-        change = minimise(hessian, slopes, start, violations[live].sum() / 10) - start
+        found = minimise(hessian, slopes, start, violations[live].sum() / 10)
+        if found is None:
+            n_idle, share = n_idle + 1, min(1.0, 10 * share)
+            continue
+        change = found - start
         turn = signs * (change @ columns[live])
         value = _objective(start, margins, cost)
-        promise = slopes @ change + np.abs(start + change).sum() - np.abs(start).sum()
+        promise = slopes @ change + np.abs(found).sum() - np.abs(start).sum()
         n_idle += promise > -1e-13 * value  # lost in rounding, though violations may still shrink
-        if n_idle > N_IDLE:
-            break
-        step, bound, least = 1.0, value + 1e-14 * value, 0.01 * promise
-        while _objective(start + step * change, margins + step * turn, cost) > bound + step * least:
-            step /= 2
-        weights[live] += step * change
+        weights[live] += _shorten(start, change, margins, turn, 0.01 * promise, cost) * change
     return weights
+
+
+def _shorten(
+    start: Floats, change: Floats, margins: Floats, turn: Floats, promise: float, cost: float
+) -> float:
+    """Return the first of 1, ½, ¼, … of the step by which the objective falls as promised."""
+    step, value = 1.0, _objective(start, margins, cost)
+    bound = value + 1e-14 * value
+    while _objective(start + step * change, margins + step * turn, cost) > bound + step * promise:
+        step /= 2
+    return step
 
 
 def _objective(weights: Floats, margins: Floats, cost: float) -> float:

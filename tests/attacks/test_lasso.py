@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
@@ -37,6 +37,17 @@ def count(seed, *, n_rows=60, n_features=500):
     inputs = rng.poisson(means * rng.gamma(50, 0.02, size=(n_rows, 1)))
     inputs[:, ::20] += labels[:, None]
     return inputs.astype(np.int32), labels
+
+
+def pair(scale, *, n_pairs=60, n_features=600, seed=0):
+    """Draw pairs of noisy groups that differ in the target and one other, and share their noise."""
+    rng = np.random.default_rng(seed)
+    shape = (n_pairs, n_features)
+    chance = np.minimum(rng.gamma(0.3, 0.1, n_features), 0.9)
+    counts = rng.binomial(50, chance, shape) + rng.laplace(0, scale, shape)
+    halves = counts + (rng.random(n_features) < 0.1), counts + (rng.random(shape) < chance)
+    inputs = np.stack(halves, axis=1).reshape(2 * n_pairs, n_features)
+    return inputs, np.arange(2 * n_pairs) % 2 == 0
 
 
 def spread(inputs, features, weights):
@@ -99,6 +110,20 @@ def test_objective_is_no_worse_than_liblinears(seed, draw_one):
     assert ours <= objective(inputs, labels, *liblinear(inputs, labels)) * (1 + 1e-7)
 
 
+@pytest.mark.parametrize(("scale", "n_pairs", "n_features"), [
+    (1, 100, 2400), (10, 100, 2400), (10, 60, 600), (100, 60, 600)
+])  # fmt: skip
+def test_pairs_under_far_more_noise_than_they_differ_by(scale, n_pairs, n_features):
+    """Rows that all but agree: liblinear, at its default, is still far from the optimum."""
+    inputs, labels = pair(scale, n_pairs=n_pairs, n_features=n_features)
+    features, weights, intercept = fit_lasso(inputs, labels)
+    full = spread(inputs, features, weights)
+    assert violation(inputs, labels, full, intercept) <= 1e-4
+    ours = objective(inputs, labels, full, intercept)
+    assert ours <= objective(inputs, labels, *liblinear(inputs, labels))
+    np.testing.assert_array_equal(inputs @ full + intercept > 0, labels)
+
+
 def test_many_rounds_of_candidates():
     inputs, labels = count(3, n_rows=300, n_features=3000)
     features, weights, intercept = fit_lasso(inputs, labels)
@@ -128,6 +153,48 @@ def test_counts_are_solved_to_the_tolerance(problem):
     share = max(1, min(labels.sum(), (~labels).sum())) / len(labels)
     goal = 1e-4 * min(1, share * violation(inputs, labels, 0 * full, 0.0))
     assert violation(inputs, labels, full, intercept) <= goal + 1e-9
+
+
+def same(inputs):
+    """Number the features, those that are alike by one number."""
+    return np.unique(inputs, axis=1, return_inverse=True)[1].ravel()
+
+
+@given(_problems())
+def test_features_that_are_alike_share_their_weight_at_no_cost(problem):
+    """As without all but one of each; liblinear need not find the least of all."""
+    inputs, labels = problem
+    assume(labels.any() and not labels.all())
+    features, weights, intercept = fit_lasso(inputs, labels)
+    full, number = spread(inputs, features, weights), same(inputs)
+    for one in np.unique(number):
+        assert np.ptp(full[number == one]) == 0
+    distinct = np.ascontiguousarray(inputs[:, np.unique(number, return_index=True)[1]])
+    ours = objective(inputs, labels, full, intercept)
+    for found in (
+        liblinear(distinct, labels, tol=1e-8, max_iter=1000),
+        lone(distinct, fit_lasso(distinct, labels)),
+    ):
+        assert ours <= objective(distinct, labels, *found) * (1 + 2e-4)
+
+
+def lone(inputs, found):
+    features, weights, intercept = found
+    return spread(inputs, features, weights), intercept
+
+
+def test_places_where_only_the_target_is_are_one_as_good_as_another():
+    """Fifty of them, far apart, and fifty that are the same but for the sign of a 0."""
+    inputs, labels = draw(8, n_features=200)
+    inputs = np.tile(inputs * 0.01, 20)
+    inputs[:, ::80] = labels[:, None]
+    inputs[:, 40::80] = np.where(labels, 1.0, -0.0)[:, None]
+    features, weights, _ = fit_lasso(inputs, labels)
+    full = spread(inputs, features, weights)
+    assert (full[::40] > 0).all()
+    assert np.ptp(full[::40]) == 0
+    alone, *_ = liblinear(np.delete(inputs, np.s_[40::40], axis=1), labels, tol=1e-10)
+    assert full[::40].sum() == pytest.approx(alone[0], rel=1e-4)
 
 
 def test_type_of_the_inputs_does_not_matter():
