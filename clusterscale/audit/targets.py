@@ -34,7 +34,7 @@ class Targets(Component):
     ``tertiles``: so many at random from each third of the users by number of events (NDSS18 §V-A);
     ``random``: so many at random; ``most_exposed``: so many, or that share of all, whom a screen of
     everyone finds easiest to tell (:func:`clusterscale.screen`, which the audit runs first);
-    ``listed``: the users with these pseudonyms; ``all``: everyone.
+    ``listed``: the users with these pseudonyms, as results name them; ``all``: everyone.
     """
 
     tertiles: Count | None = None
@@ -112,12 +112,16 @@ def _draw(pool: Ints, size: int, rng: np.random.Generator, key: str) -> Ints:
 
 
 def _find(cube: TraceCube, wanted: tuple[str, ...]) -> Ints:
-    ids = cube.user_ids()
-    order = np.argsort(ids)
-    names = np.asarray(wanted, ids.dtype)
-    place = np.minimum(np.searchsorted(ids, names, sorter=order), len(ids) - 1)
-    users = order[place]
-    unknown = int((ids[users] != names).sum())
+    """Return the users with these ids, or with the names that results call them by."""
+    import pandas as pd  # is slow to import, and NumPy's own search fails on two arrays of strings
+
+    users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
+    rows = [name.removeprefix("row ") for name in wanted]
+    for i in np.flatnonzero(users < 0):
+        row = int(rows[i]) if rows[i].isdecimal() else cube.n_users
+        if row < cube.n_users and cube.pseudonyms(np.array([row]))[0] == wanted[i]:
+            users[i] = row
+    unknown = int((users < 0).sum())
     if unknown:
         raise ConfigError(f"targets.listed: {unknown} of {len(wanted)} users are not in the cube")
     return np.unique(users)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from clusterscale.audit import AuditPlan, Targets, predict
 from clusterscale.audit.targets import TERTILES
-from clusterscale.cube import TraceCube
+from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.wording import explain
 
@@ -36,6 +36,23 @@ def test_choices_follow_the_seed(cube):
 def test_listed_users_are_found_by_pseudonym(cube):
     chosen = Targets(listed=("u041", "u003")).choose(cube, seed=0)
     np.testing.assert_array_equal(chosen.users, [3, 41])
+
+
+def test_users_of_long_ids_are_found_by_these_and_by_the_names_of_results(tmp_path, dense):
+    """NumPy keeps strings of 16 bytes and more elsewhere, and its search cannot compare them."""
+    ids = [f"a-name-as-long-as-{(7 * i) % 60:02d}-and-longer" for i in range(60)]
+    calendar = Calendar.parse("2024-01-01T00:00", "1h", dense.shape[2], "UTC")
+    regions = Grid.parse(f"50,0,51,1/1x{dense.shape[1]}").regions
+    flat = dense.reshape(60, -1)
+    with new_cube(str(tmp_path / "cube"), regions, calendar, provenance={}) as writer:
+        writer.append(ids, flat.sum(axis=1), np.nonzero(flat)[1])
+    cube = TraceCube(str(tmp_path / "cube"))
+    listed = (ids[41], "row 3", ids[5], "row 59", str(cube.pseudonyms(np.array([7]))[0]))
+    chosen = Targets(listed=listed).choose(cube, seed=0)
+    np.testing.assert_array_equal(chosen.users, [3, 5, 7, 41, 59])
+    for unknown in ("row 60", "row -1", "row", "3", "Row 3", ids[0][:-1]):
+        with pytest.raises(ConfigError, match="1 of 2 users are not in the cube"):
+            Targets(listed=(ids[1], unknown)).choose(cube, seed=0)
 
 
 @pytest.mark.parametrize(

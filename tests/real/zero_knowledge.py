@@ -9,12 +9,11 @@ zero knowledge with the attack of the paper is more than .05 from a known subset
 
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -25,29 +24,12 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does
 
-from real.zero_knowledge_studies import STUDIES, Study
+from real.zero_knowledge_studies import STUDIES, attack, choose
 
-from clusterscale.audit import AuditPlan, run
 from clusterscale.cube import TraceCube
-from clusterscale.runtime import Local
-from clusterscale.seeds import stream
 
 out = Console(width=150, highlight=False)
 MOST_OFF = 0.05
-
-
-def choose(cube: TraceCube, n: int, min_events: int, seed: int) -> list[str]:
-    """Return the pseudonyms of so many users with so many events."""
-    active = np.flatnonzero(np.diff(cube.offsets) >= min_events)
-    chosen = stream(seed, "active").choice(active, min(n, len(active)), replace=False)
-    return [str(name) for name in cube.pseudonyms(np.sort(chosen))]
-
-
-def attack(cube: TraceCube, study: Study, fields: dict[str, Any], workers: int) -> xr.Dataset:
-    """Run an audit of the study."""
-    plan = AuditPlan(**fields | {"null_roi": False, "control": False}, **study.fields)
-    with tempfile.TemporaryDirectory() as folder, Local(workers=workers).open() as executor:
-        return run(plan, cube, folder, executor).load()
 
 
 def tell(found: xr.Dataset, names: Sequence[str]) -> Table:

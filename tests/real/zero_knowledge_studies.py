@@ -1,9 +1,18 @@
 """The studies of POPETS24: which adversaries meet which defences."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from clusterscale.audit import AuditPlan, run
+from clusterscale.cube import TraceCube
+from clusterscale.runtime import Local
+from clusterscale.seeds import stream
 
 EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
@@ -167,3 +176,17 @@ def choices(**setting: Any) -> Study:
 STUDIES: MappingProxyType[str, Callable[..., Study]] = MappingProxyType(
     {each.__name__: each for each in (defences, pairs, partial, sizes, references, rois, choices)}
 )
+
+
+def choose(cube: TraceCube, n: int, min_events: int, seed: int) -> list[str]:
+    """Return the pseudonyms of so many users with so many events."""
+    active = np.flatnonzero(np.diff(cube.offsets) >= min_events)
+    chosen = stream(seed, "active").choice(active, min(n, len(active)), replace=False)
+    return [str(name) for name in cube.pseudonyms(np.sort(chosen))]
+
+
+def attack(cube: TraceCube, study: Study, fields: dict[str, Any], workers: int) -> xr.Dataset:
+    """Run an audit of the study."""
+    plan = AuditPlan(**fields | {"null_roi": False, "control": False}, **study.fields)
+    with tempfile.TemporaryDirectory() as folder, Local(workers=workers).open() as executor:
+        return run(plan, cube, folder, executor, memory=8_000_000_000).load()
