@@ -156,8 +156,11 @@ class _Needs:
             drawing = _DRAWN * self._cube.n_users + 2 * members
             cells = self._n_rois * period.epochs
             one = n_first * cells * _COUNT
-            published = int(n_first * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
-            training = published + n_first * self._n_rois * _STATISTICS + one * self._n_copies
+            n_own = self._studies(prior)[1]
+            n_told = n_first + n_own
+            published = int(n_told * cells * _VALUE * _PUBLISHED) * self._plan.adds_noise
+            own = n_own * cells * _COUNT + n_told * self._n_rois * _STATISTICS
+            training = published + own + one * self._n_copies
             if parts:
                 # A worker's sum of one task, and another's on the way to it, wait while the parts
                 # of the next task are counted: their sum so far, one more, and the sum of the two.
@@ -183,20 +186,27 @@ class _Needs:
         total = 0.0
         for (period, prior), size in product(self._games(), self._plan.group_sizes):
             n_rows, _ = self._rows(period, prior)
-            events = self._cube.n_events / self._cube.n_users * period.epochs / self._cube.n_epochs
-            one = _LOOK_UP + _ADD * events + _IDLE * period.epochs * self._plan.null_roi
-            total += n_rows * size * one * self._n_lists
+            total += n_rows * size * self._count_one(period) * self._n_lists
         return total
+
+    def _count_one(self, period: Period) -> float:
+        """Seconds to count a member."""
+        events = self._cube.n_events / self._cube.n_users * period.epochs / self._cube.n_epochs
+        return _LOOK_UP + _ADD * events + _IDLE * period.epochs * self._plan.null_roi
 
     @property
     def train_seconds(self) -> float:
         """To publish and to train and ask every attack about a target."""
-        total = 0.0
+        total, sizes = 0.0, self._plan.group_sizes
         for period, prior in self._games():
-            n_values = self._rows(period, prior)[0] * self._n_rois * period.epochs
+            n_studies, n_each = self._studies(prior)
+            n_made_up = n_studies * n_each
+            n_told = self._rows(period, prior)[0] + n_made_up
             fits = len(self._plan.attacks) * (1 + self._plan.control)
             one = _PUBLISH * self._plan.adds_noise + _ATTACK * fits
-            total += n_values * one * len(self._plan.mechanisms) * len(self._plan.group_sizes)
+            by_mechanism = n_told * self._n_rois * period.epochs * one * len(sizes)
+            by_mechanism += n_made_up * sum(sizes) * (_DRAW + self._count_one(period))
+            total += by_mechanism * len(self._plan.mechanisms)
         return total
 
     @property
@@ -214,6 +224,13 @@ class _Needs:
     def _n_rois(self) -> int:
         return self._cube.n_rois + self._plan.null_roi
 
+    @property
+    def _validates(self) -> bool:
+        return any(attack.validates for attack in self._plan.attacks)
+
+    def _studies(self, prior: Prior) -> tuple[int, int]:
+        return prior.studies(validate=self._validates, control=self._plan.control)
+
     def _games(self) -> Iterator[tuple[Period, Prior]]:
         return product(self._plan.periods, self._plan.priors)
 
@@ -228,9 +245,8 @@ class _Needs:
 
     def _rows(self, period: Period, prior: Prior) -> tuple[int, int]:
         """Return how many groups are counted in all, and how many at most are held at once."""
-        validate = any(attack.validates for attack in self._plan.attacks)
         n_past = self._n_windows(period, prior) - 1
-        n_first = prior.n_rows(n_past, validate=validate, control=self._plan.control)
+        n_first = prior.n_rows(n_past, validate=self._validates, control=self._plan.control)
         stops = looks(prior.n_challenges, self._plan.precision)
         n_later = stops[-1] - stops[0]
         # by the last look, what was counted to train on is gone

@@ -69,6 +69,12 @@ class Prior(Protocol):
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return how many groups, each in one period, are counted before any are added."""
 
+    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
+        """Return how many releases the adversary studies, and how many groups it makes up of each.
+
+        For each mechanism; none where it has its groups beforehand.
+        """
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn.
 

@@ -63,6 +63,10 @@ class KnownSubset(Component):
         """Return round(alpha · users), the target counted."""
         return max(1, round(self.alpha * n_users))
 
+    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
+        """None: the groups that it learns from are there beforehand."""
+        return 0, 0
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
         n_known = self.n_known(n_users)

@@ -54,6 +54,10 @@ class _PastGroups(Component):
         """Seen groups in every observed period, the others once."""
         return self._n_seen * n_past + self._n_asked + self._n_absent * control
 
+    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
+        """None: the groups that it learns from are there beforehand."""
+        return 0, 0
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
         check_pool(n_users, size=group_size, n_groups=self.beta, name=self.name)

@@ -37,6 +37,10 @@ class Perfect(Component):
         """Every group once, as training groups and challenges are the same, and as many new."""
         return self.groups * (1 + control)
 
+    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
+        """None: the groups that it learns from are there beforehand."""
+        return 0, 0
+
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
         check_pool(n_users, size=group_size, n_groups=self.groups, name=self.name)

@@ -110,3 +110,17 @@ def test_seconds_grow_with_what_is_asked(wide, plan_fields):
     assert many.seconds < many.core_seconds
     two = arrange(plan(plan_fields, group_sizes=[6, 20_000]), wide, 16 * GB, 4)
     assert two.core_seconds > few.core_seconds
+
+
+def test_studying_every_release_costs_as_often(wide, plan_fields):
+    def told(refit, training):
+        prior = {"name": "zero_knowledge", "training": training, "challenges": 100, "refit": refit}
+        chosen = plan(plan_fields, priors=[prior], group_sizes=[1000], control=False)
+        return arrange(chosen, wide, 16 * GB, 1)
+
+    once, every = (
+        told(refit, 80).core_seconds - told(refit, 40).core_seconds
+        for refit in ("shared", "per_release")
+    )
+    assert every == pytest.approx(100 * once)
+    assert told("per_release", 40).task_bytes == told("shared", 40).task_bytes, "one at a time"

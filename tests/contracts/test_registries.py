@@ -143,7 +143,11 @@ def test_prior_is_reproducible_and_fair(name, cube):
         # In every hour each member is in a place or in none.
         assert (counts.sum(axis=1) >= 6).all()
     different = {id(sample.release.values): len(sample.labels) for sample in samples}
-    assert sum(different.values()) == prior.n_rows(len(past), validate=True, control=False)
+    n_studies, n_own = prior.studies(validate=True, control=False)
+    assert (n_studies > 0) == (n_own > 0)
+    assert n_studies == (len(challenge.labels) if game.adversary.refits else n_studies > 0)
+    n_rows = prior.n_rows(len(past), validate=True, control=False)
+    assert sum(different.values()) == n_rows + n_own
     assert (knowledge.whereabouts is not None) == prior.gives_whereabouts
     prior.check(cube.n_users, 6)
     with pytest.raises(PoolError):

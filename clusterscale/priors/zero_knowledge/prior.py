@@ -82,9 +82,14 @@ class ZeroKnowledge(Component):
         return self.challenges
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
-        """Challenges and stand-ins, and the groups that the adversary makes up at a time."""
+        """Challenges and stand-ins."""
+        return self.challenges + self.challenges // 2 * control
+
+    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
+        """One release or all, and the groups of made-up people for each."""
         own = self.training + self.validation * validate
-        return self.challenges + self.challenges // 2 * control + own
+        n_asked = self.n_rows(0, validate=validate, control=control)
+        return (n_asked if self.refit == "per_release" else 1), own
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
