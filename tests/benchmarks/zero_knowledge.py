@@ -51,7 +51,7 @@ def study(
     cube: TraceCube, mechanism: Mechanism, target: int, correction: str
 ) -> Iterator[tuple[str, float]]:
     """Yield the parts of one release and their processor seconds."""
-    prior = ZeroKnowledge(challenges=2, correction=correction)
+    prior = ZeroKnowledge(challenges=4, correction=correction)
     game = prior.set_up(
         cube.traces(),
         target,
