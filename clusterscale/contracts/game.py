@@ -167,17 +167,14 @@ class Game:
 
         Neither draws any ``more``: what may be asked for is counted beforehand.
         """
-        adversary, challenge = self.adversary.plus(other.adversary), None
-        if isinstance(self.adversary, Informed) and self.challenge is self.adversary.training:
-            challenge = getattr(
-                adversary, "training", None
-            )  # trained on and asked about: held once
-        return replace(
-            self,
-            adversary=adversary,
-            challenge=challenge or self.challenge.plus(other.challenge),
-            absent=_add(self.absent, other.absent),
-        )
+        mine, adversary = self.adversary, self.adversary.plus(other.adversary)
+        held_once = isinstance(mine, Informed) and self.challenge is mine.training
+        if held_once and isinstance(adversary, Informed):
+            challenge = adversary.training
+        else:
+            challenge = self.challenge.plus(other.challenge)
+        absent = _add(self.absent, other.absent)
+        return replace(self, adversary=adversary, challenge=challenge, absent=absent)
 
 
 def _add(one: Any, other: Any) -> Any:
