@@ -69,7 +69,12 @@ def objective(inputs, labels, weights, intercept, cost=1.0):
 
 
 def violation(inputs, labels, weights, intercept):
-    """Sum up how far 0 is from the subdifferential in each weight and in the intercept."""
+    """Sum up how far 0 is from the subdifferential in each weight and in the intercept.
+
+    Features that are alike count as one, with the sum of their weights.
+    """
+    inputs, place = np.unique(inputs, axis=1, return_inverse=True)
+    weights = np.bincount(place.ravel(), weights, inputs.shape[1])
     signs = np.where(labels, 1, -1)
     padded = np.column_stack([inputs, np.ones(len(inputs))])
     point = np.append(weights, intercept)
