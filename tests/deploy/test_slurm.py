@@ -191,11 +191,11 @@ def start(tmp_path, cabs, slurm):
 
 @contextmanager
 def killed_in_the_end(process):
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()  # which closes the pipe, too
+    with process:  # whose pipe is closed, too
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_audit_and_screen_by_jobs(start, serial):
