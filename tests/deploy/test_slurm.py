@@ -242,14 +242,14 @@ def test_a_cancelled_job_is_replaced_and_strangers_are_kept_out(start, serial):
 
     run = start(name="slurm", jobs=1)
     with killed_in_the_end(run.start()) as driver:
-        run.under_way()
+        run.under_way(1)
         (log,) = run.shared.glob("logs/*.err")
         address = log.read_text().partition("Registered to:")[2].split()[0]
         assert address.startswith("tls://")
+        (job,) = run.jobs()
+        run.ask("scancel", job.split()[0])  # at once: strangers are kept waiting for seconds
         with pytest.raises(OSError, match=r"Timed out|in <TCP"):
             Client(address.replace("tls://", "tcp://"), timeout=2)
-        (job,) = run.jobs()
-        run.ask("scancel", job.split()[0])
         ended(driver)
     assert len(list(run.shared.glob("logs/*.err"))) == 2, "one job did it all"
     same(serial.results(), run.results())

@@ -49,7 +49,7 @@ def test_users_as_sparse_as_those_of_milan(tmp_path):
         laplace(1.0, "user_day", 10.0),
         laplace(10.0, "user_day", 10.0),
     ]
-    auc, error = study(cube, 10, 1000, mechanisms)
+    auc, error = study(cube, 6, 1000, mechanisms)
     check_that_nothing_is_lost(auc, error)
     exact, one, five, *noise = (auc.isel(mechanism=i) for i in range(len(mechanisms)))
     assert (exact > 0.93).all()
@@ -80,6 +80,6 @@ def test_riders_of_bicycles(real_data, tmp_path):
         min_events=10,
     )
     mechanisms = [{"name": "exact"}, laplace(1.0, "event", 1.0)]
-    auc, error = study(TraceCube(uri), 4, 250, mechanisms)
+    auc, error = study(TraceCube(uri), 2, 250, mechanisms)
     check_that_nothing_is_lost(auc, error)
     assert (auc.sel(mechanism="exact") > 0.88).all()
