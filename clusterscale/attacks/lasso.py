@@ -25,7 +25,7 @@ Indices = NDArray[np.int64]
 Inputs = NDArray[np.int32] | Floats
 
 N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # bounds, far above what is needed
-SHARE = 0.03
+SHARE = 0.03  # with less, Hessians of rows that are all but settled were singular
 N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
 _ALIKE = 1e-3  # how much the slopes of features that are alike can differ, by rounding, at most
 N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again

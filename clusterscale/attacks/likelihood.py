@@ -60,7 +60,7 @@ class Likelihood(Component):
     def rule(self, reference: Reference) -> CellRule:
         """Return the log ratio of the laws that ``reference`` asks for."""
         noise, chance = reference.noise, chances(reference)
-        if reference.law is not None:
+        if reference.law is not None and reference.law.revised:
             return Published(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
             return _as_found(reference, reference.outside)
@@ -72,7 +72,9 @@ class Likelihood(Component):
 
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
         """Note what is expected of every cell."""
-        whereabouts, reference = known(knowledge), refer(knowledge)
+        # moments are for releases whose law is not known
+        untold = knowledge.training.release.law is None
+        whereabouts, reference = known(knowledge), refer(knowledge, moments=untold)
         here = np.zeros(reference.mean_trace.size, np.bool_)
         here[whereabouts.trace] = True
         cells = np.arange(len(here)) if whereabouts.complete else np.sort(whereabouts.trace)
@@ -104,8 +106,8 @@ class _Ratio:
         size = self.reference.group_size
         if release.group_size != size:
             raise InputError(f"groups of {release.group_size} cannot be scored as groups of {size}")
-        law = release.law if release.law and release.law.revised else None
-        rule = self.attack.rule(replace(self.reference, noise=release.noise, law=law))
+        reference = replace(self.reference, noise=release.noise, law=release.law)
+        rule = self.attack.rule(reference)
         flat = release.flat
         known = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
         return rule.total(known, self.cells, self.here)

@@ -40,7 +40,6 @@ def refer(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     whereabouts, training = known(knowledge), knowledge.training
     release = training.release
     outside = spread = None
-    law = release.law if release.law and release.law.revised else None
     if moments and release.noise is None:
         outside = combine(release.flat, ~training.labels / (~training.labels).sum())
         spread = np.zeros_like(outside)
@@ -53,7 +52,7 @@ def refer(knowledge: Knowledge, *, moments: bool = True) -> Reference:
         noise=release.noise,
         outside=outside,
         spread=spread,
-        law=law,
+        law=release.law,
     )
 
 

@@ -16,6 +16,7 @@ from clusterscale.audit.task import AuditTask
 from clusterscale.contracts import Examples, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
+from clusterscale.game import first_shown
 from clusterscale.seeds import stream
 
 __all__ = ["Choice", "TuningCase", "choose", "list_cases", "tunable"]
@@ -58,9 +59,8 @@ class TuningCase:
         bound, seed = self.mechanism.bind(setting.bounds), task.source.seed
         noise = stream(seed, "noise", *self.path, "challenge")
         release = publish(game.challenge.counts, bound, group_size=size, rng=noise)
-        anew = game.adversary.refits
-        row = 0 if anew else int(stream(seed, "shown", *self.path).integers(2))
-        training = stream(seed, "noise", *self.path, "training", *[0] * anew)
+        row, number = first_shown(game.adversary, seed=seed, place=self.path)
+        training = stream(seed, "noise", *self.path, "training", *number)
         knowledge = game.adversary.study(release.take(np.array([row])), bound, rng=training)
         return knowledge.training, knowledge.validation
 

@@ -34,7 +34,7 @@ class Reference:
         float64, shape (cell,): mean of what is published without the target, and its variance
         over groups, as found where the law is not known; else None.
     law
-        How each count is published, where that is known and is not noise alone; else None.
+        How each count is published, None where that is not known of a count by itself.
     """
 
     mean_trace: Floats

@@ -23,9 +23,10 @@ from clusterscale.contracts import (
 from clusterscale.errors import InputError
 from clusterscale.game.controls import misled_auc, stand_in_auc
 from clusterscale.game.outcome import Outcome
-from clusterscale.game.panel import Anew, Learned, Panel, Settled, join
+from clusterscale.game.panel import Anew, Learned, Panel, Path, Settled, join
 from clusterscale.metrics import (
     LEVELS,
+    accuracy,
     auc,
     auc_interval,
     calibrated_counts,
@@ -34,7 +35,7 @@ from clusterscale.metrics import (
 )
 from clusterscale.seeds import stream
 
-__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest"]
+__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "first_shown"]
 
 CONFIDENCE = 0.95
 """Of intervals and bounds."""
@@ -107,7 +108,7 @@ class Contest:
         """Return the attacks; an adversary who studies no more than one release is shown one."""
         self._rngs: list[np.random.Generator] = []
 
-        def learn(release: Release, path: tuple[str | int, ...] = ()) -> Learned:
+        def learn(release: Release, path: Path) -> Learned:
             rng = self._stream("noise", "training", *path)
             knowledge = adversary.study(release, self._bound, rng=rng)
             rngs, misled = (
@@ -122,8 +123,8 @@ class Contest:
 
         if adversary.refits:
             return Anew(self._attacks, learn)
-        shown = self._stream("shown").integers(2)  # with the target or without
-        return Settled(self._attacks, learn(challenge.take(np.array([shown]))))
+        row, path = first_shown(adversary, seed=self._seed, place=self._place)
+        return Settled(self._attacks, learn(challenge.take(np.array([row])), path))
 
     def _control(self, absent: Sample | None) -> tuple[list[float], list[float]]:
         """Return the AUCs of what should be about ½, of every attack."""
@@ -173,7 +174,7 @@ class Contest:
                 auc=auc(labels, scores),
                 auc_low=low,
                 auc_high=high,
-                accuracy=float(np.mean((scores >= said.thresholds[i]) == labels)),
+                accuracy=accuracy(labels, scores, said.thresholds[i]),
                 tpr=_known(tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
                 epsilon_lower=epsilon,
                 control_auc=self._misled[i] if self._misled else np.nan,
@@ -187,6 +188,18 @@ class Contest:
 
     def _publish(self, sample: Sample, rng: np.random.Generator) -> Release:
         return publish(sample.counts, self._bound, group_size=self._group_size, rng=rng)
+
+
+def first_shown(adversary: Adversary, *, seed: int, place: Sequence[str | int]) -> tuple[int, Path]:
+    """Return which challenge an adversary studies first, and the number of what is drawn for it.
+
+    One who studies every release anew begins with the first, number 0. Others are shown one of a
+    pair, with the target or without, and have no number. ``place`` is the path of a contest and the
+    label of its mechanism.
+    """
+    if adversary.refits:
+        return 0, (0,)
+    return int(stream(seed, "shown", *place).integers(2)), ()
 
 
 def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
 
-__all__ = ["Anew", "Answers", "Learned", "Panel", "Settled", "join"]
+__all__ = ["Anew", "Answers", "Learned", "Panel", "Path", "Settled", "join"]
 
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
 Path = tuple[str | int, ...]
+"""What tells the streams of one release from those of others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -158,6 +158,25 @@ class Pool:
         """Draw and count so many more groups."""
         return self.draw(n_groups, rng=rng)[0]
 
+    def ask(
+        self,
+        n_groups: int,
+        *,
+        rng: np.random.Generator,
+        control: np.random.Generator | None = None,
+    ) -> tuple[Sample, Sample | None]:
+        """Draw and count challenges, and those with the target once more, without it.
+
+        From ``control``, where given, who is to stand in is drawn; what is drawn from ``rng`` does
+        not change by it.
+        """
+        if control is None:
+            return self.add(rng, n_groups), None
+        ranks = self.rank_stand_ins(n_groups, rng=control)
+        challenge, stand_ins = self.draw(n_groups, rng=rng, ranks=ranks)
+        inside = challenge.take(np.flatnonzero(challenge.labels))
+        return challenge, self.without_target(inside, stand_ins)
+
     def rank_stand_ins(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
         """Draw who is to take the target's place in every second of so many groups.
 

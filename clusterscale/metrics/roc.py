@@ -38,9 +38,10 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     return (rank_sum - n_in * (n_in + 1) / 2) / (n_in * n_out)
 
 
-def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float) -> float:
+def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float | Scores) -> float:
     """Return the share of groups answered rightly when *inside* means ``score >= threshold``.
 
+    The threshold is one for all scores, or one for each, shape (group,).
     Parameters and errors are those of :func:`auc`.
     """
     truth, given = _check(labels, scores)

@@ -110,10 +110,7 @@ class KnownSubset(Component):
 
         training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
         asked = pool(rest, "challenge")
-        ranks = None
-        if control is not None:
-            ranks = asked.rank_stand_ins(self.challenges, rng=control)
-        challenge, stand_ins = asked.draw(self.challenges, rng=rng, ranks=ranks)
+        challenge, absent = asked.ask(self.challenges, rng=rng, control=control)
         validation = None
         if validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
@@ -123,10 +120,6 @@ class KnownSubset(Component):
         for sample in (training, validation):
             if sample is not None and trace is not full:
                 _swap(sample.counts, sample.labels, full, trace)
-        absent = None
-        if control is not None:
-            inside = np.flatnonzero(challenge.labels)
-            absent = asked.without_target(challenge.take(inside), stand_ins)
         seen = count_visits(traces, known[None])[0]
         places = Whereabouts(trace, self.known_fraction == 1, seen, len(known))
         return Game(

@@ -72,19 +72,15 @@ class CrowdOfCounts:
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> Sample:
         """Return counts; those of a pair have all but one member in common."""
         chances = self.population.chances
-        others = (self.group_size - 1) * chances
-        shape = (n_groups, *chances.shape)
+        others, half = (self.group_size - 1) * chances, (n_groups // 2, *chances.shape)
         if paired:
-            counts = np.repeat(rng.poisson(others, (n_groups // 2, *chances.shape)), 2, axis=0)
+            counts = np.repeat(rng.poisson(others, half), 2, axis=0)
         else:
-            counts = rng.poisson(others, shape)
-        counts[1::2] += (
-            rng.random((n_groups // 2, *chances.shape)) < chances
-        )  # the one in its place
+            counts = rng.poisson(others, (n_groups, *chances.shape))
+        counts[1::2] += rng.random(half) < chances  # the one in the target's place
         counts.reshape(n_groups, -1)[0::2, self.trace] += 1
         np.minimum(counts, self.group_size, out=counts)
-        labels = np.arange(n_groups) % 2 == 0
-        blocks = np.arange(n_groups) // 2 if paired else np.arange(n_groups)
+        labels, blocks = np.arange(n_groups) % 2 == 0, np.arange(n_groups) // (2 if paired else 1)
         return Sample(counts.astype(np.int32), labels, blocks)
 
     def whereabouts(self, *, complete: bool) -> Whereabouts:

@@ -14,7 +14,7 @@ from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.priors.zero_knowledge.activity import Activity, Exponential, Visits
 from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.matching import match
+from clusterscale.priors.zero_knowledge.matching import match, normalise
 from clusterscale.priors.zero_knowledge.synthesis import (
     NEIGHBOURHOOD,
     Population,
@@ -83,10 +83,12 @@ def estimate_marginals(
     if correction == "matched":
         space, time, mean = match(values, m, mechanism, rng=rng)
         return Population(space, time, Visits(mean, law))
-    space, time = (_shares(values.sum(axis=axis)) for axis in (1, 0))
+    space, time = (normalise(values.sum(axis=axis)) for axis in (1, 0))
     mean = max(float(values.sum()) / m, 0.0)
+    if correction == "none":
+        return Population(space, time, Visits(mean, law))
     kind = treatment(mechanism, values.shape, m, rng=deepcopy(rng))
-    if correction == "none" or kind == "raw":
+    if kind == "raw":
         return Population(space, time, Visits(mean, law))
     change = {"hidden": compress, "noisy": raise_power}.get(kind)
     if change is not None:
@@ -121,7 +123,7 @@ def compress(shares: Floats) -> Floats:
     ``p_min`` is the least share above 0; what is 0 stays 0.
     """
     positive = shares[shares > 0]
-    return _shares(np.log1p(shares / positive.min())) if len(positive) else shares
+    return normalise(np.log1p(shares / positive.min())) if len(positive) else shares
 
 
 def raise_power(shares: Floats) -> Floats:
@@ -136,7 +138,7 @@ def raise_power(shares: Floats) -> Floats:
     logs -= logs.max()
 
     def powered(step: int) -> Floats:
-        return _shares(np.exp((1 + _STEP * step) * logs))
+        return normalise(np.exp((1 + _STEP * step) * logs))
 
     low, high = -1, round((_MOST_POWER - 1) / _STEP)  # the variance grows with the power
     if powered(high).var() < wanted:
@@ -156,13 +158,6 @@ def _check(release: Values | Counts, m: int) -> Values:
     if m < 1:
         raise InputError(f"a group of {m} is not a group")
     return values
-
-
-def _shares(sums: Floats) -> Floats:
-    """Return sums as shares; what fell below 0 counts as nothing, and nothing at all as equal."""
-    sums = np.maximum(sums, 0.0)
-    total = sums.sum()
-    return sums / total if total > 0 else np.full(len(sums), 1 / len(sums))
 
 
 def _publish_total(

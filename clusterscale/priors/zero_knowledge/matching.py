@@ -23,7 +23,7 @@ from scipy.special import gammaln
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.mechanisms import respond
 
-__all__ = ["Curve", "Habit", "explain", "learn_curve", "match", "weigh_up"]
+__all__ = ["Curve", "Habit", "Row", "explain", "learn_curve", "match", "normalise", "weigh_up"]
 
 Floats = NDArray[np.float64]
 
@@ -60,25 +60,47 @@ class Curve:
         found: Floats = np.interp(means, self.means, self.published)
         return found
 
-    def totals(self, weights: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return total means of a row of cells, 0 the first, and its sum's mean and variance.
+    def row(self, weights: Floats) -> Row:
+        """Return what is published of a row of cells.
 
-        ``weights``, shape (cell,), are the shares of the total that the cells have; sums to 1.
+        ``weights``, shape (cell,), are the shares of its total that the cells have; sums to 1.
         """
         most = max(self.means[-1] / max(weights.max(), 1e-12), 1.0)
         totals = np.concatenate([[0.0], np.geomspace(1e-3, most, _POINTS)])
         cells = totals[:, None] * weights
         given = np.maximum.accumulate(self.at(cells).sum(axis=1))
-        return totals, given, np.interp(cells, self.means, self.variance).sum(axis=1)
+        return Row(totals, given, np.interp(cells, self.means, self.variance).sum(axis=1))
 
     def invert(self, sums: Floats, weights: Floats) -> Floats:
-        """Return the total mean of each row of cells whose published sum is one of ``sums``.
+        """Return :meth:`Row.invert` of a row with these ``weights``."""
+        return self.row(weights).invert(sums)
 
-        ``weights`` are as for :meth:`totals`. What is below what nobody gives is told as 0.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """The sum of what is published of some Poisson counts.
+
+    Attributes
+    ----------
+    totals
+        Float64, shape (point,): means of all counts together, increasing from 0.
+    given
+        Float64, shape (point,): the sum on average, not decreasing.
+    variance
+        Float64, shape (point,): of the sum.
+    """
+
+    totals: Floats
+    given: Floats
+    variance: Floats
+
+    def invert(self, sums: Floats) -> Floats:
+        """Return the total mean of each row whose published sum is one of ``sums``.
+
+        What is below what nobody gives is told as 0.
         """
-        totals, given, _ = self.totals(weights)
-        keep = np.concatenate([[True], np.diff(given) > 0])
-        found: Floats = np.interp(sums, given[keep], totals[keep])
+        keep = np.concatenate([[True], np.diff(self.given) > 0])
+        found: Floats = np.interp(sums, self.given[keep], self.totals[keep])
         return found
 
 
@@ -154,9 +176,9 @@ def match(
     total = 0.0
     for _ in range(_ROUNDS):
         by_roi, of_rois = weigh_up(rows, time, curve, of_rois)
-        space = _shares(by_roi, space)
+        space = normalise(by_roi)
         by_epoch, of_epochs = weigh_up(columns, space, curve, of_epochs)
-        time = _shares(by_epoch, time)
+        time = normalise(by_epoch)
         total = float(by_epoch.sum())
     if curve.noise > 0:  # of which the sum of all tells most, whatever single rows say
         total = _find_total(float(release.sum()), np.outer(space, time), curve)
@@ -195,15 +217,17 @@ def weigh_up(
         Float64, shape (row,); and the habit, None where no sum is above what nobody gives, or sums
         differ by no more than noise does, within two of its standard errors: then all are alike.
     """
-    totals, given, variance = curve.totals(weights)
-    if sums.max() <= given[0]:
+    row = curve.row(weights)
+    if sums.max() <= row.given[0]:
         return np.zeros(len(sums)), None
-    middle = float(curve.invert(sums.mean(keepdims=True), weights)[0])
-    chance = np.interp(middle, totals, variance) * (1 + 2 * np.sqrt(2 / max(len(sums) - 1, 1)))
+    middle = float(row.invert(sums.mean(keepdims=True))[0])
+    chance = np.interp(middle, row.totals, row.variance) * (
+        1 + 2 * np.sqrt(2 / max(len(sums) - 1, 1))
+    )
     if curve.noise > 0 and sums.var() <= chance:
         return np.full(len(sums), middle), None
-    likely = _log_likelihood(sums, given, variance, noisy=curve.noise > 0)
-    logs = np.log(totals[1:])
+    likely = _log_likelihood(sums, row, noisy=curve.noise > 0)
+    logs = np.log(row.totals[1:])
     habit = habit or Habit(float(np.log(max(middle, 1e-3))), 1.0, 0.1)
     for _ in range(_STEPS):
         before = habit
@@ -219,28 +243,30 @@ def weigh_up(
         habit = Habit(middle, max(spread, 0.01), empty)
         if np.abs(np.subtract(habit, before)).max() < _SETTLED:
             break
-    found, squares = chances @ totals, chances @ totals**2
+    found, squares = chances @ row.totals, chances @ row.totals**2
     step = np.exp(logs[1] - logs[0]) - 1
     sure = squares - found**2 < (step * found) ** 2  # the grid would be coarser than the sums
-    return np.where(sure, curve.invert(sums, weights), found), habit
+    return np.where(sure, row.invert(sums), found), habit
 
 
-def _log_likelihood(sums: Floats, given: Floats, variance: Floats, *, noisy: bool) -> Floats:
+def _log_likelihood(sums: Floats, row: Row, *, noisy: bool) -> Floats:
     """Return how likely sums are of each total, shape (row, total).
 
     Under noise sums are normal. Otherwise they are as good as Poisson counts of several visits
     each (Wedderburn 1974): as many as the variance of such a sum is larger than its mean.
     """
     if noisy:
-        spread = np.maximum(variance, 1e-300)
-        return np.asarray(-((sums[:, None] - given) ** 2) / (2 * spread) - np.log(spread) / 2)
-    mean = np.maximum(given, 1e-300)
-    each = np.interp(sums, given[1:], np.maximum(variance / mean, 1e-3)[1:])
+        spread = np.maximum(row.variance, 1e-300)
+        return np.asarray(-((sums[:, None] - row.given) ** 2) / (2 * spread) - np.log(spread) / 2)
+    mean = np.maximum(row.given, 1e-300)
+    each = np.interp(sums, row.given[1:], np.maximum(row.variance / mean, 1e-3)[1:])
     found = (sums[:, None] * np.log(mean) - mean) / each[:, None]
-    found[:, 0] = np.where(sums > given[0], -np.inf, 0.0)
+    found[:, 0] = np.where(sums > row.given[0], -np.inf, 0.0)
     return np.asarray(found)
 
 
-def _shares(means: Floats, otherwise: Floats) -> Floats:
-    total = means.sum()
-    return means / total if total > 0 else otherwise
+def normalise(sums: Floats) -> Floats:
+    """Return sums as shares; what fell below 0 counts as nothing, and nothing at all as equal."""
+    sums = np.maximum(sums, 0.0)
+    total = sums.sum()
+    return sums / total if total > 0 else np.full(len(sums), 1 / len(sums))

@@ -132,22 +132,14 @@ class ZeroKnowledge(Component):
             )
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, target, group_size, f"{self.name} challenge")
-        ranks = None
-        if control is not None:
-            ranks = pool.rank_stand_ins(self.challenges, rng=control)
-        challenge, stand_ins = pool.draw(self.challenges, rng=rng, ranks=ranks)
-        known = self._know(traces, target, rng)
-        absent = None
-        if control is not None:
-            inside = np.flatnonzero(challenge.labels)
-            absent = pool.without_target(challenge.take(inside), stand_ins)
+        challenge, absent = pool.ask(self.challenges, rng=rng, control=control)
         adversary = Forger(
             group_size,
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
             triangulate(frame),
             frame.days,
-            known,
+            self._know(traces, target, rng),
             self._study(validate),
             self.refit == "per_release",
         )
