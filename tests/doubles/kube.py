@@ -148,8 +148,10 @@ class Kube:
     def kill(self, pod):
         """End the processes of a pod as a node's end would: at once."""
         log = str(self._log(pod))
-        (pid,) = [pid for pid in self._pids() if self._writes_to(pid) == log]
-        os.killpg(pid, signal.SIGKILL)
+        started = wait_for(  # a pod is there some time before its process
+            lambda: [pid for pid in self._pids() if self._writes_to(pid) == log], 20, "a process"
+        )
+        os.killpg(started[0], signal.SIGKILL)
 
     def log(self, pod):
         """Return what a pod printed."""
