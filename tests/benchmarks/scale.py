@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=168)
     parser.add_argument("--training", type=int, default=400, help="groups to train on")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--memory", type=float, nargs="*", default=[1.6, 4.0], help="GB a worker")
+    parser.add_argument("--memory", type=float, nargs="*", default=[1.8, 4.0], help="GB a worker")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     kind = f"country{given.antennas}-" if given.antennas else "tfl"

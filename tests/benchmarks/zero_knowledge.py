@@ -109,7 +109,7 @@ def tell_target(cube: TraceCube, folder: Path, n_targets: int) -> None:
         output = folder / f"audited-{time.time_ns()}"
         with cs.Local(workers=2).open() as executor:
             start = time.perf_counter()
-            run(plan, cube, output, executor)
+            run(plan, cube, output, executor, memory=8 * 10**9)
             seconds = (time.perf_counter() - start) / n_targets
         print(f"{plan.mechanisms[0].label[:60]:60s} {seconds:5.1f} s a target", flush=True)
 
