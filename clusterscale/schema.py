@@ -11,13 +11,21 @@ from clusterscale.errors import FormatError
 if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its import
     import xarray as xr
 
-__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RESULTS", "RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT"]
-__all__ += ["Variable", "validate"]
+__all__ = [
+    "CUBE_FORMAT",
+    "CUBE_VERSION",
+    "RECOVERY",
+    "RECOVERY_FORMAT",
+    "RESULTS",
+    "RESULTS_FORMAT",
+]
+__all__ += ["SCREEN", "SCREEN_FORMAT", "Variable", "validate"]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1
 RESULTS_FORMAT = "clusterscale-results"
 SCREEN_FORMAT = "clusterscale-screen"
+RECOVERY_FORMAT = "clusterscale-recovery"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,51 @@ SCREEN: Mapping[str, Variable] = {
     ),
 }
 """Variables and coordinates of the dataset of a screen."""
+
+
+_RECOVERED = ("mechanism", "prior", "strategy")
+
+RECOVERY: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    "prior": Variable(("prior",), "OUT", "", "what the adversary knows of everybody"),
+    "strategy": Variable(
+        ("strategy",), "OUT", "", "what is made of prior and release; or either of them alone"
+    ),
+    "reading": Variable(
+        ("reading",), "OUT", "", "which ROIs are told of shares: popular ones, or every one"
+    ),
+    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
+    "profiling_error": Variable(
+        (*_RECOVERED, "user"), "f", "1", "mean Jensen–Shannon distance of profiles over epochs"
+    ),
+    "profiling_loss": Variable(
+        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is gone"
+    ),
+    "profiling_gain": Variable(
+        (*_RECOVERED, "user"), "f", "1", "share of what could be added to it that a defence adds"
+    ),
+    "localization_error": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the ROIs that are told"
+    ),
+    "localization_loss": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is gone"
+    ),
+    "localization_gain": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of what could be added that is added"
+    ),
+    "profiling_error_of_epoch": Variable(
+        (*_RECOVERED, "epoch"), "f", "1", "profiling error of an epoch, mean over users"
+    ),
+    "localization_error_of_epoch": Variable(
+        (*_RECOVERED, "reading", "epoch"), "f", "1", "1 - F1 of all users' ROIs in an epoch"
+    ),
+    "relative_error": Variable(
+        ("mechanism",), "f", "1", "mean relative error of what is published, floor 0.1 %"
+    ),
+}
+"""Variables and coordinates of the dataset of a recovery."""
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:

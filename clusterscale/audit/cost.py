@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from clusterscale.audit.budget import Arrangement, arrange
 from clusterscale.audit.plan import AuditPlan
+from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
-from clusterscale.screening import MEMORY
 
 __all__ = ["Cost", "predict"]
 

@@ -23,13 +23,13 @@ from clusterscale.audit.results import open_results, write_results
 from clusterscale.audit.screens import choose_targets
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, run_task
-from clusterscale.contracts import Executor, Finished, Fold
+from clusterscale.contracts import MEMORY, Executor, Finished, Fold
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
 from clusterscale.cube.storage import list_names, put, read, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
-from clusterscale.screening import MEMORY, ScreenProgress
+from clusterscale.screening import ScreenProgress
 from clusterscale.secrets import clean
 
 __all__ = ["Progress", "run"]

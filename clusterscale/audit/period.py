@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.audit.lists import PERHAPS
 from clusterscale.contracts import Component, Count
+from clusterscale.contracts.lists import PERHAPS
 
 __all__ = ["Period"]
 

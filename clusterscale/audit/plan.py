@@ -12,7 +12,6 @@ from pydantic import Field, Strict
 
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit.faults import find_faults
-from clusterscale.audit.lists import SEVERAL
 from clusterscale.audit.period import Period
 from clusterscale.audit.precision import Precision
 from clusterscale.audit.price import PriceTask, UtilityPlan
@@ -21,6 +20,7 @@ from clusterscale.audit.targets import Chosen, Targets
 from clusterscale.audit.task import AuditTask
 from clusterscale.audit.verdict import VerdictPlan
 from clusterscale.contracts import NO_NOISE, Attack, Component, Mechanism, Prior, Probability
+from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.game import FALSE_POSITIVE_RATE

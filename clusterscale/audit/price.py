@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.audit.lists import SEVERAL
 from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
 from clusterscale.audit.promise import Promise, state_promise
 from clusterscale.audit.source import CellMap, Setting, TraceSource, load_settings, map_cells
 from clusterscale.audit.units import kind_of
 from clusterscale.audit.verdict import Judgement, VerdictPlan, judge_promise
 from clusterscale.contracts import Bounds, Component, Count, Counts, Fold, Mechanism, Traces, Values
+from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from clusterscale import screening
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
-from clusterscale.contracts import Executor
+from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
-from clusterscale.screening import MEMORY, ScreenProgress
+from clusterscale.screening import ScreenProgress
 
 __all__ = ["choose_targets", "rank", "screen"]
 

@@ -13,6 +13,7 @@ from clusterscale.cube.blocks import (
     Span,
     Steps,
     Window,
+    expand,
     open_source,
     read_block,
     read_users,
@@ -50,9 +51,7 @@ class CellMap:
 
     def expand(self, values: Values) -> Values:
         """Return values of these cells, shape (…, roi, epoch), on the cells of the cube."""
-        for step, frame in zip(reversed(self.steps), reversed(self.frames[:-1]), strict=True):
-            values = step.expand(values, frame)
-        return values
+        return expand(values, self.steps, self.frames)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from clusterscale.audit.lists import SEVERAL
 from clusterscale.contracts import Component, Count, Ints, Share
+from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream

@@ -150,8 +150,8 @@ def parse_memory(text: str | None, place: Cluster) -> int:
     """
     from pydantic import ValidationError
 
+    from clusterscale.contracts import MEMORY
     from clusterscale.runtime.clusters.place import to_bytes
-    from clusterscale.screening import MEMORY
 
     if text is None:
         return place.budget or MEMORY

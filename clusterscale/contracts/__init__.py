@@ -3,7 +3,7 @@
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
-from clusterscale.contracts.execution import Executor, Finished, Fold
+from clusterscale.contracts.execution import MEMORY, Executor, Finished, Fold
 from clusterscale.contracts.game import Adversary, Game, Informed, Sample
 from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
 from clusterscale.contracts.protocols import (
@@ -29,6 +29,7 @@ from clusterscale.contracts.traces import (
 )
 
 __all__ = [
+    "MEMORY",
     "NO_NOISE",
     "REACHES",
     "Adversary",

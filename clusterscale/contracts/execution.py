@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Executor", "Finished", "Fold"]
+__all__ = ["MEMORY", "Executor", "Finished", "Fold"]
+
+MEMORY = 2 * 10**9
+"""Bytes that a worker may use where nothing else is said."""
 
 T = TypeVar("T")
 P = TypeVar("P")

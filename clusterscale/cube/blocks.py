@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Frame, Traces, TraceStep
+from clusterscale.contracts import Bounds, Frame, Traces, TraceStep, Values
 from clusterscale.cube.bounds import measure_bounds, merge_bounds
 from clusterscale.cube.storage import absolute
 from clusterscale.cube.store import TraceCube
@@ -23,7 +23,7 @@ from clusterscale.errors import FormatError, InputError
 from clusterscale.seeds import stream
 
 __all__ = ["Block", "Range", "Source", "Span", "Steps", "Window"]
-__all__ += ["block_size", "open_source", "ranges", "read_block", "read_users"]
+__all__ += ["block_size", "expand", "open_source", "ranges", "read_block", "read_users"]
 
 _MOST_EVENTS = 1 << 23  # eight chunks of the store, so that few are shared by two blocks
 _MOST_USERS = 1 << 16
@@ -201,6 +201,16 @@ class _Joint:
 def _merge(one: Block, other: Block) -> Block:
     """Merge all but the traces, which are those of neither."""
     return replace(other, bounds=merge_bounds(one.bounds, other.bounds))
+
+
+def expand(values: Values, steps: Steps, frames: Sequence[Frame]) -> Values:
+    """Return values of cells as some steps leave them, shape (…, roi, epoch), on the cube's cells.
+
+    ``frames``: where and when cells were before each step, and are after the last.
+    """
+    for step, frame in zip(reversed(steps), reversed(frames[:-1]), strict=True):
+        values = step.expand(values, frame)
+    return values
 
 
 def open_source(source: Source) -> TraceCube:

@@ -7,13 +7,12 @@ and a mechanism treats cells one by one, only the user's own events matter, so m
 can be audited; the attacks that learn then spend their time on the most exposed.
 """
 
-from clusterscale.screening.budget import MEMORY, ScreenCost, check, predict
+from clusterscale.screening.budget import ScreenCost, check, predict
 from clusterscale.screening.driver import ScreenProgress, run
 from clusterscale.screening.plan import Screen, ScreenPlan
 from clusterscale.screening.results import open_screen
 
 __all__ = [
-    "MEMORY",
     "Screen",
     "ScreenCost",
     "ScreenPlan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clusterscale.contracts import Mechanism
+from clusterscale.contracts import MEMORY, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size
 from clusterscale.errors import ConfigError
@@ -13,11 +13,8 @@ from clusterscale.screening.counting import check_groups
 from clusterscale.screening.plan import Screen, ScreenPlan
 from clusterscale.screening.tables import table_bytes
 
-__all__ = ["MEMORY", "Arrangement", "ScreenCost"]
+__all__ = ["Arrangement", "ScreenCost"]
 __all__ += ["arrange", "check", "part_size", "predict", "slice_size"]
-
-MEMORY = 2 * 10**9
-"""Bytes that a worker may use where nothing else is said."""
 
 _SERIES_USERS = 32
 _PROCESS = 350 * 10**6  # the interpreter and its libraries

@@ -9,12 +9,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale.contracts import Executor, Mechanism
+from clusterscale.contracts import MEMORY, Executor, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
 from clusterscale.screening.base import new_base, open_base
-from clusterscale.screening.budget import MEMORY, arrange, check, part_size, slice_size
+from clusterscale.screening.budget import arrange, check, part_size, slice_size
 from clusterscale.screening.counting import Counted, CountTask, add_up, count
 from clusterscale.screening.plan import Screen, Setting
 from clusterscale.screening.results import ScreenStore, open_screen

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
 from clusterscale.cube import TraceCube, storage
+from clusterscale.cube.claim import claim
 from clusterscale.cube.staging import staged
-from clusterscale.errors import ExistsError, FormatError, MissingError
+from clusterscale.cube.table import create_table
+from clusterscale.errors import FormatError, MissingError
 from clusterscale.schema import SCREEN, SCREEN_FORMAT, validate
 from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["ScreenStore", "open_screen"]
 
 Place = tuple[int, int]  # of period and group size
-
-_DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str}
 
 
 class ScreenStore:
@@ -44,7 +43,12 @@ class ScreenStore:
 
     def __init__(self, uri: str, screen: Screen, cube: TraceCube, *, force: bool) -> None:
         self.uri = uri.rstrip("/")
-        self._claim(screen, cube, force=force)
+        identity = {
+            "screen": screen.describe(),
+            "cube_fingerprint": cube.fingerprint,
+            "version": version("clusterscale"),
+        }
+        claim(self.uri, "screen", identity, force=force)
         place = f"{self.uri}/results.zarr"
         if not (storage.exists(f"{place}/zarr.json") and _is_screen(place)):
             with staged(place, force=True) as staging:
@@ -87,25 +91,6 @@ class ScreenStore:
         assert isinstance(array, zarr.Array)
         return array
 
-    def _claim(self, screen: Screen, cube: TraceCube, *, force: bool) -> None:
-        identity = {
-            "screen": screen.describe(),
-            "cube_fingerprint": cube.fingerprint,
-            "version": version("clusterscale"),
-        }
-        text, path = json.dumps(identity, indent=2, sort_keys=True), f"{self.uri}/screen.json"
-        names = storage.list_names(self.uri)
-        if "screen.json" in names and storage.read(path).decode() == text:
-            return
-        if names:
-            if not force:
-                raise ExistsError(
-                    f"{self.uri} holds another screen, or one of another cube or version: choose "
-                    "another output, or overwrite it with force"
-                )
-            storage.remove(self.uri)
-        storage.put(path, text.encode())
-
 
 def open_screen(uri: str | Path) -> xr.Dataset:
     """Open the results of a finished screen, lazily: rows are read when they are asked for.
@@ -143,40 +128,19 @@ def _is_screen(uri: str) -> bool:
 
 
 def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
-    group = storage.create_group(uri)
-    labels: dict[str, list[str] | list[int]] = {
+    columns: dict[str, Sequence[Any]] = {
         "period": [name for name, _ in screen.periods],
-        "group_size": list(screen.group_sizes),
+        "group_size": screen.group_sizes,
         "mechanism": [mechanism.label for mechanism in screen.mechanisms],
         "attack": [attack.label for attack in screen.plan.attacks],
+        "user": range(cube.n_users),
+        "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
     }
-    sizes = {"user": cube.n_users, **{name: len(values) for name, values in labels.items()}}
-    part = min(part_size(cube, screen.mechanisms), cube.n_users)
-    for name, variable in SCREEN.items():
-        shape = tuple(sizes[dim] for dim in variable.dims)
-        chunks = tuple({"user": part, "attack": sizes["attack"]}.get(d, 1) for d in variable.dims)
-        array: zarr.Array[Any] = group.create_array(
-            name,
-            shape=shape,
-            chunks=chunks if "user" in variable.dims else shape,
-            dtype=_DTYPES[variable.kinds],
-            fill_value=np.nan if variable.kinds == "f" else None,
-            dimension_names=variable.dims,
-            attributes={
-                "long_name": variable.long_name,
-                **({"units": variable.units} if variable.units else {}),
-            },
-        )
-        if name in labels:
-            array[:] = np.array(labels[name], dtype=array.dtype)
-    known: dict[str, NDArray[np.int64]] = {
-        "user": np.arange(cube.n_users),
-        "n_events": np.diff(cube.offsets),
-    }
-    for name, values in known.items():
-        column: Any = group[name]
-        column[:] = values
-    group.attrs.put(
+    create_table(
+        uri,
+        SCREEN,
+        columns,
+        {"user": part_size(cube, screen.mechanisms), "attack": len(screen.plan.attacks)},
         {
             "format": SCREEN_FORMAT,
             "complete": False,
@@ -184,5 +148,5 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
             "cube_fingerprint": cube.fingerprint,
             "confidence": CONFIDENCE,
             "version": version("clusterscale"),
-        }
+        },
     )

@@ -1,0 +1,86 @@
+"""Where everybody was, from what is published of all together (PETS17).
+
+An adversary who knows something of everybody (:mod:`~clusterscale.recovery.priors`) is given the
+counts of some epochs, and infers where each user was in them
+(:mod:`~clusterscale.recovery.strategies`): either each user's *profile*, how likely they are in
+each ROI, or their *location*, in which ROIs they are. The error against the truth, with the counts
+and without, is what publishing them costs each user.
+
+:func:`run` does it for all users of a cube on a cluster. For arrays in memory there are functions
+by the papers' names.
+
+>>> import numpy as np
+>>> from clusterscale import recovery
+>>> traces = recovery.with_null(np.random.default_rng(1).random((50, 9, 72)) < 0.1)
+>>> observed, truth = traces[:, :, :48], traces[:, :, 48:]
+>>> prior = recovery.roi_day(observed, n_epochs=24)
+>>> posterior = recovery.bayes(prior, truth.sum(axis=0))
+>>> errors = [recovery.profiling_error(truth, each).mean() for each in (prior, posterior)]
+>>> bool(errors[1] < errors[0])
+True
+"""
+
+from clusterscale.recovery.arrays import (
+    assign,
+    bayes,
+    every,
+    freq_roi,
+    last_day,
+    last_hour,
+    last_week,
+    learn,
+    max_roi,
+    max_user,
+    popular,
+    remember,
+    roi_day,
+    roi_day_week,
+    time_day,
+    time_day_week,
+    with_null,
+)
+from clusterscale.recovery.budget import RecoveryCost, check, predict
+from clusterscale.recovery.driver import RecoveryProgress, run
+from clusterscale.recovery.errors import (
+    localization_error,
+    privacy_gain,
+    privacy_loss,
+    profiling_error,
+)
+from clusterscale.recovery.plan import RecoveryPlan
+from clusterscale.recovery.priors import BELIEFS
+from clusterscale.recovery.results import open_recovery
+from clusterscale.recovery.strategies import STRATEGIES
+
+__all__ = [
+    "BELIEFS",
+    "STRATEGIES",
+    "RecoveryCost",
+    "RecoveryPlan",
+    "RecoveryProgress",
+    "assign",
+    "bayes",
+    "check",
+    "every",
+    "freq_roi",
+    "last_day",
+    "last_hour",
+    "last_week",
+    "learn",
+    "localization_error",
+    "max_roi",
+    "max_user",
+    "open_recovery",
+    "popular",
+    "predict",
+    "privacy_gain",
+    "privacy_loss",
+    "profiling_error",
+    "remember",
+    "roi_day",
+    "roi_day_week",
+    "run",
+    "time_day",
+    "time_day_week",
+    "with_null",
+]

@@ -1,0 +1,146 @@
+"""What is believed of one epoch: who may be in which ROI, and how likely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clusterscale.contracts import Values
+from clusterscale.errors import InputError
+from clusterscale.kernel import kernel
+
+__all__ = ["Column", "Flags", "Ids", "Ranks", "by_activity"]
+
+Ids = NDArray[np.int64]
+Ranks = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Beliefs about all users in one epoch, compressed by ROI.
+
+    Users are called by their rank: 0 has the most reports, so that the order of ranks is the order
+    in which ties are decided (PETS17 §3.3). ROIs that the same users may be in, each as likely as
+    the other, share one segment; that is what makes a uniform belief over hundreds of ROIs cheap.
+
+    Probabilities need not sum to 1: those of an assignment are all 1 (PETS17 §3.2.2).
+
+    Attributes
+    ----------
+    begin, end
+        int64, shape (roi,): those who may be in ROI ``s`` are ``user[begin[s]:end[s]]``. Two
+        segments are the same or have nothing in common.
+    user
+        int32, shape (entry,): ranks, increasing within a segment.
+    probability
+        float64, shape (entry,), above 0: how likely each is in the ROI.
+    n_users
+        How many users there are.
+    """
+
+    begin: Ids
+    end: Ids
+    user: Ranks
+    probability: Values
+    n_users: int
+
+    @property
+    def n_rois(self) -> int:
+        """Number of ROIs, the null ROI too."""
+        return len(self.begin)
+
+    @classmethod
+    def of_table(cls, table: ArrayLike) -> Self:
+        """Return the column of a table of probabilities, real, shape (user, roi).
+
+        Raises
+        ------
+        InputError
+            If it is not a table of finite numbers from 0 on.
+        """
+        dense = np.asarray(table, np.float64)
+        if dense.ndim != 2 or not np.isfinite(dense).all() or (dense < 0).any():
+            raise InputError(
+                "a prior of one epoch is a table (user, roi) of finite numbers from 0 on, not one "
+                f"of shape {dense.shape}"
+            )
+        roi, user = np.nonzero(dense.T)
+        bounds = np.searchsorted(roi, np.arange(dense.shape[1] + 1))
+        return cls(
+            bounds[:-1].astype(np.int64),
+            bounds[1:].astype(np.int64),
+            user.astype(np.int32),
+            dense[user, roi],
+            dense.shape[0],
+        )
+
+    @classmethod
+    def of_users(cls, bounds: Ids, user: Ranks, n_users: int) -> Self:
+        """Return the column in which users are where they are listed, for sure.
+
+        ``bounds``, shape (roi + 1,): those in ROI ``s`` are ``user[bounds[s]:bounds[s + 1]]``.
+        """
+        return cls(bounds[:-1], bounds[1:], user, np.ones(len(user)), n_users)
+
+    @classmethod
+    def of_all(cls, n_rois: int, n_users: int) -> Self:
+        """Return the column in which all users may be in all ROIs."""
+        begin, end = np.zeros(n_rois, np.int64), np.full(n_rois, n_users)
+        return cls(begin, end, np.arange(n_users, dtype=np.int32), np.ones(n_users), n_users)
+
+    def table(self) -> Values:
+        """Return the probabilities, float64, shape (user, roi)."""
+        dense = np.zeros((self.n_users, self.n_rois))
+        for roi, (begin, end) in enumerate(zip(self.begin, self.end, strict=True)):
+            dense[self.user[begin:end], roi] = self.probability[begin:end]
+        return dense
+
+    def mass(self, weights: Values) -> Values:
+        """Return the sum of each user's probabilities once ROIs have weights, shape (user,).
+
+        ``weights``, float64, shape (roi,): what the probabilities of a ROI are multiplied with.
+        """
+        begin, end, shares = self.segments()
+        total = np.bincount(shares, weights, len(begin)).astype(np.float64)
+        return _add_up(begin, end, self.user, self.probability, total, self.n_users)
+
+    def segments(self) -> tuple[Ids, Ids, Ids]:
+        """Return where each segment begins and ends, and which is whose, shape (roi,).
+
+        All that are empty count as one.
+        """
+        begin = np.where(self.end > self.begin, self.begin, -1)
+        starts, first, which = np.unique(begin, return_index=True, return_inverse=True)
+        return np.maximum(starts, 0), np.where(starts < 0, 0, self.end[first]), which
+
+
+@kernel
+def _add_up(
+    begin: Ids, end: Ids, user: Ranks, probability: Values, weights: Values, n_users: int
+) -> Values:
+    total = np.zeros(n_users)
+    for segment in range(len(begin)):
+        for i in range(begin[segment], end[segment]):
+            total[user[i]] += probability[i] * weights[segment]
+    return total
+
+
+def by_activity(activity: ArrayLike, n_users: int) -> Ids:
+    """Return the users in order of rank: most reports first, then by index.
+
+    Raises
+    ------
+    InputError
+        If ``activity`` is not one whole number for each of ``n_users``.
+    """
+    reports = np.asarray(activity)
+    if reports.shape != (n_users,) or reports.dtype.kind not in "iu":
+        raise InputError(
+            f"activity is a whole number for each of {n_users} users, not {reports.dtype} of shape "
+            f"{reports.shape}"
+        )
+    return np.argsort(-reports.astype(np.int64), kind="stable")

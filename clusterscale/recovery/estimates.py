@@ -1,0 +1,157 @@
+"""What an adversary concludes of an epoch, against the truth (PETS17 §3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+
+from clusterscale.contracts import Values
+from clusterscale.kernel import kernel
+from clusterscale.recovery.columns import Column, Ids, Ranks
+
+__all__ = ["NOTHING", "READINGS", "Comparison", "Estimate", "compare"]
+
+NOTHING = -1.0
+"""Stands for the distance of an estimate that has no mass."""
+
+READINGS = ("popular", "every")
+"""How shares become places: those above a threshold, or any (PETS17 eqs 12, 13)."""
+
+_LOG_2 = log(2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """A column whose ROIs have weights.
+
+    The estimate of user ``u`` in ROI ``s`` is ``probability × weights[s]``, float64, shape (roi,);
+    with ``normalised`` the share of that in the user's sum over ROIs.
+    """
+
+    column: Column
+    weights: Values
+    normalised: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """How far an estimate of an epoch is from the truth, user by user.
+
+    Attributes
+    ----------
+    distance
+        float64, shape (user,): Jensen–Shannon distance of profiles in base *e*, or
+        :data:`NOTHING`.
+    hits, told
+        int64, shape (reading, user): ROIs told rightly, and told.
+    n_true
+        int64, shape (user,): ROIs of the truth.
+    """
+
+    distance: Values
+    hits: Ids
+    told: Ids
+    n_true: Ids
+
+
+def compare(truth: Column, estimate: Estimate, threshold: float) -> Comparison:
+    """Compare an estimate with the truth of the same users and ROIs.
+
+    The distance needs an estimate only where the user was: with ``p`` true, ``q`` estimated and
+    ``m`` their mean, twice the divergence is the sum of ``p log(p / m) + q log(q / m)`` there, and
+    ``q log 2`` anywhere else.
+    """
+    column, weights = estimate.column, estimate.weights
+    mass = column.mass(weights)
+    least = threshold * (mass if estimate.normalised else np.ones_like(mass))
+    begin, end, which = column.segments()
+    order = np.lexsort((weights, which))
+    bounds = np.searchsorted(which[order], np.arange(len(begin) + 1))
+    entries = column.user, column.probability
+    told = _count_told(begin, end, *entries, weights[order], bounds, least)
+    n_true = np.bincount(truth.user, minlength=truth.n_users)
+    distance, hits = _meet(
+        truth.begin, truth.end, truth.user, n_true, column.begin, column.end, *entries,
+        weights, mass, least,
+    )  # fmt: skip
+    return Comparison(distance, hits, told, n_true)
+
+
+@kernel
+def _count_told(
+    begin: Ids,
+    end: Ids,
+    user: Ranks,
+    probability: Values,
+    weights: Values,
+    bounds: Ids,
+    least: Values,
+) -> Ids:
+    """Return how many ROIs are told of each user, by both readings.
+
+    ``weights`` are sorted within each segment, those of segment ``i`` being
+    ``weights[bounds[i]:bounds[i + 1]]``, so a ROI that is told is followed by others that are.
+    """
+    told = np.zeros((2, len(least)), np.int64)
+    for segment in range(len(begin)):
+        last = bounds[segment + 1]
+        any_weight = _first(weights, bounds[segment], last, 1.0, 0.0)
+        for i in range(begin[segment], end[segment]):
+            enough = _first(weights, any_weight, last, probability[i], least[user[i]])
+            told[0, user[i]] += last - enough
+            told[1, user[i]] += last - any_weight
+    return told
+
+
+@kernel
+def _first(weights: Values, low: int, high: int, factor: float, least: float) -> int:
+    """Return the first place whose weight times ``factor`` is above 0 and not below ``least``."""
+    while low < high:
+        middle = (low + high) // 2
+        value = factor * weights[middle]
+        if value > 0 and value >= least:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def _meet(
+    true_begin: Ids,
+    true_end: Ids,
+    true_user: Ranks,
+    n_true: Ids,
+    begin: Ids,
+    end: Ids,
+    user: Ranks,
+    probability: Values,
+    weights: Values,
+    mass: Values,
+    least: Values,
+) -> tuple[Values, Ids]:
+    """Return distances and hits; goes over the truth, and looks each visit up in the estimate."""
+    distance, shared = np.zeros(len(mass)), np.zeros(len(mass))
+    hits = np.zeros((2, len(mass)), np.int64)
+    for roi in range(len(true_begin)):
+        place = begin[roi]
+        for i in range(true_begin[roi], true_end[roi]):
+            who, p = true_user[i], 1 / n_true[true_user[i]]
+            place += np.searchsorted(user[place : end[roi]], who)
+            value = 0.0
+            if place < end[roi] and user[place] == who:
+                value = probability[place] * weights[roi]
+            if value > 0:
+                hits[0, who] += value >= least[who]
+                hits[1, who] += 1
+                q = value / mass[who]
+                distance[who] += p * np.log(2 * p / (p + q)) + q * np.log(2 * q / (p + q))
+                shared[who] += q
+            else:
+                distance[who] += p * _LOG_2
+    for who in range(len(mass)):
+        nats = (distance[who] + (1 - shared[who]) * _LOG_2) / 2
+        distance[who] = np.sqrt(min(max(nats, 0.0), _LOG_2)) if mass[who] > 0 else NOTHING
+    return distance, hits

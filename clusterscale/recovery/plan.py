@@ -1,0 +1,115 @@
+"""What a recovery asks: where everybody was, from what is published of all together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import product
+from math import e
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, Strict
+
+from clusterscale.contracts import Component, Count, Mechanism, Share
+from clusterscale.contracts.lists import PERHAPS, SEVERAL
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Source
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.mechanisms.exact import Exact
+from clusterscale.recovery.priors import BELIEFS
+from clusterscale.recovery.protocols import Belief, Strategy
+from clusterscale.recovery.strategies import STRATEGIES
+from clusterscale.recovery.task import BLOCK, RecoveryTask
+
+__all__ = ["RecoveryPlan"]
+
+if TYPE_CHECKING:
+    Beliefs = tuple[Belief, ...]
+    Strategies = tuple[Strategy, ...]
+    Mechanisms = tuple[Mechanism, ...]
+else:
+    Beliefs = Annotated[tuple[BELIEFS.field(), ...], *SEVERAL]
+    Strategies = Annotated[tuple[STRATEGIES.field(), ...], *SEVERAL]
+    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *PERHAPS]
+
+_PLAIN = ("bayes", "max_roi", "max_user")
+
+
+class RecoveryPlan(Component):
+    """One recovery: every prior × mechanism × strategy, all users of the cube at once.
+
+    The adversary observes ``observed`` epochs from the one numbered ``first`` on (PETS17's T_O),
+    and then is given the counts of the ``epochs`` that follow (T'). Epochs are hours. Bare counts
+    are always among what is published, for gains are told against them.
+
+    A ROI is said to be popular from the share ``threshold`` on. Distances are told in ``base`` 2,
+    as PETS17's text says, or *e*, as its figures have them.
+    """
+
+    seed: Annotated[int, Strict()] = 0
+    first: Annotated[int, Strict(), Field(ge=0)] = 0
+    observed: Count
+    epochs: Count = 168
+    priors: Beliefs = tuple(each() for each in BELIEFS.classes)
+    strategies: Strategies = tuple(STRATEGIES.create(name) for name in _PLAIN)
+    mechanisms: Mechanisms = ()
+    threshold: Share = 0.5
+    base: Literal[2, "e"] = 2
+
+    @property
+    def published(self) -> tuple[Mechanism, ...]:
+        """All mechanisms, bare counts first."""
+        exact: Mechanism = Exact()
+        return (exact, *(each for each in self.mechanisms if each.label != exact.label))
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first observed epoch and the one after the last that is inferred."""
+        return self.first, self.first + self.observed + self.epochs
+
+    @property
+    def digest(self) -> str:
+        """Hash of the plan: equal plans ask the same."""
+        text = json.dumps(self.describe(), sort_keys=True)
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values that tell this plan from any other."""
+        return self.model_dump(mode="json")
+
+    def check(self, cube: TraceCube) -> None:
+        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
+        faults = [
+            f"priors.{i}: {belief.name} takes {belief.needs} observed epochs, and observed is "
+            f"{self.observed}"
+            for i, belief in enumerate(self.priors)
+            if belief.needs > self.observed
+        ]
+        if self.span[1] > cube.n_epochs:
+            faults.append(
+                f"first + observed + epochs: {self.span[1]} epochs are asked for, and the cube has "
+                f"{cube.n_epochs}"
+            )
+        if faults:
+            raise ConfigError("\n".join(faults))
+
+    def tasks(self, cube: TraceCube) -> Iterator[RecoveryTask]:
+        """Yield the tasks of every mechanism and prior, block of epochs by block of epochs."""
+        source = Source.of(cube, null_roi=True, seed=self.seed)
+        for mechanism, belief in product(self.published, self.priors):
+            for start in range(0, self.epochs, BLOCK):
+                yield RecoveryTask(
+                    source=source,
+                    first=self.first,
+                    observed=self.observed,
+                    epochs=self.epochs,
+                    belief=belief,
+                    strategies=self.strategies,
+                    mechanism=mechanism,
+                    threshold=self.threshold,
+                    base=e if self.base == "e" else float(self.base),
+                    start=start,
+                    stop=min(start + BLOCK, self.epochs),
+                )

@@ -1,0 +1,56 @@
+"""Priors that know where a user was a season ago (PETS17 eq. 14).
+
+The window slides: from the second season of the inference period on, it lies within that period.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from clusterscale.contracts import Component
+from clusterscale.recovery.columns import Column
+from clusterscale.recovery.priors.seasonal import DAY, WEEK
+from clusterscale.recovery.visits import Visits
+
+__all__ = ["LastDay", "LastHour", "LastWeek"]
+
+
+class _Last(Component):
+    lag: ClassVar[int]
+
+    @property
+    def needs(self) -> int:
+        """One season."""
+        return self.lag
+
+    def season(self, epoch: int) -> int:
+        """Return the epoch itself: no two have a column in common."""
+        return epoch
+
+    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+        """Return the truth of ``lag`` epochs before, as an assignment."""
+        return visits.column(epoch - self.lag)
+
+
+class LastWeek(_Last):
+    """Where each user was at that hour a week ago (PETS17 eq. 14)."""
+
+    lag: ClassVar[int] = WEEK
+
+    name: Literal["last_week"] = "last_week"
+
+
+class LastDay(_Last):
+    """Where each user was at that hour a day ago (PETS17 eq. 14)."""
+
+    lag: ClassVar[int] = DAY
+
+    name: Literal["last_day"] = "last_day"
+
+
+class LastHour(_Last):
+    """Where each user was an hour ago (PETS17 eq. 14)."""
+
+    lag: ClassVar[int] = 1
+
+    name: Literal["last_hour"] = "last_hour"

@@ -1,0 +1,112 @@
+"""Priors that know how often a user was in each ROI (PETS17 eqs 7 to 9)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clusterscale.contracts import Component
+from clusterscale.kernel import kernel
+from clusterscale.recovery.columns import Column, Ids, Ranks
+from clusterscale.recovery.visits import Visits
+
+__all__ = ["DAY", "WEEK", "FreqRoi", "RoiDay", "RoiDayWeek", "observed_epochs"]
+
+DAY, WEEK = 24, 168  # epochs, which are hours
+
+
+class _Seasonal(Component):
+    """The share of each ROI, the null ROI too, in a user's reports of one season."""
+
+    cycle: ClassVar[int]
+
+    @property
+    def needs(self) -> int:
+        """One whole cycle."""
+        return self.cycle
+
+    def season(self, epoch: int) -> int:
+        """Return the place of an epoch in the cycle."""
+        return epoch % self.cycle
+
+    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+        """Return the shares of the observed epochs in the season of ``epoch``."""
+        epochs = observed_epochs(observed, epoch, self.cycle)
+        begin, end, user, times, total = _tally(
+            visits.bounds, visits.user, epochs, visits.n_users, visits.n_places
+        )
+        return Column(begin, end, user, times / total[user], visits.n_users)
+
+
+class FreqRoi(_Seasonal):
+    """How often a user was in each ROI, whenever it was (PETS17 eq. 7)."""
+
+    cycle: ClassVar[int] = 1
+
+    name: Literal["freq_roi"] = "freq_roi"
+
+
+class RoiDay(_Seasonal):
+    """How often a user was in each ROI at that hour of a day (PETS17 eqs 8, 9)."""
+
+    cycle: ClassVar[int] = DAY
+
+    name: Literal["roi_day"] = "roi_day"
+
+
+class RoiDayWeek(_Seasonal):
+    """How often a user was in each ROI at that hour of a week (PETS17 eqs 8, 9)."""
+
+    cycle: ClassVar[int] = WEEK
+
+    name: Literal["roi_day_week"] = "roi_day_week"
+
+
+def observed_epochs(observed: int, epoch: int, cycle: int) -> Ids:
+    """Return the observed epochs in the season of ``epoch``, int64, shape (epoch,)."""
+    return np.arange(epoch % cycle, observed, cycle)
+
+
+@kernel
+def _tally(
+    bounds: Ids, visitor: Ranks, epochs: Ids, n_users: int, n_places: int
+) -> tuple[Ids, Ids, Ranks, Ids, Ids]:
+    """Return a column's segments, how often each user was there, and all reports of each user."""
+    most = n_users
+    for epoch in epochs:
+        most += bounds[(epoch + 1) * n_places] - bounds[epoch * n_places]
+    user, times = np.empty(most, np.int32), np.empty(most, np.int64)
+    begin, end = np.empty(n_places + 1, np.int64), np.empty(n_places + 1, np.int64)
+    count, total = np.zeros(n_users, np.int64), np.zeros(n_users, np.int64)
+    size = 0
+    for roi in range(n_places):
+        begin[roi] = size
+        for epoch in epochs:
+            place = epoch * n_places + roi
+            for i in range(bounds[place], bounds[place + 1]):
+                if count[visitor[i]] == 0:
+                    user[size] = visitor[i]
+                    size += 1
+                count[visitor[i]] += 1
+        end[roi] = size
+        user[begin[roi] : size].sort()
+        for i in range(begin[roi], size):
+            times[i] = count[user[i]]
+            total[user[i]] += times[i]
+            count[user[i]] = 0
+    last = np.full(n_users, -1, np.int64)
+    for epoch in epochs:  # from here on, count is of epochs in which a user was anywhere
+        for i in range(bounds[epoch * n_places], bounds[(epoch + 1) * n_places]):
+            if last[visitor[i]] != epoch:
+                last[visitor[i]] = epoch
+                count[visitor[i]] += 1
+    begin[n_places] = size
+    for who in range(n_users):
+        idle = len(epochs) - count[who]
+        if idle > 0:
+            user[size], times[size] = who, idle
+            total[who] += idle
+            size += 1
+    end[n_places] = size
+    return begin, end, user[:size].copy(), times[:size].copy(), total

@@ -1,0 +1,59 @@
+"""Priors that know when a user reports, but not where (PETS17 eqs 10, 11)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from clusterscale.contracts import Component
+from clusterscale.recovery.columns import Column
+from clusterscale.recovery.priors.seasonal import DAY, WEEK, observed_epochs
+from clusterscale.recovery.visits import Visits
+
+__all__ = ["TimeDay", "TimeDayWeek"]
+
+
+class _Timely(Component):
+    """Any real ROI, each as likely, when a user ever reported in the season; else the null ROI."""
+
+    cycle: ClassVar[int]
+
+    @property
+    def needs(self) -> int:
+        """One whole cycle."""
+        return self.cycle
+
+    def season(self, epoch: int) -> int:
+        """Return the place of an epoch in the cycle."""
+        return epoch % self.cycle
+
+    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+        """Return uniform shares for who was anywhere in the season of ``epoch``."""
+        reporting = np.zeros(visits.n_users, np.bool_)
+        for past in observed_epochs(observed, epoch, self.cycle):
+            reporting |= visits.present(int(past))
+        users = [np.flatnonzero(who).astype(np.int32) for who in (reporting, ~reporting)]
+        n_reporting, n_places = len(users[0]), visits.n_places
+        begin = np.zeros(n_places + 1, np.int64)
+        begin[-1] = n_reporting
+        end = np.full(n_places + 1, n_reporting)
+        end[-1] = visits.n_users
+        shares = np.repeat([1 / n_places, 1.0], [n_reporting, visits.n_users - n_reporting])
+        return Column(begin, end, np.concatenate(users), shares, visits.n_users)
+
+
+class TimeDay(_Timely):
+    """At which hours of a day a user reports (PETS17 eqs 10, 11)."""
+
+    cycle: ClassVar[int] = DAY
+
+    name: Literal["time_day"] = "time_day"
+
+
+class TimeDayWeek(_Timely):
+    """At which hours of a week a user reports (PETS17 eqs 10, 11)."""
+
+    cycle: ClassVar[int] = WEEK
+
+    name: Literal["time_day_week"] = "time_day_week"

@@ -1,0 +1,78 @@
+"""The parts of a recovery as others see them: one small Protocol each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from clusterscale.contracts import Values
+from clusterscale.recovery.columns import Column, Ids
+from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.visits import Visits
+
+__all__ = ["Aggregate", "Belief", "Strategy"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """What is published of one epoch.
+
+    Attributes
+    ----------
+    values
+        float64, shape (roi,): the last ROI is the null ROI. Noise may leave any finite number.
+    activity
+        int64, shape (user,): reports of each user while observed, by rank, so never increasing.
+    """
+
+    values: Values
+    activity: Ids
+
+
+@runtime_checkable
+class Belief(Protocol):
+    """What the adversary knows of everybody before the release: a prior of PETS17 §3.2."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def label(self) -> str:
+        """Name with its settings."""
+
+    @property
+    def needs(self) -> int:
+        """How many epochs must be known before the first that is inferred."""
+
+    def season(self, epoch: int) -> int:
+        """Return a number that epochs of the same column have in common."""
+
+    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+        """Return what is believed of an epoch.
+
+        Parameters
+        ----------
+        visits
+            Who was where, from the first observed epoch on.
+        observed
+            How many epochs are observed; the others are to be inferred.
+        epoch
+            Which, ``observed`` or later.
+        """
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """How a prior and a release become an estimate (PETS17 §3.3)."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def label(self) -> str:
+        """Name with its settings."""
+
+    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+        """Return what is concluded of one epoch."""

@@ -1,0 +1,161 @@
+"""The results of a recovery at rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zarr
+
+from clusterscale.cube import TraceCube, storage
+from clusterscale.cube.claim import claim
+from clusterscale.cube.staging import staged
+from clusterscale.cube.table import create_table
+from clusterscale.errors import FormatError, MissingError
+from clusterscale.recovery.errors import miss, privacy_gain, privacy_loss
+from clusterscale.recovery.estimates import READINGS
+from clusterscale.recovery.plan import RecoveryPlan
+from clusterscale.recovery.task import ALONE, Recovered
+from clusterscale.schema import RECOVERY, RECOVERY_FORMAT, validate
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["RecoveryStore", "open_recovery"]
+
+_USERS = 1 << 16  # of a chunk
+_BARE = 0  # the place of bare counts among mechanisms
+
+
+class RecoveryStore:
+    """A recovery that is being written, below ``uri``; made, or gone on with.
+
+    ``recovery.json`` says which it is, ``results.zarr`` holds the numbers, ``done/`` an empty file
+    for each mechanism and prior that is there in full.
+
+    Raises
+    ------
+    ExistsError
+        If another recovery is there and ``force`` is not set.
+    """
+
+    def __init__(self, uri: str, plan: RecoveryPlan, cube: TraceCube, *, force: bool) -> None:
+        self.uri, self._plan = uri.rstrip("/"), plan
+        identity = {
+            "plan": plan.describe(),
+            "cube_fingerprint": cube.fingerprint,
+            "version": version("clusterscale"),
+        }
+        claim(self.uri, "recovery", identity, force=force)
+        place = f"{self.uri}/results.zarr"
+        if not storage.exists(f"{place}/zarr.json"):
+            with staged(place, force=True) as staging:
+                _create(staging, plan, cube)
+        # A case is said to be done only when its numbers are sure to be there.
+        self._group = zarr.open_group(storage.open_store(place, "r+", durable=True), mode="r+")
+
+    def done(self) -> set[str]:
+        """Return the names of all that is there in full."""
+        return set(storage.list_names(f"{self.uri}/done"))
+
+    def add(self, mechanism: int, prior: int, found: Recovered, name: str) -> None:
+        """Keep what was found of a mechanism and prior; only then say so, under ``name``."""
+        place = mechanism, prior
+        profiling = found.distance / self._plan.epochs
+        self._array("profiling_error")[place] = profiling
+        self._array("profiling_loss")[place] = privacy_loss(profiling[0], profiling)
+        localization = miss(found.hits, found.told, found.true)
+        self._array("localization_error")[place] = localization
+        self._array("localization_loss")[place] = privacy_loss(localization[0], localization)
+        self._array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]
+        self._array("localization_error_of_epoch")[place] = found.by_epoch[:, 1:]
+        storage.put(f"{self.uri}/done/{name}", b"")
+
+    def price(self, mechanism: int, relative_error: float) -> None:
+        """Keep what is left of the counts."""
+        self._array("relative_error")[mechanism] = relative_error
+
+    def finish(self) -> None:
+        """Tell gains against bare counts, and say that all is there."""
+        for kind in ("profiling", "localization"):
+            errors, gains = self._array(f"{kind}_error"), self._array(f"{kind}_gain")
+            for mechanism in range(errors.shape[0]):
+                for prior in range(errors.shape[1]):
+                    gains[mechanism, prior] = privacy_gain(
+                        np.asarray(errors[_BARE, prior]), np.asarray(errors[mechanism, prior])
+                    )
+        self._group.attrs["complete"] = True
+
+    def _array(self, name: str) -> zarr.Array[Any]:
+        array = self._group[name]
+        assert isinstance(array, zarr.Array)
+        return array
+
+
+def open_recovery(uri: str | Path) -> xr.Dataset:
+    """Open the results of a finished recovery, lazily.
+
+    Parameters
+    ----------
+    uri
+        Folder of the run, of its recovery, or the store itself.
+
+    Raises
+    ------
+    MissingError
+        If there is none, or it has not finished.
+    FormatError
+        If what is there are not the results of a recovery.
+    """
+    uri = str(uri).rstrip("/")
+    places = (f"{uri}/recovery/results.zarr", f"{uri}/results.zarr", uri)
+    place = next((each for each in places if _is_recovery(each)), None)
+    if place is None:
+        raise MissingError(f"{uri}: there are no results of a recovery")
+    dataset = storage.open_dataset(place)
+    if not dataset.attrs.get("complete"):
+        raise MissingError(
+            f"{place}: this recovery has not finished; run it again to go on with it"
+        )
+    return validate(dataset, RECOVERY)
+
+
+def _is_recovery(uri: str) -> bool:
+    if not storage.exists(f"{uri}/zarr.json"):
+        return False
+    try:
+        return bool(storage.open_group(uri).attrs.get("format") == RECOVERY_FORMAT)
+    except FormatError:
+        return False
+
+
+def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
+    strategies = [*ALONE, *(strategy.label for strategy in plan.strategies)]
+    inferred = plan.first + plan.observed
+    columns: dict[str, Sequence[Any]] = {
+        "user": range(cube.n_users),
+        "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
+        "mechanism": [mechanism.label for mechanism in plan.published],
+        "prior": [belief.label for belief in plan.priors],
+        "strategy": strategies,
+        "reading": READINGS,
+        "epoch": range(inferred, inferred + plan.epochs),
+    }
+    chunks = {
+        "user": _USERS,
+        "strategy": len(strategies),
+        "reading": len(READINGS),
+        "epoch": plan.epochs,
+    }
+    attributes = {
+        "format": RECOVERY_FORMAT,
+        "complete": False,
+        "plan": json.dumps(plan.describe()),
+        "cube_fingerprint": cube.fingerprint,
+        "version": version("clusterscale"),
+    }
+    create_table(uri, RECOVERY, columns, chunks, attributes)

@@ -1,0 +1,19 @@
+"""What the adversary makes of a prior and a release (PETS17 §3.3).
+
+======== ================================================================= =============
+name     what it does                                                      source
+======== ================================================================= =============
+bayes    updates each user's prior by where the crowd is                   algorithm 3.1
+max_roi  gives each ROI its most probable users                            algorithm 3.2
+max_user gives the most active users all ROIs they may be in               algorithm 3.3
+======== ================================================================= =============
+"""
+
+from clusterscale.recovery.protocols import Strategy
+from clusterscale.recovery.strategies.bayes import Bayes
+from clusterscale.recovery.strategies.greedy import MaxRoi, MaxUser
+from clusterscale.registry import Registry
+
+__all__ = ["STRATEGIES"]
+
+STRATEGIES: Registry[Strategy] = Registry("strategy", Bayes, MaxRoi, MaxUser)

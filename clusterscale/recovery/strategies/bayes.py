@@ -1,0 +1,33 @@
+"""Bayesian updating (PETS17 algorithm 3.1)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from clusterscale.contracts import Component, Values
+from clusterscale.recovery.columns import Column
+from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.protocols import Aggregate
+
+__all__ = ["Bayes", "crowd"]
+
+
+class Bayes(Component):
+    """The prior of each user, updated by where the crowd is; users are taken as independent.
+
+    PETS17 eq. 15, algorithm 3.1. Of a user whose prior is nowhere that anybody is published to be,
+    nothing is concluded. Values below 0 count as 0.
+    """
+
+    name: Literal["bayes"] = "bayes"
+
+    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+        """Return the posterior."""
+        return Estimate(prior, crowd(aggregate), normalised=True)
+
+
+def crowd(aggregate: Aggregate) -> Values:
+    """Return how many are published to be in each ROI, none where noise made it less."""
+    return np.maximum(aggregate.values, 0)

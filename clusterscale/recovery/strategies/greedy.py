@@ -1,0 +1,120 @@
+"""Greedy assignments: as many users to each ROI as are published (PETS17 algorithms 3.2, 3.3).
+
+Both leave the null ROI to those who are assigned nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from clusterscale.contracts import Component, Values
+from clusterscale.kernel import kernel
+from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
+from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.protocols import Aggregate
+from clusterscale.recovery.visits import settle
+
+__all__ = ["MaxRoi", "MaxUser", "whole"]
+
+
+class MaxRoi(Component):
+    """The most probable users for each ROI (PETS17 algorithm 3.2).
+
+    Where fewer have any probability than are published, the most active of the others follow, as
+    the algorithm sorts all users.
+    """
+
+    name: Literal["max_roi"] = "max_roi"
+
+    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+        """Return the assignment."""
+        return _assign(prior, aggregate, by_probability=True)
+
+
+class MaxUser(Component):
+    """The most active users first, each to all ROIs they may be in that still lack users.
+
+    PETS17 algorithm 3.3.
+    """
+
+    name: Literal["max_user"] = "max_user"
+
+    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+        """Return the assignment."""
+        return _assign(prior, aggregate, by_probability=False)
+
+
+def whole(values: Values, n_users: int) -> Ids:
+    """Return published values as numbers of users, int64: rounded, and between none and all."""
+    return np.rint(np.clip(values, 0, n_users)).astype(np.int64)
+
+
+def _assign(prior: Column, aggregate: Aggregate, *, by_probability: bool) -> Estimate:
+    counts = whole(aggregate.values[:-1], prior.n_users)
+    bounds, user = _pick(
+        prior.begin,
+        prior.end,
+        prior.user,
+        prior.probability,
+        counts,
+        prior.n_users,
+        by_probability,
+    )
+    assigned = settle(bounds, user, prior.n_users)
+    return Estimate(assigned, np.ones(prior.n_rois), normalised=False)
+
+
+@kernel
+def _pick(
+    begin: Ids,
+    end: Ids,
+    user: Ranks,
+    probability: Values,
+    counts: Ids,
+    n_users: int,
+    by_probability: bool,
+) -> tuple[Ids, Ranks]:
+    bounds = np.zeros(len(counts) + 1, np.int64)
+    picked = np.empty(counts.sum(), np.int32)
+    there = np.zeros(n_users, np.bool_)
+    size = 0
+    for roi in range(len(counts)):
+        first, last, wanted = begin[roi], end[roi], counts[roi]
+        start = size
+        if wanted >= last - first:
+            size += last - first
+            picked[start:size] = user[first:last]
+            if by_probability:
+                size = _fill(picked, start, size, wanted, there)
+        elif by_probability:
+            size += wanted
+            best = np.argsort(-probability[first:last], kind="mergesort")[:wanted]
+            picked[start:size] = user[first + np.sort(best)]
+        else:
+            size += wanted
+            picked[start:size] = user[first : first + wanted]
+        bounds[roi + 1] = size
+    return bounds, picked[:size]
+
+
+@kernel
+def _fill(picked: Ranks, start: int, size: int, wanted: int, there: Flags) -> int:
+    """Add the first ranks that are not picked until there are as many as wanted, in order."""
+    missing = wanted - (size - start)
+    if missing == 0:
+        return size
+    there[:] = False
+    for i in range(start, size):
+        there[picked[i]] = True
+    for who in range(len(there)):
+        if missing > 0 and not there[who]:
+            there[who] = True
+            missing -= 1
+    size = start
+    for who in range(len(there)):
+        if there[who]:
+            picked[size] = who
+            size += 1
+    return size

@@ -1,0 +1,170 @@
+"""One task of a recovery: a prior, a mechanism and some epochs, all users, all strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Mechanism, Values
+from clusterscale.cube.blocks import Source, open_source, read_users
+from clusterscale.recovery.columns import Column, Ids, by_activity
+from clusterscale.recovery.errors import miss, to_base
+from clusterscale.recovery.estimates import READINGS, Estimate, compare
+from clusterscale.recovery.protocols import Aggregate, Belief, Strategy
+from clusterscale.recovery.release import ReleaseTask, publish
+from clusterscale.recovery.strategies.bayes import crowd
+from clusterscale.recovery.visits import Visits
+
+__all__ = ["ALONE", "BLOCK", "Recovered", "RecoveryTask", "recover"]
+
+BLOCK = 24
+"""Epochs of a task."""
+
+ALONE = ("prior", "release")
+"""Estimates that need no strategy: what is known before, and the crowd's profile for everybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryTask:
+    """An address and a few numbers; see :class:`~clusterscale.recovery.RecoveryPlan`.
+
+    Epochs ``start`` up to ``stop`` are counted from the first that is inferred.
+    """
+
+    source: Source
+    first: int
+    observed: int
+    epochs: int
+    belief: Belief
+    strategies: tuple[Strategy, ...]
+    mechanism: Mechanism
+    threshold: float
+    base: float
+    start: int
+    stop: int
+
+    @property
+    def case(self) -> tuple[str, str]:
+        """The labels of mechanism and prior."""
+        return self.mechanism.label, self.belief.label
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recovered:
+    """Sums over the epochs of a task.
+
+    Users are in the order of the cube; estimates are those of :data:`ALONE` and of the strategies.
+
+    Attributes
+    ----------
+    distance
+        float64, shape (estimate, user): profiling errors.
+    hits, told
+        int32, shape (estimate, reading, user).
+    true
+        int32, shape (user,).
+    by_epoch
+        float64, shape (estimate, 1 + reading, epoch): means over users of the profiling error, and
+        localization errors of all users' ROIs together.
+    """
+
+    distance: Values
+    hits: NDArray[np.int32]
+    told: NDArray[np.int32]
+    true: NDArray[np.int32]
+    by_epoch: Values
+
+    def plus(self, later: Recovered) -> Recovered:
+        """Add the epochs that follow."""
+        return Recovered(
+            self.distance + later.distance,
+            self.hits + later.hits,
+            self.told + later.told,
+            self.true + later.true,
+            np.concatenate([self.by_epoch, later.by_epoch], axis=2),
+        )
+
+
+def recover(task: RecoveryTask) -> Recovered:
+    """Infer where everybody was, and compare with where they were; pure.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read or is another one than was planned for.
+    """
+    inferred = task.first + task.observed
+    known = _read(task.source, (task.first, inferred + task.epochs), task.observed)
+    published = publish(ReleaseTask(task.source, inferred, inferred + task.epochs, task.mechanism))
+    n_users, n_estimates = known.visits.n_users, len(ALONE) + len(task.strategies)
+    distance = np.zeros((n_estimates, n_users))
+    hits, told = (np.zeros((n_estimates, len(READINGS), n_users), np.int32) for _ in range(2))
+    true = np.zeros(n_users, np.int32)
+    by_epoch = np.empty((n_estimates, 1 + len(READINGS), task.stop - task.start))
+    columns = _Columns(task.belief, known.visits, task.observed)
+    for i, epoch in enumerate(range(task.start, task.stop)):
+        truth = known.visits.column(task.observed + epoch)
+        aggregate = Aggregate(published[:, epoch], known.activity)
+        prior = columns.at(task.observed + epoch)
+        for j, estimate in enumerate(_estimates(prior, aggregate, task.strategies)):
+            found = compare(truth, estimate, task.threshold)
+            errors = to_base(found.distance, task.base)
+            distance[j] += errors
+            hits[j] += found.hits
+            told[j] += found.told
+            sums = found.hits.sum(axis=1), found.told.sum(axis=1), found.n_true.sum()
+            by_epoch[j, :, i] = errors.mean(), *miss(*sums)
+        true += found.n_true
+    place = known.place
+    return Recovered(
+        distance[:, place], hits[:, :, place], told[:, :, place], true[place], by_epoch
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Everybody's visits by rank; ``place`` is the rank of each user, shape (user,)."""
+
+    visits: Visits
+    activity: Ids
+    place: Ids
+
+
+@lru_cache(maxsize=1)
+def _read(source: Source, span: tuple[int, int], observed: int) -> _Known:
+    """Read the visits of all users once a process, ranked by what is observed of them."""
+    cube = open_source(source)
+    (block,) = read_users(source, [(span, ())], (0, cube.n_users))
+    traces = block.traces
+    seen = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
+    activity = seen[traces.offsets[1:]] - seen[traces.offsets[:-1]]
+    order = by_activity(activity, traces.n_users)
+    return _Known(Visits.of(traces, order), activity[order], np.argsort(order))
+
+
+class _Columns:
+    """The columns of a prior, each season's made once."""
+
+    def __init__(self, belief: Belief, visits: Visits, observed: int) -> None:
+        self._belief, self._visits, self._observed = belief, visits, observed
+        self._last: tuple[int, Column] | None = None
+
+    def at(self, epoch: int) -> Column:
+        """Return the column of an epoch."""
+        season = self._belief.season(epoch)
+        if self._last is None or self._last[0] != season:
+            self._last = season, self._belief.column(self._visits, self._observed, epoch)
+        return self._last[1]
+
+
+def _estimates(
+    prior: Column, aggregate: Aggregate, strategies: tuple[Strategy, ...]
+) -> Iterator[Estimate]:
+    yield Estimate(prior, np.ones(prior.n_rois), normalised=False)
+    yield Estimate(Column.of_all(prior.n_rois, prior.n_users), crowd(aggregate), normalised=True)
+    for strategy in strategies:
+        yield strategy.estimate(prior, aggregate)

@@ -1,0 +1,89 @@
+"""Who was where, epoch by epoch: traces turned so that one epoch of all users is read at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from clusterscale.contracts import Ints, Traces
+from clusterscale.kernel import kernel
+from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
+
+__all__ = ["Visits"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Visits:
+    """Visits of all users, in order of epoch, ROI and rank.
+
+    Attributes
+    ----------
+    bounds
+        int64, shape (epoch × real ROI + 1,): those in ROI ``s`` at epoch ``t`` are
+        ``user[bounds[t * n + s]:bounds[t * n + s + 1]]``, ``n`` being the number of real ROIs.
+    user
+        int32, shape (visit,): ranks, increasing within an epoch and ROI.
+    n_users, n_epochs, n_places
+        How many there are; ``n_places`` are the real ROIs, without the null ROI.
+    """
+
+    bounds: Ids
+    user: Ranks
+    n_users: int
+    n_epochs: int
+    n_places: int
+
+    @classmethod
+    def of(cls, traces: Traces, order: Ids) -> Self:
+        """Return the visits of traces with a null ROI, users being ranked by ``order``."""
+        n_places = traces.n_rois - 1
+        bounds, user = _turn(traces.offsets, traces.cells, order, n_places, traces.n_epochs)
+        return cls(bounds, user, traces.n_held, traces.n_epochs, n_places)
+
+    def at(self, epoch: int) -> tuple[Ids, Ranks]:
+        """Return the bounds of each real ROI of an epoch, shape (ROI + 1,), and who is there."""
+        bounds = self.bounds[epoch * self.n_places : (epoch + 1) * self.n_places + 1]
+        return bounds - bounds[0], self.user[bounds[0] : bounds[-1]]
+
+    def column(self, epoch: int) -> Column:
+        """Return the truth of an epoch; whoever is in no ROI is in the null ROI."""
+        bounds, user = self.at(epoch)
+        return settle(bounds, user, self.n_users)
+
+    def present(self, epoch: int) -> Flags:
+        """Return who is in any real ROI, bool, shape (user,)."""
+        there = np.zeros(self.n_users, np.bool_)
+        there[self.at(epoch)[1]] = True
+        return there
+
+
+def settle(bounds: Ids, user: Ranks, n_users: int) -> Column:
+    """Return the column of users who are where they are listed, or else in the null ROI.
+
+    ``bounds``, shape (real ROI + 1,), as :meth:`Column.of_users` takes them.
+    """
+    nowhere = np.ones(n_users, np.bool_)
+    nowhere[user] = False
+    absent = np.flatnonzero(nowhere).astype(np.int32)
+    ends = np.append(bounds, bounds[-1] + len(absent))
+    return Column.of_users(ends, np.concatenate([user, absent]), n_users)
+
+
+@kernel
+def _turn(offsets: Ids, cells: Ints, order: Ids, n_places: int, n_epochs: int) -> tuple[Ids, Ranks]:
+    bounds = np.zeros(n_places * n_epochs + 2, np.int64)
+    for cell in cells:
+        roi, epoch = divmod(cell, n_epochs)
+        bounds[epoch * n_places + roi + 2] += 1
+    for i in range(2, len(bounds)):
+        bounds[i] += bounds[i - 1]
+    user = np.empty(len(cells), np.int32)
+    for rank in range(len(order)):
+        for i in range(offsets[order[rank]], offsets[order[rank] + 1]):
+            roi, epoch = divmod(cells[i], n_epochs)
+            place = epoch * n_places + roi + 1
+            user[bounds[place]] = rank
+            bounds[place] += 1
+    return bounds[:-1], user
