@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
+    from clusterscale.recovery import RecoveryPlan, open_recovery
     from clusterscale.report import write_report
     from clusterscale.runtime import Local, Serial, SerialExecutor
     from clusterscale.screening import open_screen
@@ -43,9 +44,11 @@ __all__ = [
     "AuditPlan",
     "ClusterscaleError",
     "Local",
+    "RecoveryPlan",
     "Serial",
     "SerialExecutor",
     "TraceCube",
+    "open_recovery",
     "open_results",
     "open_screen",
     "run",
@@ -58,9 +61,11 @@ _HOMES = {
     "AuditPlan": "audit",
     "ClusterscaleError": "errors",
     "Local": "runtime",
+    "RecoveryPlan": "recovery",
     "Serial": "runtime",
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
+    "open_recovery": "recovery",
     "open_results": "audit",
     "open_screen": "screening",
     "run": "audit",

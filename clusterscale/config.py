@@ -24,6 +24,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import PRESETS, synthesise
 from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.secrets import check_url
 from clusterscale.wording import choices, explain
@@ -95,12 +96,55 @@ else:
 
 
 class Config(Component):
-    """A whole run: which cube, what to ask of it, where to work, where to keep the answer."""
+    """A whole run: which cube, what to ask of it, where to work, where to keep the answer.
+
+    ``audit`` asks who is a member, ``recovery`` where everybody was; either or both.
+    """
 
     cube: Source
     output: Address
-    audit: AuditPlan
+    audit: AuditPlan | None = None
+    recovery: RecoveryPlan | None = None
     cluster: Place = Local()
+
+    @model_validator(mode="after")
+    def _asks(self) -> Self:
+        if self.audit is None and self.recovery is None:
+            raise ValueError("say what to ask: audit, recovery or both")
+        return self
+
+    def the_audit(self) -> AuditPlan:
+        """Return the plan of the audit.
+
+        Raises
+        ------
+        ConfigError
+            If there is none.
+        """
+        if self.audit is None:
+            raise ConfigError("audit: missing; this config asks for a recovery only")
+        return self.audit
+
+    def the_recovery(self) -> RecoveryPlan:
+        """Return the plan of the recovery.
+
+        Raises
+        ------
+        ConfigError
+            If there is none.
+        """
+        if self.recovery is None:
+            raise ConfigError(
+                "recovery: missing; say how many epochs are observed, e.g. "
+                "recovery: {observed: 336}"
+            )
+        return self.recovery
+
+    def check(self, cube: TraceCube) -> None:
+        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer."""
+        for plan in (self.audit, self.recovery):
+            if plan is not None:
+                plan.check(cube)
 
 
 def load(path: str | Path) -> Config:

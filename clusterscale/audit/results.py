@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceKey
 from clusterscale.audit.targets import Chosen
 from clusterscale.cube import TraceCube
+from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.staging import staged
 from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
@@ -32,9 +32,6 @@ from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 __all__ = ["open_results", "write_results"]
 
 _TARGETS = 4096  # laid out at once
-
-_PACKAGES = ["bokeh", "clusterscale", "dp-accounting", "numba", "numpy"]
-_PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
 
 
 def write_results(
@@ -142,25 +139,11 @@ def _describe(name: str) -> dict[str, str]:
     return {"long_name": variable.long_name, **units}
 
 
-def _source(provenance: dict[str, Any]) -> str:
-    preset = provenance.get("preset")
-    return f"synthetic {preset}" if preset else str(provenance.get("source", "unknown"))
-
-
 def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
-    size = {name: getattr(cube, name) for name in ("n_users", "n_rois", "n_epochs", "n_events")}
-    about = {
-        **size,
-        "null_roi": plan.null_roi,
-        "when": cube.calendar.describe(),
-        "source": _source(cube.attributes["provenance"]),
-    }
     return {
         "format": RESULTS_FORMAT,
         "plan": json.dumps(plan.describe()),
         "plan_digest": plan.digest,
-        "cube_fingerprint": cube.fingerprint,
-        "cube": json.dumps(about, sort_keys=True),
         "seed": plan.seed,
-        "versions": json.dumps({name: version(name) for name in _PACKAGES}, sort_keys=True),
+        **tell_origin(cube, null_roi=plan.null_roi),
     }

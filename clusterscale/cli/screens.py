@@ -51,10 +51,10 @@ def screen(
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
-    folder = (output or chosen.output).rstrip("/")
+    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
-        cost = predict(chosen.audit.whole_screen, cube, allowed, place.n_workers)
+        cost = predict(plan.whole_screen, cube, allowed, place.n_workers)
         show_screen_cost(cost, place.label, f"{folder}/screen")
         return
     with at_work(place, "screen") as (executor, move):
@@ -62,9 +62,7 @@ def screen(
         def tell(now: ScreenProgress) -> None:
             move(now.stage, now.n_rows, now.n_done)
 
-        screened = run(
-            chosen.audit, cube, folder, executor, memory=allowed, force=force, on_progress=tell
-        )
+        screened = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
     show_screen(screened)
     out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
 

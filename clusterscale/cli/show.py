@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
     from clusterscale.audit import Cost
     from clusterscale.cube import TraceCube
+    from clusterscale.recovery import RecoveryCost
     from clusterscale.screening import ScreenCost
 
-__all__ = ["err", "out", "progress", "show_cost", "show_cube", "show_results", "show_screen_cost"]
+__all__ = ["err", "out", "progress", "show_cost", "show_cube", "show_recovery_cost"]
+__all__ += ["show_results", "show_screen_cost"]
 
 _CONTROLS = ("control_auc", "absent_auc", "naive_auc")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -105,6 +107,23 @@ def show_screen_cost(cost: ScreenCost, cluster: str, folder: str) -> None:
             "blocks of users": f"{cost.n_blocks:,}",
             "cluster": cluster,
             "read": f"{_bytes(cost.store_bytes)}, {cost.n_readings} times",
+            "used by each worker": f"up to {_bytes(cost.worker_bytes)}",
+            "work": f"about {cost.core_seconds:,.0f} s of one processor",
+            "time": f"about {cost.seconds:,.0f} s of the cluster",
+            "output": folder,
+        },
+    )
+
+
+def show_recovery_cost(cost: RecoveryCost, cluster: str, folder: str) -> None:
+    """Print what a recovery would run and take."""
+    _two_columns(
+        "what would run",
+        {
+            "users": f"{cost.n_users:,}",
+            "tasks": f"{cost.n_tasks:,}",
+            "cluster": cluster,
+            "read": f"{_bytes(cost.store_bytes)}, by each worker",
             "used by each worker": f"up to {_bytes(cost.worker_bytes)}",
             "work": f"about {cost.core_seconds:,.0f} s of one processor",
             "time": f"about {cost.seconds:,.0f} s of the cluster",

@@ -55,7 +55,7 @@ def tune(
     from clusterscale.cube.blocks import open_source
 
     chosen = load_config(config)
-    plan = chosen.audit
+    plan = chosen.the_audit()
     attacks = tunable(plan)
     place = pick_cluster(chosen.cluster, cluster, workers)
     allowed, folder = parse_memory(memory, place), (output or chosen.output).rstrip("/")

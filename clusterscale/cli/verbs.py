@@ -50,20 +50,18 @@ def audit(
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
-    folder = (output or chosen.output).rstrip("/")
+    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
     cube = chosen.cube.open()
     allowed = parse_memory(memory, place)
     if explain:
-        show_cost(predict(chosen.audit, cube, allowed, place.n_workers), place.label, folder)
+        show_cost(predict(plan, cube, allowed, place.n_workers), place.label, folder)
         return
     with at_work(place, "audit") as (executor, move):
 
         def tell(now: Progress) -> None:
             move(now.stage, now.n_tasks, now.n_done + now.n_failed)
 
-        results = run(
-            chosen.audit, cube, folder, executor, memory=allowed, force=force, on_progress=tell
-        )
+        results = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
     show_results(results)
     show_verdicts(results)
     out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
@@ -84,12 +82,15 @@ def report(
     results: Annotated[str, argument("Folder of a run.")],
     output: Annotated[str | None, option("Where to write the HTML file.")] = None,
 ) -> None:
-    """Write the report of a finished run as one HTML file."""
+    """Write the report of a finished audit as one HTML file, or of a recovery (FOLDER/recovery)."""
     from clusterscale.audit import open_results
+    from clusterscale.recovery import open_recovery
+    from clusterscale.recovery.results import is_recovery
     from clusterscale.report import write_report
 
     folder = results.rstrip("/").removesuffix("/results.zarr")
-    page = write_report(open_results(results), output or f"{folder}/report.html")
+    opened = open_recovery if is_recovery(f"{folder}/results.zarr") else open_results
+    page = write_report(opened(folder), output or f"{folder}/report.html")
     out.print(page, highlight=False, soft_wrap=True)
 
 
@@ -135,9 +136,9 @@ def check(config: ConfigFile = None) -> None:
 
     chosen = load_config(config)
     if chosen.cube.preset is not None and not exists(chosen.cube.path):
-        out.print("the config is well formed; its cube will be written by the audit")
+        out.print("the config is well formed; its cube will be written by the run")
         return
-    chosen.audit.check(chosen.cube.open())
+    chosen.check(chosen.cube.open())
     out.print("the config is well formed, and the cube can answer it")
 
 

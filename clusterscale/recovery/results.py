@@ -13,6 +13,7 @@ import zarr
 
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.claim import claim
+from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.staging import staged
 from clusterscale.cube.table import create_table
 from clusterscale.errors import FormatError, MissingError
@@ -25,7 +26,7 @@ from clusterscale.schema import RECOVERY, RECOVERY_FORMAT, validate
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["RecoveryStore", "open_recovery"]
+__all__ = ["RecoveryStore", "is_recovery", "open_recovery"]
 
 _USERS = 1 << 16  # of a chunk
 _BARE = 0  # the place of bare counts among mechanisms
@@ -113,7 +114,7 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
     """
     uri = str(uri).rstrip("/")
     places = (f"{uri}/recovery/results.zarr", f"{uri}/results.zarr", uri)
-    place = next((each for each in places if _is_recovery(each)), None)
+    place = next((each for each in places if is_recovery(each)), None)
     if place is None:
         raise MissingError(f"{uri}: there are no results of a recovery")
     dataset = storage.open_dataset(place)
@@ -124,7 +125,8 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
     return validate(dataset, RECOVERY)
 
 
-def _is_recovery(uri: str) -> bool:
+def is_recovery(uri: str) -> bool:
+    """Tell whether the store at ``uri`` holds the results of a recovery."""
     if not storage.exists(f"{uri}/zarr.json"):
         return False
     try:
@@ -155,7 +157,8 @@ def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
         "format": RECOVERY_FORMAT,
         "complete": False,
         "plan": json.dumps(plan.describe()),
-        "cube_fingerprint": cube.fingerprint,
-        "version": version("clusterscale"),
+        "plan_digest": plan.digest,
+        "seed": plan.seed,
+        **tell_origin(cube, null_roi=True),
     }
     create_table(uri, RECOVERY, columns, chunks, attributes)

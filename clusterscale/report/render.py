@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import xarray as xr
@@ -11,20 +13,45 @@ from markupsafe import Markup
 from clusterscale import schema
 from clusterscale.cube.storage import put
 from clusterscale.errors import FormatError
-from clusterscale.report.section import TEMPLATES, Section, fill
+from clusterscale.report.recovered import RECOVERY_SECTIONS
+from clusterscale.report.section import TEMPLATES, Build, Section, fill
 from clusterscale.report.sections import SECTIONS
 
 __all__ = ["render", "write_report"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What is told of results of one format."""
+
+    kind: str
+    title: str
+    variables: Mapping[str, schema.Variable]
+    sections: tuple[Build, ...]
+
+
+_PAGES = {
+    schema.RESULTS_FORMAT: _Page(
+        "audit report", "Membership audit of published counts", schema.RESULTS, SECTIONS
+    ),
+    schema.RECOVERY_FORMAT: _Page(
+        "recovery report",
+        "Whereabouts recovered from published counts",
+        schema.RECOVERY,
+        RECOVERY_SECTIONS,
+    ),
+}
+
+
 def render(results: xr.Dataset, *, title: str | None = None) -> str:
-    """Return the report of an audit as one HTML page that needs nothing but itself.
+    """Return the report of an audit or a recovery as one HTML page that needs nothing but itself.
 
     Parameters
     ----------
     results
-        Dataset that keeps :data:`clusterscale.schema.RESULTS`; its attributes describe the plan,
-        the cube and the software.
+        Dataset that keeps :data:`clusterscale.schema.RESULTS` or
+        :data:`clusterscale.schema.RECOVERY`; its attributes describe the plan, the cube and the
+        software.
     title
         Heading of the page.
 
@@ -36,18 +63,20 @@ def render(results: xr.Dataset, *, title: str | None = None) -> str:
     Raises
     ------
     FormatError
-        If ``results`` is not the dataset of an audit.
+        If ``results`` is neither.
     """
     kind = results.attrs.get("format", schema.RESULTS_FORMAT)
-    if kind != schema.RESULTS_FORMAT:
-        raise FormatError(f"a report is made from {schema.RESULTS_FORMAT}, not from {kind}")
-    schema.validate(results)
+    if kind not in _PAGES:
+        raise FormatError(f"a report is made from {' or '.join(_PAGES)}, not from {kind}")
+    page = _PAGES[kind]
+    schema.validate(results, page.variables)
     results = results.compute()
-    built = [section for build in SECTIONS if (section := build(results)) is not None]
+    built = [section for build in page.sections if (section := build(results)) is not None]
     return str(
         fill(
             "page.html.j2",
-            title=title or "Membership audit of published counts",
+            kind=page.kind,
+            title=title or page.title,
             sections=built,
             style=_asset("page.css"),
             script=_asset("page.js"),
@@ -57,7 +86,7 @@ def render(results: xr.Dataset, *, title: str | None = None) -> str:
 
 
 def write_report(results: xr.Dataset, uri: str | Path, *, title: str | None = None) -> str:
-    """Write the report of an audit and return where it is.
+    """Write the report of an audit or a recovery and return where it is.
 
     The file appears whole or not at all: an older report stays in place until the new one is
     complete.

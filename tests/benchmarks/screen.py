@@ -11,15 +11,11 @@ there yet, outside the time. Memory is the most that any one process held (the k
 from __future__ import annotations
 
 import argparse
-import resource
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
-import yaml
+from verbs import measure
 
 import clusterscale as cs
 
@@ -41,25 +37,6 @@ def plan(cube: str, output: str, group_size: int) -> dict[str, object]:
     }
 
 
-def measure(cube: str, folder: Path, group_size: int, workers: int) -> tuple[float, float]:
-    """Return seconds and gigabytes of one run in processes of its own."""
-    output = folder / "screened"
-    shutil.rmtree(output, ignore_errors=True)
-    config = folder / "screen.yaml"
-    config.write_text(yaml.safe_dump(plan(cube, str(output), group_size)))
-    command = [sys.executable, "-m", "clusterscale", "screen", str(config)]
-    start = time.perf_counter()
-    subprocess.run(
-        [*command, "--workers", str(workers)],
-        check=True,
-        stdout=sys.stdout,
-        stderr=subprocess.DEVNULL,
-    )
-    seconds = time.perf_counter() - start
-    # of all children so far: runs go from small to large
-    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
-
-
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -78,7 +55,10 @@ def main() -> None:
     points, lines = [], []
     for uri, size in runs:
         cube = cs.TraceCube(uri)
-        seconds, memory = measure(uri, given.folder, size, given.workers)
+        output = given.folder / "screened"
+        shutil.rmtree(output, ignore_errors=True)
+        fields, options = plan(uri, str(output), size), ("--workers", str(given.workers))
+        seconds, memory = measure("screen", fields, given.folder, *options)
         lines.append(
             f"{cube.n_users:>12,} {cube.n_events:>15,} {seconds:>9.1f} s {memory:>7.2f} GB "
             f"{1e6 * seconds / cube.n_users:>9.0f} us a user"

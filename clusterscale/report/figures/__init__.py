@@ -5,6 +5,7 @@ it as mathematics and ask the network for a renderer. Such text stands in HTML b
 """
 
 from clusterscale.report.figures.boxes import boxes, quartiles
+from clusterscale.report.figures.curves import curves
 from clusterscale.report.figures.distributions import distributions
 from clusterscale.report.figures.frame import Floats, plot
 from clusterscale.report.figures.looks import colour, dash, legend, look, marks
@@ -18,6 +19,7 @@ __all__ = [
     "axis",
     "boxes",
     "colour",
+    "curves",
     "dash",
     "distributions",
     "legend",

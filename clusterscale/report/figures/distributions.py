@@ -16,27 +16,37 @@ __all__ = ["distributions"]
 _MAX_POINTS = 400
 
 
-def distributions(series: Mapping[int, Floats], names: Sequence[str], *, start: float) -> Any:
-    """Draw the CDF over targets of the AUC of each attack (NDSS18 Figs 2 and 4).
+def distributions(
+    series: Mapping[int, Floats],
+    names: Sequence[str],
+    *,
+    start: float,
+    axis: str = "AUC of a target",
+    among: str = "targets",
+    chance: float | None = 0.5,
+) -> Any:
+    """Draw CDFs of a number from ``start`` to 1 over people (NDSS18 Figs 2, 4, PETS17 Figs 1 to 5).
 
-    ``series`` maps the index of an attack to the AUC of its finished targets, ``start`` is the
-    left end of the axis.
+    ``series`` maps the index of a name to the numbers, ``axis`` says what they are, ``among`` whom
+    they are of, ``chance`` what is marked on the axis.
     """
     drawn = panel(
         height=250,
         x_range=Range1d(start, 1.005),
         y_range=Range1d(0, 1.01),
-        x_axis_label="AUC of a target",
-        y_axis_label="share of targets",
+        x_axis_label=axis,
+        y_axis_label=f"share of {among}",
     )
     drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
-    drawn.add_layout(Span(location=0.5, dimension="height", line_color=NEUTRAL, line_dash="4 4"))
+    if chance is not None:
+        mark = Span(location=chance, dimension="height", line_color=NEUTRAL, line_dash="4 4")
+        drawn.add_layout(mark)
     lines = []
     for index, values in series.items():
         x, y = _steps(values, start)
-        data = {"auc": x, "share": y}
+        data = {"number": x, "share": y}
         line = drawn.step(
-            "auc",
+            "number",
             "share",
             source=data,
             mode="after",
@@ -47,9 +57,9 @@ def distributions(series: Mapping[int, Floats], names: Sequence[str], *, start: 
         )
         lines.append(line)
     tips = [
-        ("attack", "$name"),
-        ("share of targets", "@share{0 %}"),
-        ("AUC up to", "@auc{0.000}"),
+        ("curve", "$name"),
+        (f"share of {among}", "@share{0 %}"),
+        ("up to", "@number{0.000}"),
     ]
     drawn.add_tools(HoverTool(renderers=lines, tooltips=tips, line_policy="prev"))
     return drawn

@@ -1,0 +1,86 @@
+"""The verb that infers where everybody was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Force,
+    Memory,
+    Output,
+    Workers,
+    at_work,
+    load_config,
+    parse_memory,
+    pick_cluster,
+)
+from clusterscale.cli.show import out, show_recovery_cost
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["recover", "show_recovery"]
+
+
+def recover(
+    config: ConfigFile = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    force: Force = False,
+) -> None:
+    """Infer where every user was from what is published of all, and write the report.
+
+    Or go on with a recovery that was cut off. The `recovery` section of a config says what the
+    adversary knows, what is published, and of which epochs.
+    """
+    from clusterscale.recovery import RecoveryProgress, predict, run
+    from clusterscale.report import write_report
+
+    chosen = load_config(config)
+    place = pick_cluster(chosen.cluster, cluster, workers)
+    plan, folder = chosen.the_recovery(), (output or chosen.output).rstrip("/")
+    cube, allowed = chosen.cube.open(), parse_memory(memory, place)
+    if explain:
+        cost = predict(plan, cube, allowed, place.n_workers)
+        show_recovery_cost(cost, place.label, f"{folder}/recovery")
+        return
+    with at_work(place, "recover") as (executor, move):
+
+        def tell(now: RecoveryProgress) -> None:
+            move("recover", now.n_tasks, now.n_done)
+
+        found = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
+    show_recovery(found)
+    out.print(f"results  {folder}/recovery/results.zarr", highlight=False, soft_wrap=True)
+    page = write_report(found, f"{folder}/recovery/report.html")
+    out.print(f"report   {page}", highlight=False, soft_wrap=True)
+
+
+def show_recovery(found: xr.Dataset) -> None:
+    """Print mean errors over users of every prior and strategy, a table for each mechanism."""
+    profiling = found.profiling_error.mean("user").compute()
+    localization = found.localization_error.mean("user").compute()
+    for mechanism, error in zip(found.mechanism.values, found.relative_error.values, strict=True):
+        title = f"{found.sizes['user']:,} users, {mechanism}, relative error {error:.3g}"
+        table = Table(title=escape(title), title_justify="left")
+        table.caption = "mean profiling error / mean localization error, the better reading"
+        table.add_column("prior")
+        for strategy in found.strategy.values:
+            table.add_column(escape(str(strategy)), justify="right")
+        for prior in found.prior.values:
+            cells = []
+            for strategy in found.strategy.values:
+                at = {"mechanism": mechanism, "prior": prior, "strategy": strategy}
+                best = localization.sel(at).min().item()
+                cells.append(f"{profiling.sel(at).item():.3f} / {best:.3f}")
+            table.add_row(escape(str(prior)), *cells)
+        out.print(table)

@@ -1,0 +1,122 @@
+"""All users of an epoch assigned at once: a transport problem, stronger than either greedy one.
+
+Algorithm 3.2 of PETS17 meets the count of every ROI but lets one user fill dozens of them;
+algorithm 3.3 stops at the most active users. Here each user also has a number of ROIs to be in, so
+that both sides meet:
+
+- as many users are in the null ROI as is published, those whose prior says so most;
+- each of the others is in one ROI at least, and the rest of the published visits go to users in
+  proportion to their activity and to how likely they are anywhere;
+- under these numbers and the published counts, as many visits as possible are assigned, and among
+  such assignments one of the highest total log-probability.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, vstack
+
+from clusterscale.contracts import Component, Values
+from clusterscale.recovery.columns import Column, Ids, Ranks
+from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.protocols import Aggregate
+from clusterscale.recovery.strategies.greedy import whole
+from clusterscale.recovery.visits import settle
+
+__all__ = ["Joint"]
+
+
+class Joint(Component):
+    """The most probable assignment of all users together, under the published counts.
+
+    Not of any paper; the linear program is solved by HiGHS.
+    """
+
+    name: Literal["joint"] = "joint"
+
+    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+        """Return the assignment."""
+        counts = whole(aggregate.values, prior.n_users)
+        supply = _supply(prior, counts, aggregate.activity)
+        _, _, which = prior.segments()
+        places = which[:-1][prior.end[:-1] > prior.begin[:-1]]
+        assign = _transport if len(np.unique(places)) == len(places) else _spread
+        roi, user = assign(prior, counts[:-1], supply)
+        order = np.lexsort((user, roi))
+        bounds = np.searchsorted(roi[order], np.arange(prior.n_rois))
+        assigned = settle(bounds, user[order].astype(np.int32), prior.n_users)
+        return Estimate(assigned, np.ones(prior.n_rois), normalised=False)
+
+
+def _supply(prior: Column, counts: Ids, activity: Ids) -> Ids:
+    """Return in how many ROIs each user is to be, int64, shape (user,)."""
+    weights = np.ones(prior.n_rois)
+    weights[-1] = 0
+    anywhere = prior.mass(weights)
+    n_present = min(int((anywhere > 0).sum()), prior.n_users - int(counts[-1]))
+    n_visits = int(counts[:-1].sum())
+    present = np.lexsort((np.arange(prior.n_users), -activity, -anywhere))[:n_present]
+    supply = np.zeros(prior.n_users, np.int64)
+    supply[present] = 1
+    share = (anywhere * (1 + activity))[present]
+    if n_visits > n_present > 0:
+        supply[present] += _apportion(share, n_visits - n_present)
+    return supply
+
+
+def _apportion(shares: Values, total: int) -> Ids:
+    """Split a whole number by shares, the largest remainders rounded up."""
+    exact = shares * (total / shares.sum())
+    parts = np.floor(exact).astype(np.int64)
+    first = np.argsort(parts - exact, kind="stable")[: total - int(parts.sum())]
+    parts[first] += 1
+    return parts
+
+
+def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
+    """Return ROI and user of each visit of the most probable assignment."""
+    sizes = prior.end[:-1] - prior.begin[:-1]
+    roi = np.repeat(np.arange(len(counts)), sizes)
+    entry = np.concatenate(
+        [np.arange(b, e) for b, e in zip(prior.begin[:-1], prior.end[:-1], strict=True)]
+    )
+    possible = (counts[roi] > 0) & (supply[prior.user[entry]] > 0)
+    roi, entry = roi[possible], entry[possible]
+    if not len(entry):
+        return roi, prior.user[entry]
+    user, gain = prior.user[entry], np.log(prior.probability[entry])
+    # One more visit is worth more than any exchange of those there are.
+    gain += 1 - 2 * gain.min()
+    of_roi, of_user = (
+        coo_array((np.ones(len(entry)), (side, np.arange(len(entry)))), (n, len(entry)))
+        for side, n in ((roi, len(counts)), (user, prior.n_users))
+    )
+    solved = linprog(
+        -gain,
+        A_ub=vstack([of_roi, of_user]).tocsr(),
+        b_ub=np.concatenate([counts, supply]),
+        bounds=(0, 1),
+        method="highs-ds",  # ends in a corner, where all is whole
+    )
+    if solved.status:
+        raise ArithmeticError(f"HiGHS could not assign users: {solved.message}")
+    chosen = solved.x > 0.5
+    return roi[chosen], user[chosen]
+
+
+def _spread(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
+    """Return the same where every ROI is as likely as the other: any assignment will do.
+
+    Each user is sent where most are still lacking, which assigns as many visits as can be.
+    """
+    left, rois, users = counts.copy(), [], []
+    for user in np.flatnonzero(supply):
+        most = np.argsort(-left, kind="stable")[: supply[user]]
+        most = most[left[most] > 0]
+        left[most] -= 1
+        rois.append(most)
+        users.append(np.full(len(most), user))
+    return np.concatenate([np.zeros(0, int), *rois]), np.concatenate([np.zeros(0, int), *users])
