@@ -7,8 +7,8 @@ that both sides meet:
 - as many users are in the null ROI as is published, those whose prior says so most;
 - each of the others is in one ROI at least, and the rest of the published visits go to users in
   proportion to their activity and to how likely they are anywhere;
-- under these numbers and the published counts, as many visits as possible are assigned, and among
-  such assignments one of the highest total log-probability.
+- under these numbers and the published counts, the assignment is taken whose log-probabilities sum
+  to most. Each visit brings a bonus, so that one more is worth more than an exchange.
 """
 
 from __future__ import annotations
@@ -88,7 +88,6 @@ def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
     if not len(entry):
         return roi, prior.user[entry]
     user, gain = prior.user[entry], np.log(prior.probability[entry])
-    # One more visit is worth more than any exchange of those there are.
     gain += 1 - 2 * gain.min()
     of_roi, of_user = (
         coo_array((np.ones(len(entry)), (side, np.arange(len(entry)))), (n, len(entry)))
