@@ -93,6 +93,8 @@ def _keys(model: type[BaseModel], place: list[str | int]) -> list[str]:
     kinds = schema.get("$defs", {})
 
     def resolve(node: Any) -> Any:
+        # of a model or nothing, the model
+        node = next((each for each in node.get("anyOf", ()) if "$ref" in each), node)
         return kinds[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
 
     node = schema

@@ -12,8 +12,8 @@ GOOD = yaml.safe_load(built_in())
 
 # Texts that are no config at all.
 TEXTS = {
-    "empty": ("", "a config is a mapping with keys cube, output, audit, cluster"),
-    "a list": ("- cube", "a config is a mapping with keys cube, output, audit, cluster"),
+    "empty": ("", "a config is a mapping with keys cube, output, audit, recovery, cluster"),
+    "a list": ("- cube", "a config is a mapping with keys cube, output, audit, recovery, cluster"),
     "a tab": (
         "cube: x\n\toutput: y\n",
         "line 2, column 1: found character '\\t' that cannot start any token",
@@ -35,10 +35,10 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not known here: choose from cube, output, audit, cluster; "
+        "clutser: is not known here: choose from cube, output, audit, recovery, cluster; "
         "did you mean 'cluster'?",
     ),
-    ("audit", None, "audit: is missing"),
+    ("audit", None, "the top level: say what to ask: audit, recovery or both"),
     ("output", None, "output: is missing"),
     ("output", 5, "output: is 5, but should be text"),
     ("cube", 7, "cube: is 7, but should be a mapping of keys to values"),

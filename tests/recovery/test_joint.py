@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from clusterscale.recovery import assign, with_null
+from clusterscale.recovery import assign
 from clusterscale.recovery.columns import Column
 from clusterscale.recovery.strategies.joint import Joint, _apportion, _supply
 
@@ -75,23 +75,3 @@ def test_where_all_rois_are_alike_as_many_visits_as_can_be_are_assigned():
     counts = np.array([2, 1, 1, 0, 1])[:, None]
     assigned = assign(Joint(), prior, counts, np.array([7, 7, 7])) > 0
     np.testing.assert_array_equal(assigned.sum(axis=(0, 2)), [2, 1, 1, 0, 1])
-
-
-def test_it_is_closer_to_the_truth_than_the_greedy_ones():
-    """Users who keep to a few places and hours; profiles of half a week tell the other half."""
-    from clusterscale import recovery
-
-    rng = np.random.default_rng(2)
-    home = rng.dirichlet(np.full(12, 0.3), 40)
-    rate = rng.uniform(0.2, 2, 40)[:, None, None]
-    there = with_null(rng.random((40, 12, 96)) < np.minimum(rate * home[:, :, None], 0.9))
-    observed, truth = there[:, :, :48], there[:, :, 48:]
-    prior, counts = recovery.roi_day(observed, 48), truth.sum(axis=0)
-    activity = observed[:, :-1].sum(axis=(1, 2))
-    error = {
-        "joint": recovery.profiling_error(truth, assign(Joint(), prior, counts, activity)).mean()
-    }
-    for name in ("max_roi", "max_user"):
-        told = getattr(recovery, name)(prior, counts, activity)
-        error[name] = recovery.profiling_error(truth, told).mean()
-    assert error["joint"] < min(error["max_roi"], error["max_user"])

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, vstack
 
 from clusterscale.contracts import Component, Values
@@ -69,8 +69,8 @@ def _supply(prior: Column, counts: Ids, activity: Ids) -> Ids:
 
 def _apportion(shares: Values, total: int) -> Ids:
     """Split a whole number by shares, the largest remainders rounded up."""
-    exact = shares * (total / shares.sum())
-    parts = np.floor(exact).astype(np.int64)
+    exact: Values = shares * (total / shares.sum())
+    parts: Ids = np.floor(exact).astype(np.int64)
     first = np.argsort(parts - exact, kind="stable")[: total - int(parts.sum())]
     parts[first] += 1
     return parts
@@ -93,12 +93,11 @@ def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
         coo_array((np.ones(len(entry)), (side, np.arange(len(entry)))), (n, len(entry)))
         for side, n in ((roi, len(counts)), (user, prior.n_users))
     )
-    solved = linprog(
+    most = np.concatenate([counts, supply]).astype(np.float64)
+    solved = milp(  # without whole-number constraints: the corners of a transport problem are whole
         -gain,
-        A_ub=vstack([of_roi, of_user]).tocsr(),
-        b_ub=np.concatenate([counts, supply]),
-        bounds=(0, 1),
-        method="highs-ds",  # ends in a corner, where all is whole
+        constraints=LinearConstraint(vstack([of_roi, of_user]).tocsr(), ub=most),
+        bounds=Bounds(0, 1),
     )
     if solved.status:
         raise ArithmeticError(f"HiGHS could not assign users: {solved.message}")

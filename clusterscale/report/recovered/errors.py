@@ -59,8 +59,10 @@ def read_errors(found: xr.Dataset, goal: Goal) -> Errors:
     if goal.name == "localization":
         best = arrays[0].mean(axis=-1).argmin(axis=-1)
         arrays = [_pick(array, best) for array in arrays]
-    labels = (tuple(map(str, found[dim].values)) for dim in ("mechanism", "prior", "strategy"))
-    return Errors(goal, *labels, *arrays)
+    mechanisms, priors, strategies = (
+        tuple(map(str, found[dim].values)) for dim in ("mechanism", "prior", "strategy")
+    )
+    return Errors(goal, mechanisms, priors, strategies, *arrays)
 
 
 def _pick(array: Floats, reading: Any) -> Floats:
