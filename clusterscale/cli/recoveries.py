@@ -72,7 +72,7 @@ def show_recovery(found: xr.Dataset) -> None:
     for mechanism, error in zip(found.mechanism.values, found.relative_error.values, strict=True):
         title = f"{found.sizes['user']:,} users, {mechanism}, relative error {error:.3g}"
         table = Table(title=escape(title), title_justify="left")
-        table.caption = "mean profiling error / mean localization error, the better reading"
+        table.caption = "mean errors: profiling, and localization by the better reading"
         table.add_column("prior")
         for strategy in found.strategy.values:
             table.add_column(escape(str(strategy)), justify="right")
@@ -81,6 +81,6 @@ def show_recovery(found: xr.Dataset) -> None:
             for strategy in found.strategy.values:
                 at = {"mechanism": mechanism, "prior": prior, "strategy": strategy}
                 best = localization.sel(at).min().item()
-                cells.append(f"{profiling.sel(at).item():.3f} / {best:.3f}")
+                cells.append(f"{profiling.sel(at).item():.2f} {best:.2f}")
             table.add_row(escape(str(prior)), *cells)
         out.print(table)

@@ -17,7 +17,7 @@ _USER = 14 * 8  # of a user: what columns, comparisons and sums of an epoch hold
 _SUMS = 8 + 4 * 4  # of a user and estimate: what a task returns
 _ENTRY = 4 + 8  # of a user and ROI in a column
 # Seconds that a processor of 2020 takes for an event that is read, and for a user in an epoch.
-_READ, _COMPARE = 3e-8, 4e-8
+_READ, _COMPARE = 3e-8, 2e-7
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def test_everybody_is_recovered_and_nobody_named(config, tmp_path, monkeypatch):
     found = open_recovery(tmp_path / "run")
     assert found.sizes["user"] == 20
     bare = found.sel(mechanism="exact", prior="roi_day", strategy="max_user")
-    words = f"{bare.profiling_error.mean():.3f} / {bare.localization_error.mean('user').min():.3f}"
+    words = f"{bare.profiling_error.mean():.2f} {bare.localization_error.mean('user').min():.2f}"
     assert words in result.output
     assert "laplace(epsilon=0.5, unit='event'), relative error" in result.output
     page = (tmp_path / "run" / "recovery" / "report.html").read_text()

@@ -8,6 +8,7 @@ from conftest import write_cube
 
 from clusterscale import recovery
 from clusterscale.contracts import Finished
+from clusterscale.cube import storage
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.mechanisms import create
 from clusterscale.runtime import Serial
@@ -141,6 +142,23 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
     assert told[-1].n_done == told[-1].n_tasks
     assert again.load().identical(found)
     assert recovery.open_recovery(tmp_path).load().identical(found)
+
+
+@pytest.mark.dask
+def test_workers_give_the_same_bits(cube, found, tmp_path):
+    pytest.importorskip("distributed")
+    from clusterscale.runtime import Local
+
+    with Local(workers=2).open() as executor:
+        again = recovery.run(plan(), cube, tmp_path, executor)
+    assert again.load().identical(found)
+
+
+def test_results_may_be_kept_at_a_url(cube, found):
+    with Serial().open() as executor:
+        again = recovery.run(plan(), cube, "memory://recovered", executor)
+    assert again.load().identical(found)
+    storage.remove("memory://recovered")
 
 
 def test_another_plan_needs_force(cube, tmp_path):

@@ -59,6 +59,10 @@ def test_the_findings_are_those_of_the_strongest(found):
     bare = found.profiling_loss.sel(mechanism="exact", prior="freq_roi", strategy="bayes")
     assert f"{100 * bare.mean():.0f} %" in page.text
     assert "Bare counts help most who knows freq_roi and uses bayes" in " ".join(page.text.split())
+    mean = found.profiling_error.sel(mechanism="exact").mean("user")
+    assert (
+        f"Closest of all comes bayes with freq_roi: a mean error of {mean.min():.3f}" in page.text
+    )
     first, last = ["overview", "spread", "hours", "gains"], ["configuration", "provenance"]
     assert page.sections == [*first, "results", *last, "reading"]
 

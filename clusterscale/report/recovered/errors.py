@@ -10,7 +10,8 @@ import xarray as xr
 
 from clusterscale.report.figures import Floats
 
-__all__ = ["BARE", "GOALS", "PRIOR", "Errors", "Goal", "Strongest", "read_errors", "strongest"]
+__all__ = ["BARE", "GOALS", "PRIOR", "Errors", "Goal", "Strongest"]
+__all__ += ["closest", "read_errors", "strongest"]
 
 BARE, PRIOR = 0, 0  # the places of bare counts, and of what is known without any release
 
@@ -103,3 +104,10 @@ def strongest(errors: Errors) -> Strongest | None:
         hit=float((loss > 0).mean()),
         hard=float((loss >= 0.25).mean()),
     )
+
+
+def closest(errors: Errors) -> tuple[str, str, float]:
+    """Return the prior and strategy of the lowest mean error from bare counts, and that error."""
+    mean = errors.error[BARE].mean(axis=-1)
+    prior, strategy = np.unravel_index(np.argmin(mean), mean.shape)
+    return errors.priors[prior], errors.strategies[strategy], float(mean[prior, strategy])

@@ -19,10 +19,9 @@ def build(found: xr.Dataset) -> Section | None:
     prices = found.relative_error.values
     folds = []
     for errors in (read_errors(found, goal) for goal in GOALS):
-        names = errors.strategies[len(ALONE) :]
         for place, prior in enumerate(errors.priors):
             folds.append((f"{errors.goal.name}, {prior}", _boxes(errors, place, prices)))
-    body = figures.legend(names, dashed=False) + fill("folds.html.j2", folds=folds)
+    body = fill("folds.html.j2", folds=folds)
     return Section(
         "gains",
         "What each defence buys",
@@ -57,7 +56,7 @@ def _boxes(errors: Errors, prior: int, prices: figures.Floats) -> Markup:
 def _line(gains: figures.Floats, errors: Errors, strategy: int) -> dict[str, object]:
     return {
         "strategy": errors.strategies[strategy],
-        "strip": figures.strip(gains, figures.colour(strategy - len(ALONE))),
+        "strip": figures.strip(gains, figures.colour(strategy)),
         "median": number(float(np.median(gains))),
         "mean": number(float(gains.mean())),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xarray as xr
 
-from clusterscale.report.recovered.errors import GOALS, read_errors, strongest
+from clusterscale.report.recovered.errors import GOALS, closest, read_errors, strongest
 from clusterscale.report.section import Section, fill, json_attribute, number, percent, plural
 
 
@@ -12,7 +12,8 @@ def build(found: xr.Dataset) -> Section:
     """Build the findings."""
     source = json_attribute(found, "cube").get("source")
     plan = json_attribute(found, "plan")
-    goals = [(goal, strongest(read_errors(found, goal))) for goal in GOALS]
+    read = [read_errors(found, goal) for goal in GOALS]
+    goals = [(each.goal, strongest(each), closest(each)) for each in read]
     body = fill(
         "recovery.html.j2",
         users=plural(found.sizes["user"], "user"),
