@@ -69,7 +69,7 @@ class RecoveryStore:
         profiling = found.distance / self._plan.epochs
         self._array("profiling_error")[place] = profiling
         self._array("profiling_loss")[place] = privacy_loss(profiling[0], profiling)
-        localization = miss(found.hits, found.told, found.true)
+        localization = miss(found.hits, found.told, found.true[:, None])
         self._array("localization_error")[place] = localization
         self._array("localization_loss")[place] = privacy_loss(localization[0], localization)
         self._array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]

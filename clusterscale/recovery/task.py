@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from clusterscale.contracts import Mechanism, Values
 from clusterscale.cube.blocks import Source, open_source, read_users
 from clusterscale.recovery.columns import Column, Ids, by_activity
 from clusterscale.recovery.errors import miss, to_base
-from clusterscale.recovery.estimates import READINGS, Estimate, compare
+from clusterscale.recovery.estimates import READINGS, Comparison, Estimate, compare
 from clusterscale.recovery.protocols import Aggregate, Belief, Strategy
 from clusterscale.recovery.release import ReleaseTask, publish
 from clusterscale.recovery.strategies.bayes import crowd
@@ -66,7 +67,7 @@ class Recovered:
     hits, told
         int32, shape (estimate, reading, user).
     true
-        int32, shape (user,).
+        int32, shape (estimate, user): the same for all.
     by_epoch
         float64, shape (estimate, 1 + reading, epoch): means over users of the profiling error, and
         localization errors of all users' ROIs together.
@@ -77,6 +78,35 @@ class Recovered:
     told: NDArray[np.int32]
     true: NDArray[np.int32]
     by_epoch: Values
+
+    @classmethod
+    def nothing(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
+        """Return sums to which all is still to be added."""
+        n_readings = len(READINGS)
+        hits, told = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
+        true = np.zeros((n_estimates, n_users), np.int32)
+        by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))
+        return cls(np.zeros((n_estimates, n_users)), hits, told, true, by_epoch)
+
+    def add(self, estimate: int, epoch: int, found: Comparison, base: float) -> None:
+        """Add what was found of an estimate and epoch, both by their place."""
+        errors = to_base(found.distance, base)
+        self.distance[estimate] += errors
+        self.hits[estimate] += found.hits
+        self.told[estimate] += found.told
+        self.true[estimate] += found.n_true
+        sums = found.hits.sum(axis=1), found.told.sum(axis=1), found.n_true.sum()
+        self.by_epoch[estimate, :, epoch] = errors.mean(), *miss(*sums)
+
+    def of_users(self, place: Ids) -> Recovered:
+        """Return the sums of users at these places."""
+        return Recovered(
+            self.distance[:, place],
+            self.hits[:, :, place],
+            self.told[:, :, place],
+            self.true[:, place],
+            self.by_epoch,
+        )
 
     def plus(self, later: Recovered) -> Recovered:
         """Add the epochs that follow."""
@@ -100,29 +130,15 @@ def recover(task: RecoveryTask) -> Recovered:
     inferred = task.first + task.observed
     known = _read(task.source, (task.first, inferred + task.epochs), task.observed)
     published = publish(ReleaseTask(task.source, inferred, inferred + task.epochs, task.mechanism))
-    n_users, n_estimates = known.visits.n_users, len(ALONE) + len(task.strategies)
-    distance = np.zeros((n_estimates, n_users))
-    hits, told = (np.zeros((n_estimates, len(READINGS), n_users), np.int32) for _ in range(2))
-    true = np.zeros(n_users, np.int32)
-    by_epoch = np.empty((n_estimates, 1 + len(READINGS), task.stop - task.start))
     columns = _Columns(task.belief, known.visits, task.observed)
+    n_estimates = len(ALONE) + len(task.strategies)
+    sums = Recovered.nothing(n_estimates, known.visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
-        truth = known.visits.column(task.observed + epoch)
+        truth, prior = (each.column(task.observed + epoch) for each in (known.visits, columns))
         aggregate = Aggregate(published[:, epoch], known.activity)
-        prior = columns.at(task.observed + epoch)
         for j, estimate in enumerate(_estimates(prior, aggregate, task.strategies)):
-            found = compare(truth, estimate, task.threshold)
-            errors = to_base(found.distance, task.base)
-            distance[j] += errors
-            hits[j] += found.hits
-            told[j] += found.told
-            sums = found.hits.sum(axis=1), found.told.sum(axis=1), found.n_true.sum()
-            by_epoch[j, :, i] = errors.mean(), *miss(*sums)
-        true += found.n_true
-    place = known.place
-    return Recovered(
-        distance[:, place], hits[:, :, place], told[:, :, place], true[place], by_epoch
-    )
+            sums.add(j, i, compare(truth, estimate, task.threshold), task.base)
+    return sums.of_users(known.place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +169,7 @@ class _Columns:
         self._belief, self._visits, self._observed = belief, visits, observed
         self._last: tuple[int, Column] | None = None
 
-    def at(self, epoch: int) -> Column:
+    def column(self, epoch: int) -> Column:
         """Return the column of an epoch."""
         season = self._belief.season(epoch)
         if self._last is None or self._last[0] != season:

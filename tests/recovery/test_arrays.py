@@ -135,6 +135,21 @@ def test_a_profile_without_mass_is_as_far_as_can_be():
     assert recovery.profiling_error(truth, ~truth, base=e) == [sqrt(log(2))]
 
 
+def test_a_clockwork_user_is_known_but_to_who_knows_the_hour_before():
+    """Two ROIs in turn, one hour each, for four weeks."""
+    bare = np.zeros((1, 2, 672), bool)
+    bare[0, np.arange(672) % 2, np.arange(672)] = True
+    there = recovery.with_null(bare)
+    seen, truth = there[:, :, :504], there[:, :, 504:]
+    seldom = sqrt((log(4 / 3) + log(2 / 3) / 2 + log(2) / 2) / 2)  # (1, 0) beside (½, ½)
+    shares = recovery.freq_roi(seen, 168)
+    assert recovery.profiling_error(truth, shares, base=e) == pytest.approx(seldom)
+    assert recovery.profiling_error(truth, recovery.roi_day_week(seen, 168)) == [0]
+    for name, error in (("last_week", 0), ("last_day", 0), ("last_hour", 1)):
+        told = getattr(recovery, name)(there, 168)
+        assert recovery.localization_error(truth, told) == [error]
+
+
 def test_losses_and_gains_are_shares():
     loss = recovery.privacy_loss([0.5, 0.5, 0.0, 0.2], [0.25, 0.6, 0.3, 0.0])
     assert loss.tolist() == [0.5, 0, 0, 1]
