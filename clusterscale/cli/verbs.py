@@ -84,12 +84,14 @@ def report(
 ) -> None:
     """Write the report of a finished audit as one HTML file, or of a recovery (FOLDER/recovery)."""
     from clusterscale.audit import open_results
+    from clusterscale.cube.table import is_table
     from clusterscale.recovery import open_recovery
-    from clusterscale.recovery.results import is_recovery
     from clusterscale.report import write_report
+    from clusterscale.schema import RECOVERY_FORMAT
 
     folder = results.rstrip("/").removesuffix("/results.zarr")
-    opened = open_recovery if is_recovery(f"{folder}/results.zarr") else open_results
+    recovered = is_table(f"{folder}/results.zarr", RECOVERY_FORMAT)
+    opened = open_recovery if recovered else open_results
     page = write_report(opened(folder), output or f"{folder}/report.html")
     out.print(page, highlight=False, soft_wrap=True)
 

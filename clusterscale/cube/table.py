@@ -1,17 +1,22 @@
-"""Datasets of results that are made empty and filled as results come."""
+"""Datasets of results that are made empty, filled as results come, and opened when complete."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 
 from clusterscale.cube import storage
-from clusterscale.schema import Variable
+from clusterscale.errors import FormatError, MissingError
+from clusterscale.schema import Variable, validate
 
-__all__ = ["create_table"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["create_table", "is_table", "open_table"]
 
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str}
 
@@ -58,3 +63,47 @@ def create_table(
         if name in columns:
             array[:] = np.asarray(columns[name], dtype=array.dtype)
     group.attrs.put(dict(attributes))
+
+
+def open_table(
+    uri: str | Path, what: str, form: str, variables: Mapping[str, Variable]
+) -> xr.Dataset:
+    """Open a table that is complete, lazily.
+
+    Parameters
+    ----------
+    uri
+        Folder of a run, of what is below it under the name ``what``, or the store itself.
+    what
+        What it is, in a word.
+    form
+        Its attribute ``format``.
+    variables
+        What it must keep.
+
+    Raises
+    ------
+    MissingError
+        If there is none, or it is not complete.
+    FormatError
+        If what is there does not keep ``variables``.
+    """
+    uri = str(uri).rstrip("/")
+    places = (f"{uri}/{what}/results.zarr", f"{uri}/results.zarr", uri)
+    place = next((each for each in places if is_table(each, form)), None)
+    if place is None:
+        raise MissingError(f"{uri}: there are no results of a {what}")
+    dataset = storage.open_dataset(place)
+    if not dataset.attrs.get("complete"):
+        raise MissingError(f"{place}: this {what} has not finished; run it again to go on with it")
+    return validate(dataset, variables)
+
+
+def is_table(uri: str, form: str) -> bool:
+    """Tell whether a store of that ``format`` is at ``uri``, complete or not."""
+    if not storage.exists(f"{uri}/zarr.json"):
+        return False
+    try:
+        return bool(storage.open_group(uri).attrs.get("format") == form)
+    except FormatError:
+        return False

@@ -15,18 +15,17 @@ from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.claim import claim
 from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.staging import staged
-from clusterscale.cube.table import create_table
-from clusterscale.errors import FormatError, MissingError
+from clusterscale.cube.table import create_table, is_table, open_table
 from clusterscale.recovery.errors import miss, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import READINGS
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
-from clusterscale.schema import RECOVERY, RECOVERY_FORMAT, validate
+from clusterscale.schema import RECOVERY, RECOVERY_FORMAT
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["RecoveryStore", "is_recovery", "open_recovery"]
+__all__ = ["RecoveryStore", "open_recovery"]
 
 _USERS = 1 << 16  # of a chunk
 _BARE = 0  # the place of bare counts among mechanisms
@@ -53,7 +52,7 @@ class RecoveryStore:
         }
         claim(self.uri, "recovery", identity, force=force)
         place = f"{self.uri}/results.zarr"
-        if not storage.exists(f"{place}/zarr.json"):
+        if not is_table(place, RECOVERY_FORMAT):
             with staged(place, force=True) as staging:
                 _create(staging, plan, cube)
         # A case is said to be done only when its numbers are sure to be there.
@@ -112,27 +111,7 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
     FormatError
         If what is there are not the results of a recovery.
     """
-    uri = str(uri).rstrip("/")
-    places = (f"{uri}/recovery/results.zarr", f"{uri}/results.zarr", uri)
-    place = next((each for each in places if is_recovery(each)), None)
-    if place is None:
-        raise MissingError(f"{uri}: there are no results of a recovery")
-    dataset = storage.open_dataset(place)
-    if not dataset.attrs.get("complete"):
-        raise MissingError(
-            f"{place}: this recovery has not finished; run it again to go on with it"
-        )
-    return validate(dataset, RECOVERY)
-
-
-def is_recovery(uri: str) -> bool:
-    """Tell whether the store at ``uri`` holds the results of a recovery."""
-    if not storage.exists(f"{uri}/zarr.json"):
-        return False
-    try:
-        return bool(storage.open_group(uri).attrs.get("format") == RECOVERY_FORMAT)
-    except FormatError:
-        return False
+    return open_table(uri, "recovery", RECOVERY_FORMAT, RECOVERY)
 
 
 def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:

@@ -14,9 +14,8 @@ import zarr
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.claim import claim
 from clusterscale.cube.staging import staged
-from clusterscale.cube.table import create_table
-from clusterscale.errors import FormatError, MissingError
-from clusterscale.schema import SCREEN, SCREEN_FORMAT, validate
+from clusterscale.cube.table import create_table, is_table, open_table
+from clusterscale.schema import SCREEN, SCREEN_FORMAT
 from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
@@ -50,7 +49,7 @@ class ScreenStore:
         }
         claim(self.uri, "screen", identity, force=force)
         place = f"{self.uri}/results.zarr"
-        if not (storage.exists(f"{place}/zarr.json") and _is_screen(place)):
+        if not is_table(place, SCREEN_FORMAT):
             with staged(place, force=True) as staging:
                 _create(staging, screen, cube)
         # A block is said to be done only when its rows are sure to be there.
@@ -107,24 +106,7 @@ def open_screen(uri: str | Path) -> xr.Dataset:
     FormatError
         If what is there are not the results of a screen.
     """
-    uri = str(uri).rstrip("/")
-    places = (f"{uri}/screen/results.zarr", f"{uri}/results.zarr", uri)
-    place = next(
-        (each for each in places if storage.exists(f"{each}/zarr.json") and _is_screen(each)), None
-    )
-    if place is None:
-        raise MissingError(f"{uri}: there are no results of a screen")
-    dataset = storage.open_dataset(place)
-    if not dataset.attrs.get("complete"):
-        raise MissingError(f"{place}: this screen has not finished; run it again to go on with it")
-    return validate(dataset, SCREEN)
-
-
-def _is_screen(uri: str) -> bool:
-    try:
-        return bool(storage.open_group(uri).attrs.get("format") == SCREEN_FORMAT)
-    except FormatError:
-        return False
+    return open_table(uri, "screen", SCREEN_FORMAT, SCREEN)
 
 
 def _create(uri: str, screen: Screen, cube: TraceCube) -> None:

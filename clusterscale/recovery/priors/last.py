@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from clusterscale.contracts import Component
 from clusterscale.recovery.columns import Column
-from clusterscale.recovery.priors.seasonal import DAY, WEEK
+from clusterscale.recovery.priors.cyclic import DAY, WEEK
 from clusterscale.recovery.visits import Visits
 
 __all__ = ["LastDay", "LastHour", "LastWeek"]

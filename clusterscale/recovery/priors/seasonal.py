@@ -6,33 +6,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component
 from clusterscale.kernel import kernel
 from clusterscale.recovery.columns import Column, Ids, Ranks
+from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits
 
-__all__ = ["DAY", "WEEK", "FreqRoi", "RoiDay", "RoiDayWeek", "observed_epochs"]
-
-DAY, WEEK = 24, 168  # epochs, which are hours
+__all__ = ["FreqRoi", "RoiDay", "RoiDayWeek"]
 
 
-class _Seasonal(Component):
+class _Seasonal(Cyclic):
     """The share of each ROI, the null ROI too, in a user's reports of one season."""
-
-    cycle: ClassVar[int]
-
-    @property
-    def needs(self) -> int:
-        """One whole cycle."""
-        return self.cycle
-
-    def season(self, epoch: int) -> int:
-        """Return the place of an epoch in the cycle."""
-        return epoch % self.cycle
 
     def column(self, visits: Visits, observed: int, epoch: int) -> Column:
         """Return the shares of the observed epochs in the season of ``epoch``."""
-        epochs = observed_epochs(observed, epoch, self.cycle)
+        epochs = self.seen(observed, epoch)
         begin, end, user, times, total = _tally(
             visits.bounds, visits.user, epochs, visits.n_users, visits.n_places
         )
@@ -61,11 +48,6 @@ class RoiDayWeek(_Seasonal):
     cycle: ClassVar[int] = WEEK
 
     name: Literal["roi_day_week"] = "roi_day_week"
-
-
-def observed_epochs(observed: int, epoch: int, cycle: int) -> Ids:
-    """Return the observed epochs in the season of ``epoch``, int64, shape (epoch,)."""
-    return np.arange(epoch % cycle, observed, cycle)
 
 
 @kernel

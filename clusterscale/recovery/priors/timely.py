@@ -6,32 +6,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component
 from clusterscale.recovery.columns import Column
-from clusterscale.recovery.priors.seasonal import DAY, WEEK, observed_epochs
+from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits
 
 __all__ = ["TimeDay", "TimeDayWeek"]
 
 
-class _Timely(Component):
+class _Timely(Cyclic):
     """Any real ROI, each as likely, when a user ever reported in the season; else the null ROI."""
-
-    cycle: ClassVar[int]
-
-    @property
-    def needs(self) -> int:
-        """One whole cycle."""
-        return self.cycle
-
-    def season(self, epoch: int) -> int:
-        """Return the place of an epoch in the cycle."""
-        return epoch % self.cycle
 
     def column(self, visits: Visits, observed: int, epoch: int) -> Column:
         """Return uniform shares for who was anywhere in the season of ``epoch``."""
         reporting = np.zeros(visits.n_users, np.bool_)
-        for past in observed_epochs(observed, epoch, self.cycle):
+        for past in self.seen(observed, epoch):
             reporting |= visits.present(int(past))
         users = [np.flatnonzero(who).astype(np.int32) for who in (reporting, ~reporting)]
         n_reporting, n_places = len(users[0]), visits.n_places
