@@ -34,6 +34,7 @@ else:
     Strategies = Annotated[tuple[STRATEGIES.field(), ...], *SEVERAL]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *PERHAPS]
 
+_HOUR = 3600  # seconds
 _PLAIN = ("bayes", "max_roi", "max_user")
 
 
@@ -41,8 +42,8 @@ class RecoveryPlan(Component):
     """One recovery: every prior × mechanism × strategy, all users of the cube at once.
 
     The adversary observes ``observed`` epochs from the one numbered ``first`` on (PETS17's T_O),
-    and then is given the counts of the ``epochs`` that follow (T'). Epochs are hours. Bare counts
-    are always among what is published, for gains are told against them.
+    and then is given the counts of the ``epochs`` that follow (T'). Bare counts are always among
+    what is published, for gains are told against them.
 
     A ROI is said to be popular from the share ``threshold`` on. Distances are told in ``base`` 2,
     as PETS17's text says, or *e*, as its figures have them.
@@ -87,6 +88,13 @@ class RecoveryPlan(Component):
             for i, belief in enumerate(self.priors)
             if belief.needs > self.observed
         ]
+        if cube.calendar.step != _HOUR:
+            faults += [
+                f"priors.{i}: {belief.name} counts hours, and an epoch of this cube has "
+                f"{cube.calendar.step / 60:g} minutes"
+                for i, belief in enumerate(self.priors)
+                if belief.hourly
+            ]
         if self.span[1] > cube.n_epochs:
             faults.append(
                 f"first + observed + epochs: {self.span[1]} epochs are asked for, and the cube has "

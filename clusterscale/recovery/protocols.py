@@ -45,6 +45,10 @@ class Belief(Protocol):
     def needs(self) -> int:
         """How many epochs must be known before the first that is inferred."""
 
+    @property
+    def hourly(self) -> bool:
+        """Whether it counts hours, so that epochs must be."""
+
     def season(self, epoch: int) -> int:
         """Return a number that epochs of the same column have in common."""
 

@@ -112,7 +112,7 @@ def test_config_verbs(config, tmp_path, monkeypatch):
     shown = yaml.safe_load(call("config", "show", config).output)
     assert shown["audit"]["control"] is True
     assert '"known_subset"' in call("config", "schema").output
-    assert "will be written by the audit" in call("config", "check").output
+    assert "will be written by the run" in call("config", "check").output
 
 
 def test_help_is_quick_and_names_the_verbs(tmp_path):

@@ -8,7 +8,7 @@ from conftest import write_cube
 
 from clusterscale import recovery
 from clusterscale.contracts import Finished
-from clusterscale.cube import storage
+from clusterscale.cube import Calendar, Grid, TraceCube, new_cube, storage
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.mechanisms import create
 from clusterscale.runtime import Serial
@@ -177,6 +177,22 @@ def test_what_a_cube_cannot_answer_is_said(cube):
         plan(epochs=90).check(cube)
     with pytest.raises(ConfigError, match="bytes a worker are too few"):
         recovery.predict(plan(), cube, memory=10**6)
+
+
+def test_priors_that_count_hours_want_epochs_of_an_hour(tmp_path):
+    calendar = Calendar.parse("2024-01-01T00:00", "30min", 60, "UTC")
+    regions = Grid.parse("50,0,51,1/1x2").regions
+    uri = str(tmp_path / "cube.zarr")
+    with new_cube(uri, regions, calendar, provenance={"source": "test"}) as writer:
+        writer.append(["a", "b"], np.array([1, 1]), np.array([3, 70]))
+    halves = TraceCube(uri)
+    priors = [{"name": "freq_roi"}, {"name": "last_hour"}, {"name": "roi_day"}]
+    with pytest.raises(ConfigError) as raised:
+        plan(observed=30, priors=priors).check(halves)
+    assert str(raised.value).splitlines() == [
+        f"priors.{i}: {name} counts hours, and an epoch of this cube has 30 minutes"
+        for i, name in ((1, "last_hour"), (2, "roi_day"))
+    ]
 
 
 def test_bare_counts_are_always_there():

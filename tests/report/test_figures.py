@@ -21,14 +21,14 @@ def columns(panel, *names):
 
 def test_a_curve_is_the_empirical_distribution():
     auc = np.array([0.9, 0.6, 0.6, 0.75])
-    ((x, y),) = columns(distributions({0: auc}, ["a"], start=0.4), "auc", "share")
+    ((x, y),) = columns(distributions({0: auc}, ["a"], start=0.4), "number", "share")
     assert x == [0.4, 0.6, 0.75, 0.9, 1.01]
     assert y == [0, 0.5, 0.75, 1, 1]
 
 
 def test_a_curve_of_many_targets_is_thinned_without_moving():
     auc = np.random.default_rng(0).uniform(0.5, 1, 20_000)
-    ((x, y),) = columns(distributions({0: auc}, ["a"], start=0.4), "auc", "share")
+    ((x, y),) = columns(distributions({0: auc}, ["a"], start=0.4), "number", "share")
     assert len(x) <= 402
     exact = np.searchsorted(np.sort(auc), x, side="right") / len(auc)
     assert np.abs(exact - y).max() < 0.005

@@ -24,6 +24,11 @@ class Cyclic(Component):
         """One whole cycle."""
         return self.cycle
 
+    @property
+    def hourly(self) -> bool:
+        """Whether a cycle is of hours."""
+        return self.cycle > 1
+
     def season(self, epoch: int) -> int:
         """Return the place of an epoch in the cycle."""
         return epoch % self.cycle

@@ -17,6 +17,7 @@ __all__ = ["LastDay", "LastHour", "LastWeek"]
 
 class _Last(Component):
     lag: ClassVar[int]
+    hourly: ClassVar[bool] = True
 
     @property
     def needs(self) -> int:
