@@ -206,7 +206,7 @@ class DaskExecutor:
         flights: Flights[Cargo[T]] = Flights(self._patience, self._heal)
         again: list[Cargo[T]] = []  # lost with the scheduler
         suspects: list[Cargo[T]] = []
-        n_stalls = 0
+        stalled: set[bool] = set()  # since anything landed: in company, alone
         while True:
             while len(flights) < self._room(n_parts) and (
                 cargo := again.pop() if again else draw()
@@ -220,12 +220,18 @@ class DaskExecutor:
             try:
                 landed = flights.land()
             except StalledError as stall:
-                n_stalls += 1
                 stall.add_note(describe(self._client))
-                for cargo in flights.abandon():
+                flown = list(flights.abandon())
+                alone = all(cargo.alone for cargo in flown)
+                hopeless = alone in stalled
+                stalled.add(alone)
+                given_up = [*flown, *suspects] if hopeless else flown if alone else []
+                for cargo in given_up:
                     yield cargo, None, stall
-                if n_stalls > 1:
+                if hopeless:
                     raise
+                if not alone:  # any of them may be the one that hangs
+                    suspects += [single for cargo in flown for single in cargo.singly()]
                 self._restart()
                 continue
             if landed.lost:
@@ -234,7 +240,7 @@ class DaskExecutor:
             elif isinstance(landed.error, KilledWorker) and not landed.cargo.alone:
                 suspects += landed.cargo.singly()
             else:
-                n_stalls = 0
+                stalled.clear()
                 yield landed.cargo, landed.value, _plain(landed.error)
 
     def _room(self, n_parts: int) -> int:
