@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from hashlib import blake2b
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,12 +66,6 @@ class AuditPlan(Component):
     control: bool = True
     false_positive_rate: Probability = FALSE_POSITIVE_RATE
     precision: Precision | None = None
-
-    @property
-    def digest(self) -> str:
-        """Hash of the plan: equal plans ask the same."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return blake2b(text.encode(), digest_size=16).hexdigest()
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that may be shown to anyone: listed users are counted, not named."""

@@ -3,7 +3,7 @@
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
-from clusterscale.contracts.execution import MEMORY, Executor, Finished, Fold
+from clusterscale.contracts.execution import MEMORY, Executor, Finished, Fold, see_through
 from clusterscale.contracts.game import Adversary, Game, Informed, Sample
 from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
 from clusterscale.contracts.protocols import (
@@ -72,4 +72,5 @@ __all__ = [
     "Values",
     "Whereabouts",
     "publish",
+    "see_through",
 ]

@@ -1,5 +1,7 @@
 """What a config can name, and the kinds of numbers its fields hold."""
 
+import json
+from hashlib import blake2b
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
@@ -20,6 +22,12 @@ class Component(BaseModel):
 
     _told_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
     _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
+
+    @property
+    def digest(self) -> str:
+        """Hash of all fields: what is equal has the same."""
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
+        return blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property
     def label(self) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MEMORY", "Executor", "Finished", "Fold"]
+__all__ = ["MEMORY", "Executor", "Finished", "Fold", "see_through"]
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use where nothing else is said."""
@@ -90,3 +91,26 @@ class Executor(Protocol):
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
     ) -> R:
         """Combine the values of all items, in their order; ``combine`` as for a :class:`Fold`."""
+
+
+def see_through(
+    executor: Executor, function: Callable[[T], R], items: Sequence[T], *, failed: str
+) -> Iterator[tuple[T, R]]:
+    """Yield every item and its value as they finish; only then say what has failed.
+
+    ``failed`` ends the sentence that is added to the error: "2 of 9 …".
+
+    Raises
+    ------
+    Exception
+        The first error of an item, when all others are done.
+    """
+    errors = []
+    for each in chain.from_iterable(executor.map_batches(function, items)):
+        if each.value is None:
+            errors.append(each.error or RuntimeError("an item came back empty"))
+        else:
+            yield each.item, each.value
+    if errors:
+        errors[0].add_note(f"{len(errors)} of {len(items)} {failed}")
+        raise errors[0]

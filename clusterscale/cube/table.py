@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +10,80 @@ import numpy as np
 import zarr
 
 from clusterscale.cube import storage
+from clusterscale.cube.claim import claim
+from clusterscale.cube.staging import staged
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.schema import Variable, validate
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["create_table", "is_table", "open_table"]
+__all__ = ["TableStore", "create_table", "is_table", "open_table"]
 
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str}
+
+
+class TableStore:
+    """A table that is being written, below ``uri``; made, or gone on with.
+
+    ``<what>.json`` says which it is, ``results.zarr`` holds the numbers, ``done/`` an empty file
+    for each part that is there in full.
+
+    Parameters
+    ----------
+    uri
+        Folder, a local path or fsspec URL.
+    what
+        What it is, in a word.
+    form
+        Its attribute ``format``.
+    identity
+        Plain values that tell it from any other.
+    create
+        Makes the empty table at an address.
+    force
+        Overwrite another one.
+
+    Raises
+    ------
+    ExistsError
+        If another one is there and ``force`` is not set.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        what: str,
+        form: str,
+        identity: Mapping[str, Any],
+        create: Callable[[str], None],
+        *,
+        force: bool,
+    ) -> None:
+        self.uri = uri.rstrip("/")
+        claim(self.uri, what, identity, force=force)
+        place = f"{self.uri}/results.zarr"
+        if not is_table(place, form):
+            with staged(place, force=True) as staging:
+                create(staging)
+        # A part is said to be done only when its numbers are sure to be there.
+        self._group = zarr.open_group(storage.open_store(place, "r+", durable=True), mode="r+")
+
+    def done(self) -> set[str]:
+        """Return the names of all that is there in full."""
+        return set(storage.list_names(f"{self.uri}/done"))
+
+    def finish(self) -> None:
+        """Say that all is there."""
+        self._group.attrs["complete"] = True
+
+    def _say_done(self, name: str) -> None:
+        storage.put(f"{self.uri}/done/{name}", b"")
+
+    def _array(self, name: str) -> zarr.Array[Any]:
+        array = self._group[name]
+        assert isinstance(array, zarr.Array)
+        return array
 
 
 def create_table(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from clusterscale.contracts import MEMORY, Executor, Finished
+from clusterscale.contracts import MEMORY, Executor, see_through
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, open_source
 from clusterscale.cube.storage import absolute
@@ -142,20 +141,8 @@ class _Work:
             self._tell(RecoveryProgress(len(tasks), n_done))
 
     def _do(self, function: Callable[[T], R], tasks: list[T]) -> Iterator[tuple[T, R]]:
-        """Yield what becomes of tasks as they finish; raise the first error in the end."""
-        failed: list[Finished[T, R]] = []
-        for each in chain.from_iterable(self._executor.map_batches(function, tasks)):
-            if each.value is None:
-                failed.append(each)
-            else:
-                yield each.item, each.value
-        if failed:
-            error = failed[0].error or RuntimeError("a task came back empty")
-            error.add_note(
-                f"{len(failed)} of {len(tasks)} tasks failed; what is whole is kept, and the same "
-                "command goes on with the others"
-            )
-            raise error
+        failed = "tasks failed; what is whole is kept, and the same command goes on with the others"
+        return see_through(self._executor, function, tasks, failed=failed)
 
     def _place(self, case: tuple[str, str]) -> tuple[int, int]:
         mechanism, prior = case

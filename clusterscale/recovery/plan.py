@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from hashlib import blake2b
 from itertools import product
 from math import e
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -69,12 +67,6 @@ class RecoveryPlan(Component):
     def span(self) -> tuple[int, int]:
         """The first observed epoch and the one after the last that is inferred."""
         return self.first, self.first + self.observed + self.epochs
-
-    @property
-    def digest(self) -> str:
-        """Hash of the plan: equal plans ask the same."""
-        text = json.dumps(self.describe(), sort_keys=True)
-        return blake2b(text.encode(), digest_size=16).hexdigest()
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that tell this plan from any other."""

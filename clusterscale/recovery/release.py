@@ -7,9 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from clusterscale.contracts import Counts, Mechanism, Traces, Values
-from clusterscale.cube.blocks import Source, expand, open_source, read_users
-from clusterscale.mechanisms import by_steps
+from clusterscale.contracts import Bounds, Counts, Frame, Mechanism, Values
+from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
 from clusterscale.mechanisms.exact import Exact
 from clusterscale.seeds import stream
 from clusterscale.utility import mean_relative_error
@@ -43,12 +42,12 @@ def publish(task: ReleaseTask) -> Values:
     ClusterscaleError
         If the cube cannot be read, or the mechanism cannot publish its counts.
     """
-    source, span, n_users = task.source, (task.first, task.stop), open_source(task.source).n_users
-    ((steps, (mechanism,)),) = by_steps([task.mechanism])
-    (block,) = read_users(source, [(span, steps)], (0, n_users))
-    counts, bound = _count(block.traces), mechanism.bind(block.bounds)
+    source, span, mechanism = task.source, (task.first, task.stop), task.mechanism
+    counts, bounds, frames = _count(source, (span, mechanism.trace_steps))
     rng = stream(source.seed, "recovery", *span, mechanism.label)
-    return expand(bound.release(counts, group_size=n_users, rng=rng), steps, block.frames)
+    n_users = open_source(source).n_users
+    values = mechanism.bind(bounds).release(counts, group_size=n_users, rng=rng)
+    return expand(values, mechanism.trace_steps, frames)
 
 
 def measure(task: ReleaseTask) -> float:
@@ -67,9 +66,13 @@ def measure(task: ReleaseTask) -> float:
     return mean_relative_error(bare[visited].T, released[visited].T)
 
 
-def _count(traces: Traces) -> Counts:
+@lru_cache(maxsize=4)
+def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[Frame, ...]]:
+    """Count all users of a cube, once for all mechanisms that do the same to traces before."""
+    (block,) = read_users(source, [window], (0, open_source(source).n_users))
+    traces = block.traces
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
     counts = counts.reshape(traces.n_rois, traces.n_epochs)
     if traces.idle is not None:
         counts[-1] = traces.idle.sum(axis=0)
-    return counts
+    return counts, block.bounds, block.frames

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
 
-from clusterscale.cube import TraceCube, storage
-from clusterscale.cube.claim import claim
+from clusterscale.cube import TraceCube
 from clusterscale.cube.origin import tell_origin
-from clusterscale.cube.staging import staged
-from clusterscale.cube.table import create_table, is_table, open_table
+from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.recovery.errors import miss, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import READINGS
 from clusterscale.recovery.plan import RecoveryPlan
@@ -31,11 +29,8 @@ _USERS = 1 << 16  # of a chunk
 _BARE = 0  # the place of bare counts among mechanisms
 
 
-class RecoveryStore:
-    """A recovery that is being written, below ``uri``; made, or gone on with.
-
-    ``recovery.json`` says which it is, ``results.zarr`` holds the numbers, ``done/`` an empty file
-    for each mechanism and prior that is there in full.
+class RecoveryStore(TableStore):
+    """A recovery that is being written, case by case: a mechanism and a prior each.
 
     Raises
     ------
@@ -44,23 +39,14 @@ class RecoveryStore:
     """
 
     def __init__(self, uri: str, plan: RecoveryPlan, cube: TraceCube, *, force: bool) -> None:
-        self.uri, self._plan = uri.rstrip("/"), plan
         identity = {
             "plan": plan.describe(),
             "cube_fingerprint": cube.fingerprint,
             "version": version("clusterscale"),
         }
-        claim(self.uri, "recovery", identity, force=force)
-        place = f"{self.uri}/results.zarr"
-        if not is_table(place, RECOVERY_FORMAT):
-            with staged(place, force=True) as staging:
-                _create(staging, plan, cube)
-        # A case is said to be done only when its numbers are sure to be there.
-        self._group = zarr.open_group(storage.open_store(place, "r+", durable=True), mode="r+")
-
-    def done(self) -> set[str]:
-        """Return the names of all that is there in full."""
-        return set(storage.list_names(f"{self.uri}/done"))
+        create = partial(_create, plan=plan, cube=cube)
+        super().__init__(uri, "recovery", RECOVERY_FORMAT, identity, create, force=force)
+        self._plan = plan
 
     def add(self, mechanism: int, prior: int, found: Recovered, name: str) -> None:
         """Keep what was found of a mechanism and prior; only then say so, under ``name``."""
@@ -73,7 +59,7 @@ class RecoveryStore:
         self._array("localization_loss")[place] = privacy_loss(localization[0], localization)
         self._array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]
         self._array("localization_error_of_epoch")[place] = found.by_epoch[:, 1:]
-        storage.put(f"{self.uri}/done/{name}", b"")
+        self._say_done(name)
 
     def price(self, mechanism: int, relative_error: float) -> None:
         """Keep what is left of the counts."""
@@ -88,12 +74,7 @@ class RecoveryStore:
                     gains[mechanism, prior] = privacy_gain(
                         np.asarray(errors[_BARE, prior]), np.asarray(errors[mechanism, prior])
                     )
-        self._group.attrs["complete"] = True
-
-    def _array(self, name: str) -> zarr.Array[Any]:
-        array = self._group[name]
-        assert isinstance(array, zarr.Array)
-        return array
+        super().finish()
 
 
 def open_recovery(uri: str | Path) -> xr.Dataset:

@@ -225,13 +225,15 @@ class DaskExecutor:
                 alone = all(cargo.alone for cargo in flown)
                 hopeless = alone in stalled
                 stalled.add(alone)
-                given_up = [*flown, *suspects] if hopeless else flown if alone else []
-                for cargo in given_up:
+                if hopeless:
+                    flown += suspects
+                elif not alone:  # any of them may be the one that hangs
+                    suspects += [single for cargo in flown for single in cargo.singly()]
+                    flown = []
+                for cargo in flown:
                     yield cargo, None, stall
                 if hopeless:
                     raise
-                if not alone:  # any of them may be the one that hangs
-                    suspects += [single for cargo in flown for single in cargo.singly()]
                 self._restart()
                 continue
             if landed.lost:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale.contracts import MEMORY, Executor, Mechanism
+from clusterscale.contracts import MEMORY, Executor, Mechanism, see_through
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
@@ -162,24 +161,17 @@ class _Work:
         """
         self._report("score")
         place = self._place_of(setting)
-        errors = []
         tasks = list(self._tasks(index, setting, mechanisms, left))
-        for finished in chain.from_iterable(self._executor.map_batches(score, tasks)):
-            task, scored = finished.item, finished.value
-            if scored is None:
-                errors.append(finished.error or RuntimeError("a block came back empty"))
-                continue
+        failed = (
+            "blocks of users could not be scored; the others are kept, and the same command goes "
+            "on with these"
+        )
+        for task, scored in see_through(self._executor, score, tasks, failed=failed):
             places = [self._place(mechanism) for mechanism in task.mechanisms]
             names = [_name(index, each, task.start) for each in places]
             self._store.add(scored, task.start, place, places, names)
             self._n_done += len(names) * (task.stop - task.start)
             self._report("score")
-        if errors:
-            errors[0].add_note(
-                f"{len(errors)} of {len(tasks)} blocks of users could not be scored; the others "
-                "are kept, and the same command goes on with these"
-            )
-            raise errors[0]
 
     def _tasks(
         self, index: int, setting: Setting, mechanisms: tuple[Mechanism, ...], left: set[str]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
 
 from clusterscale.cube import TraceCube, storage
-from clusterscale.cube.claim import claim
-from clusterscale.cube.staging import staged
-from clusterscale.cube.table import create_table, is_table, open_table
+from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import SCREEN, SCREEN_FORMAT
 from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
@@ -28,11 +26,8 @@ __all__ = ["ScreenStore", "open_screen"]
 Place = tuple[int, int]  # of period and group size
 
 
-class ScreenStore:
-    """A screen that is being written, below ``uri``; made, or gone on with.
-
-    ``screen.json`` says which screen it is, ``results.zarr`` holds the rows, ``done/`` an empty
-    file for each block and mechanism that is there in full, ``groups-….zarr`` what was counted.
+class ScreenStore(TableStore):
+    """A screen that is being written, block by block; ``groups-….zarr`` holds what was counted.
 
     Raises
     ------
@@ -41,27 +36,17 @@ class ScreenStore:
     """
 
     def __init__(self, uri: str, screen: Screen, cube: TraceCube, *, force: bool) -> None:
-        self.uri = uri.rstrip("/")
         identity = {
             "screen": screen.describe(),
             "cube_fingerprint": cube.fingerprint,
             "version": version("clusterscale"),
         }
-        claim(self.uri, "screen", identity, force=force)
-        place = f"{self.uri}/results.zarr"
-        if not is_table(place, SCREEN_FORMAT):
-            with staged(place, force=True) as staging:
-                _create(staging, screen, cube)
-        # A block is said to be done only when its rows are sure to be there.
-        self._group = zarr.open_group(storage.open_store(place, "r+", durable=True), mode="r+")
+        create = partial(_create, screen=screen, cube=cube)
+        super().__init__(uri, "screen", SCREEN_FORMAT, identity, create, force=force)
 
     def groups(self, index: int) -> str:
         """Return where the counted groups of a setting are kept."""
         return f"{self.uri}/groups-{index}.zarr"
-
-    def done(self) -> set[str]:
-        """Return the names of all that is there in full."""
-        return set(storage.list_names(f"{self.uri}/done"))
 
     def add(
         self, scored: Scored, start: int, place: Place, mechanisms: Sequence[int], names: list[str]
@@ -76,19 +61,14 @@ class ScreenStore:
             for name, values in found.items():
                 self._array(name)[users, period, size, mechanism] = values
         for name in names:
-            storage.put(f"{self.uri}/done/{name}", b"")
+            self._say_done(name)
 
     def finish(self) -> None:
         """Say that all is there, and remove what only unfinished screens need."""
-        self._group.attrs["complete"] = True
+        super().finish()
         for name in storage.list_names(self.uri):
             if name.startswith("groups-"):
                 storage.remove(f"{self.uri}/{name}")
-
-    def _array(self, name: str) -> zarr.Array[Any]:
-        array = self._group[name]
-        assert isinstance(array, zarr.Array)
-        return array
 
 
 def open_screen(uri: str | Path) -> xr.Dataset:

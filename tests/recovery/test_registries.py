@@ -5,11 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
-from clusterscale.contracts import Traces
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
+from clusterscale.recovery.arrays import _turn
 from clusterscale.recovery.columns import Column
 from clusterscale.recovery.protocols import Aggregate, Belief, Strategy
-from clusterscale.recovery.visits import Visits
 
 OBSERVED = 170
 
@@ -18,10 +17,7 @@ OBSERVED = 170
 def visits():
     rng = np.random.default_rng(8)
     there = with_null((rng.random((30, 7, 180)) < 0.3) & (rng.random((30, 1, 180)) < 0.6))
-    n_users, n_rois, n_epochs = there.shape
-    user, cell = np.nonzero(there[:, :-1].reshape(n_users, -1))
-    offsets = np.searchsorted(user, np.arange(n_users + 1)).astype(np.int64)
-    return Visits.of(Traces(offsets, cell, n_rois, n_epochs, idle=there[:, -1]), np.arange(n_users))
+    return _turn(there)
 
 
 def column(name, visits, epoch=175):
