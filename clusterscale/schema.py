@@ -19,13 +19,14 @@ __all__ = [
     "RESULTS",
     "RESULTS_FORMAT",
 ]
-__all__ += ["SCREEN", "SCREEN_FORMAT", "Variable", "validate"]
+__all__ += ["SCREEN", "SCREEN_FORMAT", "TRAITS", "TRAITS_FORMAT", "Variable", "validate"]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1
 RESULTS_FORMAT = "clusterscale-results"
 SCREEN_FORMAT = "clusterscale-screen"
 RECOVERY_FORMAT = "clusterscale-recovery"
+TRAITS_FORMAT = "clusterscale-traits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,69 @@ RECOVERY: Mapping[str, Variable] = {
     ),
 }
 """Variables and coordinates of the dataset of a recovery."""
+
+_TRAIT = ("comparison", "characteristic")
+
+TRAITS: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "characteristic": Variable(("characteristic",), "OUT", "", "what is told of how users move"),
+    "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
+    "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
+    "comparison": Variable(("comparison",), "iu", "1", "most against least exposed, by number"),
+    "source": Variable(("comparison",), "OUT", "", "where exposure is from: audit or screen"),
+    "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
+    "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
+    "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
+    "compared_mechanism": Variable(("comparison",), "OUT", "", "their mechanism"),
+    "compared_attack": Variable(("comparison",), "OUT", "", "their attack"),
+    "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
+    "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
+    "auc_bottom": Variable(("comparison",), "f", "1", "mean AUC of the least exposed"),
+    "top_mean": Variable(_TRAIT, "f", "1", "mean over the most exposed"),
+    "top_sd": Variable(_TRAIT, "f", "1", "standard deviation over the most exposed"),
+    "bottom_mean": Variable(_TRAIT, "f", "1", "mean over the least exposed"),
+    "bottom_sd": Variable(_TRAIT, "f", "1", "standard deviation over the least exposed"),
+    "forest_importance": Variable(
+        _TRAIT, "f", "1", "importance to a random forest that separates them, sums to 1"
+    ),
+    "forest_accuracy": Variable(
+        ("comparison",), "f", "1", "share of users that trees which did not see them place rightly"
+    ),
+    "logistic_coefficient": Variable(
+        _TRAIT, "f", "1", "weight in a logistic regression on standard scores; positive: exposed"
+    ),
+    "separation": Variable(
+        _TRAIT, "f", "1", "chance that one of the most exposed has more than one of the least"
+    ),
+    "who": Variable(("who",), "OUT", "", "all, top or bottom: whose components, or visits"),
+    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
+    "time": Variable(("epoch",), "M", "", "when it begins, by local clocks"),
+    "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
+    "roi_name": Variable(("roi",), "OUT", "", "name of the region"),
+    "x": Variable(("roi",), "f", "", "longitude of the centre, or how far east"),
+    "y": Variable(("roi",), "f", "", "latitude of the centre, or how far north"),
+    "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
+    "epoch_events": Variable(("period", "epoch"), "iu", "1", "events in the epoch, all users"),
+    "frequency": Variable(
+        ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
+    ),
+    "view": Variable(("view",), "iu", "1", "loadings of one setting, by number"),
+    "view_period": Variable(("view",), "OUT", "", "its period"),
+    "view_prior": Variable(("view",), "OUT", "", "its prior"),
+    "view_group_size": Variable(("view",), "iu", "1", "its group size"),
+    "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
+    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are told"),
+    "loading": Variable(
+        ("view", "who", "roi", "epoch"),
+        "f",
+        "1",
+        "absolute correlation of a cell with the components that decide, mean over targets; "
+        "not a number outside the period",
+    ),
+}
+"""Variables and coordinates of the dataset of traits: what the exposed have in common."""
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:
