@@ -20,6 +20,7 @@ from clusterscale.cli.options import (
     parse_memory,
     pick_cluster,
 )
+from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out, show_recovery_cost
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ def recover(
     adversary knows, what is published, and of which epochs.
     """
     from clusterscale.recovery import RecoveryProgress, predict, run
-    from clusterscale.report import write_report
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
@@ -61,8 +61,7 @@ def recover(
         found = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
     show_recovery(found)
     out.print(f"results  {folder}/recovery/results.zarr", highlight=False, soft_wrap=True)
-    page = write_report(found, f"{folder}/recovery/report.html")
-    out.print(f"report   {page}", highlight=False, soft_wrap=True)
+    write_page(folder)
 
 
 def show_recovery(found: xr.Dataset) -> None:

@@ -22,6 +22,7 @@ from clusterscale.cli.options import (
     parse_memory,
     pick_cluster,
 )
+from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out, show_screen_cost
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def screen(
         screened = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
     show_screen(screened)
     out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
+    write_page(folder)
 
 
 def show_screen(screened: xr.Dataset) -> None:

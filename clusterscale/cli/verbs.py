@@ -1,4 +1,4 @@
-"""Audit, report, synthesise, inspect, and look after configs."""
+"""Audit, synthesise, inspect, and look after configs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from clusterscale.cli.options import (
     argument,
     at_work,
     load_config,
-    option,
     parse_memory,
     pick_cluster,
 )
+from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import err, out, show_cost, show_cube, show_results
 from clusterscale.cli.verdicts import show_verdicts
 
@@ -46,7 +46,6 @@ def audit(
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
     from clusterscale.audit import Progress, predict, run
-    from clusterscale.report import write_report
 
     chosen = load_config(config)
     place = pick_cluster(chosen.cluster, cluster, workers)
@@ -65,8 +64,7 @@ def audit(
     show_results(results)
     show_verdicts(results)
     out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
-    page = write_report(results, f"{folder}/report.html")
-    out.print(f"report   {page}", highlight=False, soft_wrap=True)
+    write_page(folder)
     n_failed = int((results.status == "failed").sum())
     if n_failed:
         err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")
@@ -75,25 +73,6 @@ def audit(
         err.print("[bold red]promises or utility of some defences are missing[/]; see the report")
     if n_failed or unpriced:
         raise typer.Exit(1)
-
-
-@app.command()
-def report(
-    results: Annotated[str, argument("Folder of a run.")],
-    output: Annotated[str | None, option("Where to write the HTML file.")] = None,
-) -> None:
-    """Write the report of a finished audit as one HTML file, or of a recovery (FOLDER/recovery)."""
-    from clusterscale.audit import open_results
-    from clusterscale.cube.table import is_table
-    from clusterscale.recovery import open_recovery
-    from clusterscale.report import write_report
-    from clusterscale.schema import RECOVERY_FORMAT
-
-    folder = results.rstrip("/").removesuffix("/results.zarr")
-    recovered = is_table(f"{folder}/results.zarr", RECOVERY_FORMAT)
-    opened = open_recovery if recovered else open_results
-    page = write_report(opened(folder), output or f"{folder}/report.html")
-    out.print(page, highlight=False, soft_wrap=True)
 
 
 @app.command()

@@ -1,7 +1,15 @@
 """The grammar: value types and the Protocols that every part of an audit speaks."""
 
 from clusterscale.contracts.bounds import Bounds, Frame
-from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
+from clusterscale.contracts.component import (
+    Component,
+    Count,
+    Even,
+    Positive,
+    Probability,
+    Share,
+    hash_of,
+)
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
 from clusterscale.contracts.execution import MEMORY, Executor, Finished, Fold, see_through
 from clusterscale.contracts.game import Adversary, Game, Informed, Sample
@@ -71,6 +79,7 @@ __all__ = [
     "Traces",
     "Values",
     "Whereabouts",
+    "hash_of",
     "publish",
     "see_through",
 ]

@@ -2,17 +2,23 @@
 
 import json
 from hashlib import blake2b
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-__all__ = ["Component", "Count", "Even", "Positive", "Probability", "Share"]
+__all__ = ["Component", "Count", "Even", "Positive", "Probability", "Share", "hash_of"]
 
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2)]
+
+
+def hash_of(value: Any) -> str:
+    """Return the hash of plain values: what is equal has the same."""
+    text = json.dumps(value, sort_keys=True)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Component(BaseModel):
@@ -26,8 +32,7 @@ class Component(BaseModel):
     @property
     def digest(self) -> str:
         """Hash of all fields: what is equal has the same."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
-        return blake2b(text.encode(), digest_size=16).hexdigest()
+        return hash_of(self.model_dump(mode="json"))
 
     @property
     def label(self) -> str:

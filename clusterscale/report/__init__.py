@@ -1,5 +1,7 @@
-"""One self-contained HTML file from the results of an audit."""
+"""What results say: one self-contained HTML file, or tables."""
 
 from clusterscale.report.render import render, write_report
+from clusterscale.report.run import Run
+from clusterscale.report.tables import write_tables
 
-__all__ = ["render", "write_report"]
+__all__ = ["Run", "render", "write_report", "write_tables"]

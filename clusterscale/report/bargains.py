@@ -9,7 +9,7 @@ import numpy as np
 from clusterscale.report.defences import BARE, Defences, Measure, Place
 from clusterscale.report.summary import Floats, mean
 
-__all__ = ["Bargain", "bargain"]
+__all__ = ["Bargain", "bargain", "least_gains", "price_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,7 @@ def bargain(found: Defences) -> Bargain | None:
     """
     if not found.gains_known:
         return None
-    exposure = [(_exposure(found, place), place) for place in found.places()]
-    known = [pair for pair in exposure if np.isfinite(pair[0])]
-    _, place = max(known, key=lambda pair: pair[0])
-    gains = {
-        mechanism: gain
-        for mechanism, name in enumerate(found.mechanisms)
-        if name != BARE and np.isfinite(gain := _least_gain(found, place, mechanism))
-    }
+    place, gains = _compare(found)
     if not gains:
         return None
     share = _shares(found, place)
@@ -66,6 +59,41 @@ def bargain(found: Defences) -> Bargain | None:
         value=np.nan if worst is None else float(found.utility[at][best, worst]),
         guess=np.nan if worst is None else float(found.guess[at][worst]),
     )
+
+
+def least_gains(found: Defences) -> dict[str, float]:
+    """Return the mean privacy gain of each mechanism where bare counts expose most.
+
+    The least over priors; empty where no gain is known.
+    """
+    if not found.gains_known:
+        return {}
+    _, gains = _compare(found)
+    return {found.mechanisms[mechanism]: gain for mechanism, gain in gains.items()}
+
+
+def price_of(found: Defences, mechanism: str) -> float:
+    """Return the largest utility loss of a mechanism, over places and measures.
+
+    As a share of what values drawn without any data lose; NaN where nothing was measured.
+    """
+    index = found.mechanisms.index(mechanism)
+    shares = [_shares(found, place)[index] for place in found.places()]
+    known = np.concatenate(shares)[np.isfinite(np.concatenate(shares))]
+    return float(known.max()) if len(known) else float("nan")
+
+
+def _compare(found: Defences) -> tuple[Place, dict[int, float]]:
+    """Return the place where bare counts expose most, and the gains of mechanisms there."""
+    exposure = [(_exposure(found, place), place) for place in found.places()]
+    known = [pair for pair in exposure if np.isfinite(pair[0])]
+    _, place = max(known, key=lambda pair: pair[0])
+    gains = {
+        mechanism: gain
+        for mechanism, name in enumerate(found.mechanisms)
+        if name != BARE and np.isfinite(gain := _least_gain(found, place, mechanism))
+    }
+    return place, gains
 
 
 def _priors(found: Defences, place: Place) -> list[int]:

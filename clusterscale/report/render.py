@@ -2,56 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import xarray as xr
 from bokeh.resources import Resources
 from markupsafe import Markup
 
-from clusterscale import schema
 from clusterscale.cube.storage import put
-from clusterscale.errors import FormatError
-from clusterscale.report.recovered import RECOVERY_SECTIONS
-from clusterscale.report.section import TEMPLATES, Build, Section, fill
-from clusterscale.report.sections import SECTIONS
+from clusterscale.report.closing import CLOSING
+from clusterscale.report.kinds import KINDS
+from clusterscale.report.run import Results, Run, runs_of
+from clusterscale.report.section import TEMPLATES, Section, fill, join
 
 __all__ = ["render", "write_report"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
-    """What is told of results of one format."""
+class _Told:
+    """A run as it stands on the page; ``groups`` are sections under what they are about."""
 
-    kind: str
-    title: str
-    variables: Mapping[str, schema.Variable]
-    sections: tuple[Build, ...]
+    name: str
+    groups: Sequence[tuple[str, Sequence[Section]]]
 
-
-_PAGES = {
-    schema.RESULTS_FORMAT: _Page(
-        "audit report", "Membership audit of published counts", schema.RESULTS, SECTIONS
-    ),
-    schema.RECOVERY_FORMAT: _Page(
-        "recovery report",
-        "Whereabouts recovered from published counts",
-        schema.RECOVERY,
-        RECOVERY_SECTIONS,
-    ),
-}
+    def within(self, prefix: str) -> _Told:
+        """Return the same with anchors of its own."""
+        groups = [(title, [s.within(prefix) for s in sections]) for title, sections in self.groups]
+        return _Told(self.name, groups)
 
 
-def render(results: xr.Dataset, *, title: str | None = None) -> str:
-    """Return the report of an audit or a recovery as one HTML page that needs nothing but itself.
+def render(results: Results, *, title: str | None = None) -> str:
+    """Return the report of results as one HTML page that needs nothing but itself.
 
     Parameters
     ----------
     results
-        Dataset that keeps :data:`clusterscale.schema.RESULTS` or
-        :data:`clusterscale.schema.RECOVERY`; its attributes describe the plan, the cube and the
-        software.
+        Dataset of an audit, a screen, traits or a recovery, which keeps
+        :data:`clusterscale.schema.RESULTS` or its kin; or several as a
+        :class:`~clusterscale.report.Run`; or several runs. Their attributes describe the plan, the
+        cube and the software.
     title
         Heading of the page.
 
@@ -63,30 +52,27 @@ def render(results: xr.Dataset, *, title: str | None = None) -> str:
     Raises
     ------
     FormatError
-        If ``results`` is neither.
+        If they are none of these.
     """
-    kind = results.attrs.get("format", schema.RESULTS_FORMAT)
-    if kind not in _PAGES:
-        raise FormatError(f"a report is made from {' or '.join(_PAGES)}, not from {kind}")
-    page = _PAGES[kind]
-    schema.validate(results, page.variables)
-    results = results.compute()
-    built = [section for build in page.sections if (section := build(results)) is not None]
+    runs = runs_of(results)
+    told = [_tell(run) for run in runs]
+    if len(told) > 1:
+        told = [each.within(f"run-{i + 1}-") for i, each in enumerate(told)]
+    first = KINDS[next(iter(runs[0].parts()))[0]]
     return str(
         fill(
             "page.html.j2",
-            kind=page.kind,
-            title=title or page.title,
-            sections=built,
+            kind=first.word,
+            title=title or first.title,
+            runs=told,
             style=_asset("page.css"),
-            script=_asset("page.js"),
-            bokeh=_bokeh(built),
+            scripts=[_asset("tables.js"), *_bokeh(told)],
         )
     )
 
 
-def write_report(results: xr.Dataset, uri: str | Path, *, title: str | None = None) -> str:
-    """Write the report of an audit or a recovery and return where it is.
+def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:
+    """Write the report of results and return where it is.
 
     The file appears whole or not at all: an older report stays in place until the new one is
     complete.
@@ -100,6 +86,8 @@ def write_report(results: xr.Dataset, uri: str | Path, *, title: str | None = No
 
     Raises
     ------
+    FormatError
+        As :func:`render`.
     StoreError
         If it cannot be written; says so if the place is full.
     """
@@ -107,13 +95,30 @@ def write_report(results: xr.Dataset, uri: str | Path, *, title: str | None = No
     return str(uri)
 
 
+def _tell(run: Run) -> _Told:
+    """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
+    told = [(KINDS[name], KINDS[name].tell(dataset)) for name, dataset in run.parts()]
+    findings = join([found for _, (found, _) in told])
+    groups: list[tuple[str, list[Section]]] = [
+        ("", [Section("overview", "Findings", "", findings)])
+    ]
+    groups += [(kind.heading, sections) for kind, (_, sections) in told]
+    closing = (build(run) for build in CLOSING)
+    groups.append(("About this report", [section for section in closing if section is not None]))
+    if len(told) == 1:
+        groups = [("", [section for _, sections in groups for section in sections])]
+    return _Told(run.name, groups)
+
+
 def _asset(name: str) -> Markup:
     source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)  # type: ignore[union-attr]
     return Markup(source)
 
 
-def _bokeh(sections: list[Section]) -> Markup:
+def _bokeh(told: Sequence[_Told]) -> list[Markup]:
     # the library is most of the file, so a report without figures goes without it
-    if not any("data-figure" in section.body for section in sections):
-        return Markup("")
-    return Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])
+    bodies = (section.body for run in told for _, sections in run.groups for section in sections)
+    if not any("data-figure" in body for body in bodies):
+        return []
+    library = Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])
+    return [library, _asset("figures.js")]

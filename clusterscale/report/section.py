@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 import xarray as xr
@@ -18,6 +18,7 @@ __all__ = [
     "Section",
     "Table",
     "breakable",
+    "build_all",
     "fill",
     "interval",
     "join",
@@ -45,6 +46,12 @@ class Section:
     title: str
     intro: str
     body: Markup
+
+    def within(self, prefix: str) -> Section:
+        """Return the same with anchors of its own; links in it lead to others so prefixed."""
+        # only templates write links: a quote in any other text is escaped
+        body = Markup(self.body.replace('href="#', f'href="#{prefix}'))
+        return replace(self, anchor=prefix + self.anchor, body=body)
 
 
 Build = Callable[[xr.Dataset], Section | None]
@@ -78,6 +85,11 @@ class Table:
     def html(self) -> Markup:
         """The table, in a box that scrolls sideways on narrow screens."""
         return fill("table.html.j2", table=self)
+
+
+def build_all(results: xr.Dataset, builds: Sequence[Build]) -> list[Section]:
+    """Build the sections that have something to say, in order."""
+    return [section for build in builds if (section := build(results)) is not None]
 
 
 def fill(template: str, **values: object) -> Markup:

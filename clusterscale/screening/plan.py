@@ -18,6 +18,7 @@ from clusterscale.contracts import (
     Count,
     Mechanism,
     TraceStep,
+    hash_of,
 )
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import by_steps
@@ -116,3 +117,8 @@ class Screen:
             "reference": self.plan.reference,
             "attacks": [attack.label for attack in self.plan.attacks],
         }
+
+    @property
+    def digest(self) -> str:
+        """Hash of what tells this screen from any other."""
+        return hash_of(self.describe())

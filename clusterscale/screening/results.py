@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clusterscale.cube import TraceCube, storage
+from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import SCREEN, SCREEN_FORMAT
 from clusterscale.screening.budget import part_size
@@ -106,9 +107,10 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
         {
             "format": SCREEN_FORMAT,
             "complete": False,
-            "screen": json.dumps(screen.describe()),
-            "cube_fingerprint": cube.fingerprint,
+            "plan": json.dumps(screen.describe()),
+            "plan_digest": screen.digest,
+            "seed": screen.seed,
             "confidence": CONFIDENCE,
-            "version": version("clusterscale"),
+            **tell_origin(cube, null_roi=screen.null_roi),
         },
     )

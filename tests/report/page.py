@@ -22,7 +22,9 @@ class Page(HTMLParser):
         self.text = ""
         self.css = ""
         self.figures: dict[str, object] = {}
-        self._figure: str | None = None
+        self.long: dict[str, dict[str, object]] = {}
+        self._slug = ""
+        self._json: str | None = None
         self._caption = ""
         self._row: list[str] | None = None
         self.feed(html)
@@ -43,7 +45,9 @@ class Page(HTMLParser):
         elif tag in ("td", "th") and self._row is not None:
             self._row.append("")
         elif tag == "script" and named.get("type") == "application/json":
-            self._figure = named["id"].removesuffix("-data")
+            self._json = named.get("class", "figure")
+        if "data-figure" in named:
+            self._slug = named["data-figure"]
 
     def handle_startendtag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
@@ -58,9 +62,11 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if "script" in self.stack:
-            if self._figure:
-                self.figures[self._figure] = json.loads(data)
-                self._figure = None
+            if self._json == "figure":
+                self.figures[self._slug] = json.loads(data)
+            elif self._json == "rows":
+                self.long[self._caption] = json.loads(data)
+            self._json = None
             return
         if "style" in self.stack:
             self.css += data

@@ -62,8 +62,8 @@ def test_the_findings_are_those_of_the_strongest(found):
     assert "Bare counts help most who knows freq_roi and uses bayes" in words
     mean = found.profiling_error.sel(mechanism="exact").mean("user").min()
     assert f"Closest of all comes bayes with freq_roi: a mean error of {mean:.3f}" in words
-    first, last = ["overview", "spread", "hours", "gains"], ["configuration", "provenance"]
-    assert page.sections == [*first, "results", *last, "reading"]
+    first, last = ["overview", "spread", "hours", "recovery-gains"], ["configuration", "provenance"]
+    assert page.sections == [*first, "recovery-results", *last, "reading"]
 
 
 def test_every_mean_stands_in_the_table(found):
@@ -100,7 +100,7 @@ def test_gains_are_told_with_their_price(found):
     table = page.tables["Privacy gain of users, freq_roi"]
     assert table[1][:3] == ["laplace(epsilon=1.0)", "3.25", "bayes"]
     bare = found.isel(mechanism=[0])
-    assert "gains" not in Page(render(bare)).sections
+    assert "recovery-gains" not in Page(render(bare)).sections
 
 
 def test_nothing_gained_is_said(found):
@@ -111,7 +111,7 @@ def test_nothing_gained_is_said(found):
 
 def test_the_same_results_give_the_same_page_and_others_are_refused(found):
     assert render(found) == render(found)
-    with pytest.raises(FormatError, match="not from clusterscale-screen"):
-        render(found.assign_attrs(format=schema.SCREEN_FORMAT))
+    with pytest.raises(FormatError, match="not from clusterscale-cube"):
+        render(found.assign_attrs(format=schema.CUBE_FORMAT))
     with pytest.raises(FormatError, match="relative_error is missing"):
         render(found.drop_vars("relative_error"))

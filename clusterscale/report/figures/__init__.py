@@ -8,6 +8,7 @@ from clusterscale.report.figures.boxes import boxes, quartiles
 from clusterscale.report.figures.curves import curves
 from clusterscale.report.figures.distributions import distributions
 from clusterscale.report.figures.frame import Floats, plot
+from clusterscale.report.figures.heat import heatmap, map_of, scale
 from clusterscale.report.figures.looks import colour, dash, legend, look, marks
 from clusterscale.report.figures.strips import strip
 from clusterscale.report.figures.tradeoff import Axis, Point, axis, tradeoff
@@ -22,11 +23,14 @@ __all__ = [
     "curves",
     "dash",
     "distributions",
+    "heatmap",
     "legend",
     "look",
+    "map_of",
     "marks",
     "plot",
     "quartiles",
+    "scale",
     "strip",
     "tradeoff",
 ]

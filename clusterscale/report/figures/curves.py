@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from bokeh.models import HoverTool
 from numpy.typing import NDArray
 
@@ -15,18 +14,25 @@ from clusterscale.report.figures.looks import colour, dash
 __all__ = ["curves"]
 
 
-def curves(epochs: NDArray[Any], series: Mapping[int, Floats], names: Sequence[str]) -> Any:
-    """Draw the mean error of each epoch, a line a strategy (PETS17 Fig. 6).
+def curves(
+    epochs: NDArray[Any],
+    series: Mapping[int, Floats],
+    names: Sequence[str],
+    *,
+    axis: str = "mean error",
+) -> Any:
+    """Draw a number in each epoch, a line a name (PETS17 Fig. 6, POMACS20 Fig. 4).
 
-    ``series`` maps the index of a strategy to its error in each of ``epochs``.
+    ``series`` maps the index of a name to its number in each of ``epochs``; ``axis`` says what it
+    is.
     """
-    drawn = panel(height=250, x_axis_label="epoch", y_axis_label="mean error")
+    drawn = panel(height=250, x_axis_label="epoch", y_axis_label=axis)
     lines = []
     for index, values in series.items():
-        data = {"epoch": epochs.tolist(), "error": np.round(values, 4).tolist()}
+        data = {"epoch": epochs.tolist(), "number": [float(f"{v:.4g}") for v in values]}
         line = drawn.line(
             "epoch",
-            "error",
+            "number",
             source=data,
             name=names[index],
             line_color=colour(index),
@@ -34,6 +40,6 @@ def curves(epochs: NDArray[Any], series: Mapping[int, Floats], names: Sequence[s
             line_dash=dash(index),
         )
         lines.append(line)
-    tips = [("strategy", "$name"), ("epoch", "@epoch"), ("error", "@error{0.000}")]
+    tips = [("curve", "$name"), ("epoch", "@epoch"), (axis, "@number{0.0000}")]
     drawn.add_tools(HoverTool(renderers=lines, tooltips=tips))
     return drawn

@@ -44,17 +44,20 @@ def panel(**options: Any) -> Any:
 def plot(model: Any, *, slug: str, title: str, description: str) -> Markup:
     """Embed a Bokeh model with its title and its alternative in words.
 
-    ``slug`` is unique on the page; it makes the model's identifiers the same in every rendering.
+    ``slug`` says which figure it is; the model's identifiers are the same in every rendering.
     """
-    item = _stable(json_item(model), slug)
+    item = _stable(json_item(model))
     text = json.dumps(item, separators=(",", ":")).replace("<", "\\u003c")
     return fill(
         "figure.html.j2", slug=slug, title=title, description=description, item=Markup(text)
     )
 
 
-def _stable(item: Any, slug: str) -> Any:
-    """Count identifiers from 1 within the figure; Bokeh counts through the whole process."""
+def _stable(item: Any) -> Any:
+    """Count identifiers from 1 within the figure; Bokeh counts through the whole process.
+
+    The page's script puts the figure's place before them, so that no two on a page are the same.
+    """
     known: dict[str, str] = {}
 
     def walk(node: Any) -> Any:
@@ -67,6 +70,6 @@ def _stable(item: Any, slug: str) -> Any:
     def rename(value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        return known.setdefault(value, f"{slug}-{len(known) + 1}")
+        return known.setdefault(value, str(len(known) + 1))
 
     return walk(dict(item))

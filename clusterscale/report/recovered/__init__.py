@@ -1,32 +1,18 @@
-"""The sections of the page about a recovery, in order."""
+"""What a page tells of a recovery, in order."""
 
 import xarray as xr
+from markupsafe import Markup
 
-from clusterscale.report.recovered import curves, gains, overview, table
-from clusterscale.report.section import Build, Section, fill
-from clusterscale.report.sections import configuration, provenance
+from clusterscale.report.recovered import curves, gains, table
+from clusterscale.report.recovered.overview import findings
+from clusterscale.report.section import Build, Section, build_all
 
-__all__ = ["RECOVERY_SECTIONS"]
+__all__ = ["tell"]
 
-
-def _reading(found: xr.Dataset) -> Section:
-    """Build the definitions; they do not depend on the results."""
-    return Section(
-        "reading",
-        "How to read this report",
-        "A recovery tells each user's whereabouts from the counts of all, and says how far off "
-        "that is.",
-        fill("recovery_reading.html.j2"),
-    )
+_SECTIONS: tuple[Build, ...] = (curves.spread, curves.hours, gains.build, table.build)
 
 
-RECOVERY_SECTIONS: tuple[Build, ...] = (
-    overview.build,
-    curves.spread,
-    curves.hours,
-    gains.build,
-    table.build,
-    configuration.build,
-    provenance.build,
-    _reading,
-)
+def tell(found: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return the part of a recovery in the first screen of a page, and its sections."""
+    found = found.compute()
+    return findings(found), build_all(found, _SECTIONS)

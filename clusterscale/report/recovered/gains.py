@@ -23,8 +23,8 @@ def build(found: xr.Dataset) -> Section | None:
             folds.append((f"{errors.goal.name}, {prior}", _boxes(errors, place, prices)))
     body = fill("folds.html.j2", folds=folds)
     return Section(
-        "gains",
-        "What each defence buys",
+        "recovery-gains",
+        "What each defence adds to errors",
         "Privacy gain is the share of the room between the error from bare counts and 1 that a "
         "defence fills: 0 where the adversary does as well as before, 1 where nothing right is "
         "left. Boxes hold the middle half of the users, the thick line is the median, the dot the "

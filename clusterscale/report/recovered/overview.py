@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import xarray as xr
+from markupsafe import Markup
 
 from clusterscale.report.recovered.errors import GOALS, closest, read_errors, strongest
-from clusterscale.report.section import Section, fill, json_attribute, number, percent, plural
+from clusterscale.report.section import fill, json_attribute, number, percent, plural
 
 
-def build(found: xr.Dataset) -> Section:
+def findings(found: xr.Dataset) -> Markup:
     """Build the findings."""
     source = json_attribute(found, "cube").get("source")
     plan = json_attribute(found, "plan")
     read = [read_errors(found, goal) for goal in GOALS]
     goals = [(each.goal, strongest(each), closest(each)) for each in read]
-    body = fill(
+    return fill(
         "recovery.html.j2",
         users=plural(found.sizes["user"], "user"),
         source=source if isinstance(source, str) else "",
@@ -26,4 +27,3 @@ def build(found: xr.Dataset) -> Section:
         number=number,
         percent=percent,
     )
-    return Section("overview", "Findings", "", body)

@@ -31,8 +31,8 @@ def build(found: xr.Dataset) -> Section:
             ]
             groups.append((f"{mechanism} · {prior}", rows))
     return Section(
-        "results",
-        "All results",
+        "recovery-results",
+        "All errors",
         "Losses are against the prior alone, gains against bare counts; both are means of what "
         "they are for each user.",
         Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html,

@@ -11,7 +11,6 @@ from clusterscale.report.controls import check_controls
 from clusterscale.report.defences import BROKEN, defences, tried
 from clusterscale.report.section import (
     Column,
-    Section,
     Table,
     fill,
     interval,
@@ -22,17 +21,19 @@ from clusterscale.report.section import (
     quantity,
 )
 from clusterscale.report.summary import Cases, Row, cases, row
+from clusterscale.report.verdicts import verdicts
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence
 _MOST_OPEN = 12  # lines of a table before the rest of the page
 
 
-def build(results: xr.Dataset) -> Section:
+def findings(results: xr.Dataset) -> Markup:
     """Build the first screen; it exists even when nothing finished."""
     table = cases(results)
     lines = strongest(table)
-    body = fill(
+    found = defences(results)
+    return fill(
         "overview.html.j2",
         audited=_audited(results, table),
         lines=lines,
@@ -42,7 +43,8 @@ def build(results: xr.Dataset) -> Section:
         strip_table=_strips(table, lines),
         n_lines=len(lines),
         n_open=_MOST_OPEN,
-        bargain=bargain(defences(results)),
+        bargain=bargain(found),
+        verdicts=verdicts(results, found, lines),
         broken=sorted({each.mechanism for each in tried(results) if each.verdict == BROKEN}),
         controls=check_controls(table),
         has_control=bool(np.isfinite(table.control).any()),
@@ -54,7 +56,6 @@ def build(results: xr.Dataset) -> Section:
         plural=plural,
         quantity=quantity,
     )
-    return Section("overview", "Findings", "", body)
 
 
 def strongest(table: Cases) -> list[Row]:

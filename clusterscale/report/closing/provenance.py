@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import xarray as xr
+from markupsafe import Markup
 
+from clusterscale.report.kinds import KINDS
+from clusterscale.report.run import Run
 from clusterscale.report.section import Section, fill, json_attribute
 
 _CUBE = {
@@ -24,25 +27,32 @@ _RUN = {
 }
 
 
-def build(results: xr.Dataset) -> Section:
-    """Build the lists of what was read and with which software."""
-    cube = json_attribute(results, "cube")
-    known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
-    known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
-    run = {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
-    versions = json_attribute(results, "versions")
-    lists = {
-        "Data": known or {"Cube": "not recorded"},
-        "Run": run,
-        "Software": {key: str(versions[key]) for key in sorted(versions)}
-        or {"Versions": "not recorded"},
-    }
+def provenance(run: Run) -> Section:
+    """Build the lists of what was read and with which software, and how to run it again."""
+    folds = [(KINDS[name].heading, _lists(dataset)) for name, dataset in run.parts()]
     return Section(
         "provenance",
         "Provenance",
-        "Two runs with the same fingerprint, digest, seed and versions are the same run.",
-        fill("definitions.html.j2", lists=lists),
+        "Two runs with the same fingerprint, digest, seed and versions are the same run. To repeat "
+        "this one, install the versions below, put the configuration above in a file beside the "
+        "keys cube and output, and run clusterscale with it.",
+        fill("folds.html.j2", folds=folds),
     )
+
+
+def _lists(results: xr.Dataset) -> Markup:
+    cube = json_attribute(results, "cube")
+    known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
+    known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
+    about = {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
+    versions = json_attribute(results, "versions")
+    lists = {
+        "Data": known or {"Cube": "not recorded"},
+        "Run": about,
+        "Software": {key: str(versions[key]) for key in sorted(versions)}
+        or {"Versions": "not recorded"},
+    }
+    return fill("definitions.html.j2", lists=lists)
 
 
 def _text(value: object) -> str:

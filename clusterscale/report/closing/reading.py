@@ -1,0 +1,16 @@
+"""What the words and numbers mean, with their sources."""
+
+from __future__ import annotations
+
+from clusterscale.report.kinds import KINDS
+from clusterscale.report.run import Run
+from clusterscale.report.section import Section, fill
+
+
+def reading(run: Run) -> Section:
+    """Build the definitions; they depend on the kinds of results only."""
+    kinds = [KINDS[name] for name, _ in run.parts()]
+    folds = [(kind.heading, fill(kind.reading)) for kind in kinds]
+    return Section(
+        "reading", "How to read this report", kinds[0].gist, fill("folds.html.j2", folds=folds)
+    )

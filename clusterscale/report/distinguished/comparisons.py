@@ -1,0 +1,115 @@
+"""Which comparisons and loadings a page shows, how they are named, and what they say first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.section import fill, json_attribute, number, plural, quantity
+
+__all__ = ["Comparison", "comparisons", "findings", "views"]
+
+_SOURCES = {"audit": "targets of the audit", "screen": "everyone, as screened"}
+_COMPARED = ("period", "prior", "group_size", "mechanism")
+_SETTING = ("source", *(f"compared_{name}" for name in _COMPARED))
+_VIEW = tuple(f"view_{name}" for name in _COMPARED)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The most against the least exposed by the strongest attack of a setting, by its index."""
+
+    index: int
+    label: str
+    attack: str
+    n: int
+    auc_top: float
+    auc_bottom: float
+
+
+def comparisons(traits: xr.Dataset) -> list[Comparison]:
+    """Return one comparison a setting, by the attack that reaches most; named by what varies."""
+    columns = {name: traits[name].values for name in _SETTING}
+    reached = traits.auc_top.values + traits.auc_bottom.values
+    strongest: dict[tuple[object, ...], int] = {}
+    for i in range(traits.sizes["comparison"]):
+        setting = tuple(column[i] for column in columns.values())
+        if setting not in strongest or reached[i] > reached[strongest[setting]]:
+            strongest[setting] = i
+    return [
+        Comparison(
+            index=i,
+            label=_label(columns, i),
+            attack=str(traits.compared_attack.values[i]),
+            n=int(traits.n_compared.values[i]),
+            auc_top=float(traits.auc_top.values[i]),
+            auc_bottom=float(traits.auc_bottom.values[i]),
+        )
+        for i in strongest.values()
+    ]
+
+
+def views(traits: xr.Dataset) -> Iterator[tuple[int, str]]:
+    """Yield the index of every setting whose components were taken, and its name."""
+    columns = {name: traits[name].values for name in _VIEW}
+    for i in range(traits.sizes["view"]):
+        yield i, _label(columns, i)
+
+
+def findings(traits: xr.Dataset) -> Markup:
+    """Build the findings; they exist even where nobody could be compared."""
+    shown = comparisons(traits)
+    leading = {}
+    for source in dict.fromkeys(traits.source.values.astype(str)):
+        mine = [each for each in shown if traits.source.values[each.index] == source]
+        leading[source] = _leading(traits, max(mine, key=lambda each: each.auc_top))
+    share = json_attribute(traits, "plan").get("share")
+    return fill(
+        "traits.html.j2",
+        share=f"{100 * share:g} %" if isinstance(share, float) else "",
+        sources=_SOURCES,
+        leading=leading,
+        has_views=traits.sizes["view"] > 0,
+        number=number,
+        plural=plural,
+        quantity=quantity,
+    )
+
+
+def _leading(traits: xr.Dataset, chosen: Comparison) -> Mapping[str, object]:
+    """Return what separates best, as words and numbers."""
+    at = traits.isel(comparison=chosen.index)
+    apart = np.abs(at.separation.values - 0.5)
+    order = np.argsort(-np.nan_to_num(apart), kind="stable")[:3]
+    traits_of = [
+        {
+            "title": str(at.characteristic_title.values[i]),
+            "top": float(at.top_mean.values[i]),
+            "bottom": float(at.bottom_mean.values[i]),
+            "more": bool(at.separation.values[i] >= 0.5),
+            "chance": float(max(at.separation.values[i], 1 - at.separation.values[i])),
+        }
+        for i in order
+    ]
+    return {"chosen": chosen, "traits": traits_of, "accuracy": float(at.forest_accuracy.item())}
+
+
+def _label(columns: Mapping[str, object], index: int) -> str:
+    """Name a row by the columns that take more than one value."""
+    parts = []
+    for name, values in columns.items():
+        column = np.asarray(values)
+        value = column[index]
+        if len(set(column.tolist())) < 2 or value == "":
+            continue
+        if name == "source":
+            parts.append(_SOURCES.get(str(value), str(value)))
+        elif name.endswith("group_size"):
+            parts.append(f"groups of {int(value):,}")
+        else:
+            parts.append(str(value))
+    return " · ".join(parts)

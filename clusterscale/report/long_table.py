@@ -1,0 +1,78 @@
+"""A table of which the page holds thousands of rows, and shows some at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from clusterscale.report.section import Column, Table, number
+
+__all__ = ["LongColumn", "long_table"]
+
+_SHOWN = 20  # rows that are there without a script
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LongColumn:
+    """A column: words, or numbers with ``digits`` decimals, of which NaN is a dash."""
+
+    name: str
+    values: NDArray[Any] | Sequence[str]
+    digits: int | None = None
+    hint: str = ""
+
+    def cell(self, row: int) -> str:
+        """Return what a cell shows."""
+        value = self.values[row]
+        if self.digits is None:
+            return str(value)
+        return number(float(value), self.digits) if self.digits else f"{int(value):,}"
+
+    def held(self) -> dict[str, Any]:
+        """Return the column as the page's script reads it.
+
+        Numbers are whole multiples of the last digit, words are told once: both keep it small.
+        """
+        about: dict[str, Any] = {"name": self.name, "digits": self.digits}
+        if self.digits is None:
+            words, places = np.unique(np.asarray(self.values, dtype=str), return_inverse=True)
+            if 2 * len(words) > len(places):
+                return about | {"values": [str(value) for value in self.values]}
+            return about | {"words": words.tolist(), "values": places.tolist()}
+        scaled = np.asarray(self.values, dtype=np.float64) * 10**self.digits
+        whole = np.round(np.nan_to_num(scaled)).astype(np.int64).tolist()
+        known = np.isfinite(scaled)
+        if known.all():
+            return about | {"values": whole}
+        pairs = zip(whole, known.tolist(), strict=True)
+        return about | {"values": [value if there else None for value, there in pairs]}
+
+
+def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
+    """Return a table that shows its first rows; a script pages, sorts, filters and saves the rest.
+
+    Parameters
+    ----------
+    caption
+        What the table holds.
+    columns
+        Each with as many values; the first names the row.
+    file
+        Name under which the rows are saved as CSV.
+    """
+    n_shown = min(_SHOWN, len(columns[0].values))
+    rows = [[column.cell(row) for column in columns] for row in range(n_shown)]
+    heads = [
+        Column(column.name, number=column.digits is not None, header=i == 0, hint=column.hint)
+        for i, column in enumerate(columns)
+    ]
+    data = {"file": file, "columns": [column.held() for column in columns]}
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    script = Markup('<script type="application/json" class="rows">{}</script>')
+    return Table(caption, heads, [("", rows)]).html + script.format(Markup(text))

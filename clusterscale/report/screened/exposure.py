@@ -1,0 +1,104 @@
+"""The numbers of a screen's page: all users by their AUC, one mechanism at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from clusterscale.report.figures import Floats
+
+__all__ = ["LEVELS", "Exposure", "Place", "read_places"]
+
+LEVELS = (0.75, 0.9)
+"""The AUC levels above which users are counted."""
+
+_CURVE = 401  # points of a distribution; as many as a panel has pixels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposure:
+    """How well all users are told by the attack of the highest mean AUC on what one publishes.
+
+    ``auc`` has shape (user,), NaN where too few groups were left to compare; ``high`` is what 95 %
+    of users stay below, ``above`` the shares above :data:`LEVELS`, ``half`` half the mean interval
+    of a user's AUC, ``curve`` evenly spaced quantiles.
+    """
+
+    mechanism: str
+    attack: str
+    auc: NDArray[np.float32]
+    mean: float
+    high: float
+    above: tuple[float, ...]
+    half: float
+    curve: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """A period and group size; ``label`` tells them from others, and is empty for the only one.
+
+    ``n_groups`` is the median number of groups that a user was compared in.
+    """
+
+    label: str
+    group_size: int
+    n_groups: int
+    exposures: Sequence[Exposure]
+
+    @property
+    def worst(self) -> Exposure:
+        """The mechanism that exposes most."""
+        return max(self.exposures, key=lambda each: each.mean)
+
+    @property
+    def best(self) -> Exposure:
+        """The mechanism that exposes least."""
+        return min(self.exposures, key=lambda each: each.mean)
+
+
+def read_places(screened: xr.Dataset) -> Iterator[Place]:
+    """Yield every period and group size in which any user has an AUC, group sizes ascending."""
+    screened = screened.sortby("group_size")
+    several = screened.sizes["period"] > 1
+    for period, size in product(screened.period.values, screened.group_size.values):
+        chosen = screened.sel(period=period, group_size=size)
+        exposures = [
+            exposure
+            for mechanism in screened.mechanism.values
+            if (exposure := _read(chosen.sel(mechanism=mechanism))) is not None
+        ]
+        if exposures:
+            parts = [str(period)] if several else []
+            if several or screened.sizes["group_size"] > 1:
+                parts.append(f"Groups of {int(size):,}")
+            n_groups = int(np.median(chosen.n_groups.values))
+            yield Place(" · ".join(parts), int(size), n_groups, exposures)
+
+
+def _read(case: xr.Dataset) -> Exposure | None:
+    auc = case.auc.transpose("user", "attack").values
+    known = np.isfinite(auc)
+    n = known.sum(axis=0)
+    if not n.any():
+        return None
+    sums = np.where(known, auc, 0).sum(axis=0, dtype=np.float64)
+    best = int(np.argmax(np.where(n > 0, sums / np.maximum(n, 1), -np.inf)))
+    values = auc[known[:, best], best].astype(np.float64)
+    one = case.isel(attack=best)
+    widths = (one.auc_high.values - one.auc_low.values)[known[:, best]]
+    return Exposure(
+        mechanism=str(case.mechanism.item()),
+        attack=str(case.attack.values[best]),
+        auc=auc[:, best],
+        mean=float(values.mean()),
+        high=float(np.quantile(values, 0.95)),
+        above=tuple(float((values > level).mean()) for level in LEVELS),
+        half=float(widths.mean(dtype=np.float64)) / 2,
+        curve=np.quantile(values, np.linspace(0, 1, _CURVE)),
+    )

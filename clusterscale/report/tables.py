@@ -1,0 +1,146 @@
+"""Results as plain tables, for spreadsheets and databases: one file for each kind of row."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import xarray as xr
+
+from clusterscale.cube.storage import put
+from clusterscale.errors import InputError
+from clusterscale.report.run import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FORMATS", "Format", "frames", "write_tables"]
+
+Format = Literal["csv", "parquet", "netcdf"]
+FORMATS: tuple[str, ...] = ("csv", "parquet", "netcdf")
+"""How results can be written besides the page."""
+
+_ROWS = 1 << 20  # of a table, in memory at once
+
+# The tables of each kind: a name, and a variable that has the table's dimensions.
+_TABLES: Mapping[str, Mapping[str, str]] = {
+    "audit": {
+        "cases": "auc",
+        "pooled": "pooled_tpr",
+        "promises": "guarantee_unit",
+        "verdicts": "verdict",
+        "utility": "utility",
+        "guesses": "random_guess",
+    },
+    "screen": {"users": "auc", "groups": "n_groups"},
+    "traits": {
+        "characteristics": "value",
+        "comparisons": "top_mean",
+        "sides": "forest_accuracy",
+        "times": "frequency",
+        "loadings": "loading",
+    },
+    "recovery": {
+        "profiling": "profiling_error",
+        "localization": "localization_error",
+        "profiling-epochs": "profiling_error_of_epoch",
+        "localization-epochs": "localization_error_of_epoch",
+        "prices": "relative_error",
+    },
+}
+
+
+def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
+    """Write the results of a run as tables, and return where they are.
+
+    ``csv`` and ``parquet`` have one file for each kind of row, ``audit-cases.csv`` and so on, a
+    column for each dimension and variable; cases that were not run are left out. ``netcdf`` has
+    one file for each dataset, ``audit.nc``. Each file appears whole or not at all.
+
+    Parameters
+    ----------
+    run
+        What to write; lazy datasets are read a million rows at a time.
+    folder
+        Where to, a local path or fsspec URL; made when absent.
+    form
+        One of :data:`FORMATS`.
+
+    Raises
+    ------
+    InputError
+        If ``form`` is none of these.
+    StoreError
+        If a file cannot be written.
+    """
+    if form not in FORMATS:
+        raise InputError(f"format {form!r} is not one of {', '.join(FORMATS)}")
+    written = []
+    for kind, dataset in run.parts():
+        if form == "netcdf":
+            written.append(_save(f"{folder}/{kind}.nc", dataset, _write_netcdf))
+            continue
+        write = _write_csv if form == "csv" else _write_parquet
+        for name, variable in _TABLES[kind].items():
+            pieces = frames(dataset, variable)
+            written.append(_save(f"{folder}/{kind}-{name}.{form}", pieces, write))
+    return written
+
+
+def frames(dataset: xr.Dataset, variable: str) -> Iterator[pd.DataFrame]:
+    """Yield the table of all variables that have the dimensions of ``variable``, in pieces.
+
+    Coordinates become columns; rows whose ``status`` is ``missing`` are left out.
+    """
+    dims = dataset[variable].dims
+    names = [name for name, each in dataset.data_vars.items() if each.dims == dims]
+    table = dataset[names]
+    for dim in table.dims:  # a dimension that is only counted has no coordinate
+        if dim not in table.coords:
+            table = table.assign_coords({dim: np.arange(table.sizes[dim])})
+    first, length = dims[0], table.sizes[dims[0]]
+    a_row = int(np.prod([table.sizes[dim] for dim in dims[1:]], dtype=np.int64))
+    step = max(1, _ROWS // max(1, a_row))
+    for start in range(0, max(1, length), step):
+        piece = table.isel({first: slice(start, start + step)}).compute()
+        frame = piece.to_dataframe(dim_order=list(dims)).reset_index()
+        yield frame[frame["status"] != "missing"] if "status" in frame else frame
+
+
+def _save(uri: str, content: Any, write: Callable[[Any, Path], None]) -> str:
+    with tempfile.TemporaryDirectory() as aside:
+        path = Path(aside) / "table"
+        write(content, path)
+        put(uri, path.read_bytes())
+    return uri
+
+
+def _write_csv(pieces: Iterator[pd.DataFrame], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for number, piece in enumerate(pieces):
+            piece.to_csv(file, index=False, header=number == 0)
+
+
+def _write_parquet(pieces: Iterator[pd.DataFrame], path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: Any = None
+    for piece in pieces:
+        table = pa.Table.from_pandas(piece, preserve_index=False)
+        writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+        writer.write_table(table.cast(writer.schema))
+    writer.close()
+
+
+def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
+    # netCDF knows no truth values
+    attributes = {
+        name: int(value) if isinstance(value, bool | np.bool_) else value
+        for name, value in dataset.attrs.items()
+    }
+    clean = dataset.assign_attrs(attributes).drop_encoding()
+    clean.to_netcdf(path, engine="h5netcdf")
