@@ -41,10 +41,12 @@ class LongColumn:
         """
         about: dict[str, Any] = {"name": self.name, "digits": self.digits}
         if self.digits is None:
-            words, places = np.unique(np.asarray(self.values, dtype=str), return_inverse=True)
-            if 2 * len(words) > len(places):
-                return about | {"values": [str(value) for value in self.values]}
-            return about | {"words": words.tolist(), "values": places.tolist()}
+            told = [str(value) for value in self.values]
+            words = sorted(set(told))
+            if 2 * len(words) > len(told):
+                return about | {"values": told}
+            place = {word: index for index, word in enumerate(words)}
+            return about | {"words": words, "values": [place[word] for word in told]}
         scaled = np.asarray(self.values, dtype=np.float64) * 10**self.digits
         whole = np.round(np.nan_to_num(scaled)).astype(np.int64).tolist()
         known = np.isfinite(scaled)

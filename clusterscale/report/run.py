@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import xarray as xr
@@ -10,7 +10,7 @@ import xarray as xr
 from clusterscale import schema
 from clusterscale.errors import FormatError
 
-__all__ = ["Results", "Run", "runs_of"]
+__all__ = ["Results", "Run", "runs_of", "variables_of"]
 
 _KINDS = {
     schema.RESULTS_FORMAT: ("audit", schema.RESULTS),
@@ -67,6 +67,11 @@ class Run:
 
 Results = xr.Dataset | Run | Sequence[Run]
 """What a report can be made from."""
+
+
+def variables_of(kind: str) -> Mapping[str, schema.Variable]:
+    """Return the variables of results of a kind, by the name of a field of :class:`Run`."""
+    return dict(_KINDS.values())[kind]
 
 
 def runs_of(results: Results) -> list[Run]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ import xarray as xr
 
 from clusterscale.cube.storage import put
 from clusterscale.errors import InputError
-from clusterscale.report.run import Run
+from clusterscale.report.run import Run, variables_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,19 +85,21 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
             continue
         write = _write_csv if form == "csv" else _write_parquet
         for name, variable in _TABLES[kind].items():
-            pieces = frames(dataset, variable)
+            pieces = frames(dataset, variable, variables_of(kind))
             written.append(_save(f"{folder}/{kind}-{name}.{form}", pieces, write))
     return written
 
 
-def frames(dataset: xr.Dataset, variable: str) -> Iterator[pd.DataFrame]:
-    """Yield the table of all variables that have the dimensions of ``variable``, in pieces.
+def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iterator[pd.DataFrame]:
+    """Yield the table of those ``variables`` that have the dimensions of ``variable``, in pieces.
 
-    Coordinates become columns; rows whose ``status`` is ``missing`` are left out.
+    Columns are the dimensions, the variables, and what hangs on one of the dimensions alone, each
+    in the order given. Rows whose ``status`` is ``missing`` are left out.
     """
     dims = dataset[variable].dims
-    names = [name for name, each in dataset.data_vars.items() if each.dims == dims]
-    table = dataset[names]
+    names = [name for name in variables if dataset[name].dims == dims and name not in dims]
+    about = {name: dataset[name] for name in variables if dataset[name].dims in _alone(dims)}
+    table = dataset[names].assign_coords(about)
     for dim in table.dims:  # a dimension that is only counted has no coordinate
         if dim not in table.coords:
             table = table.assign_coords({dim: np.arange(table.sizes[dim])})
@@ -107,7 +109,13 @@ def frames(dataset: xr.Dataset, variable: str) -> Iterator[pd.DataFrame]:
     for start in range(0, max(1, length), step):
         piece = table.isel({first: slice(start, start + step)}).compute()
         frame = piece.to_dataframe(dim_order=list(dims)).reset_index()
+        frame = frame[[*dims, *names, *(name for name in about if name not in dims)]]
         yield frame[frame["status"] != "missing"] if "status" in frame else frame
+
+
+def _alone(dims: tuple[Any, ...]) -> set[tuple[Any, ...]]:
+    """Return what has each of several dimensions alone: numbers of a user beside those of cases."""
+    return {(dim,) for dim in dims} if len(dims) > 1 else set()
 
 
 def _save(uri: str, content: Any, write: Callable[[Any, Path], None]) -> str:
@@ -137,10 +145,15 @@ def _write_parquet(pieces: Iterator[pd.DataFrame], path: Path) -> None:
 
 
 def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
-    # netCDF knows no truth values
+    # netCDF knows neither truth values among attributes nor strings of a type of their own
+    words = {
+        name: each.astype(object)
+        for name, each in dataset.variables.items()
+        if each.dtype.kind in "OUT"
+    }
     attributes = {
         name: int(value) if isinstance(value, bool | np.bool_) else value
         for name, value in dataset.attrs.items()
     }
-    clean = dataset.assign_attrs(attributes).drop_encoding()
+    clean = dataset.assign(words).assign_attrs(attributes).drop_encoding()
     clean.to_netcdf(path, engine="h5netcdf")

@@ -1,17 +1,50 @@
 """The page in a real browser: it draws, without an error and without the network."""
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from report.made import make_screen, make_traits
 
-from clusterscale.report import write_report
+from clusterscale.report import Run, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+# clicks and types as a reader would, and puts what came of it on the page
+_ACT = """<script>addEventListener("load", function () {
+  function table(words) { return Array.from(document.querySelectorAll("table"))
+    .find(function (t) { return t.caption.textContent.indexOf(words) >= 0; }); }
+  function firsts(t) { return Array.from(t.querySelectorAll("tbody tr"))
+    .filter(function (r) { return !r.hidden && !r.querySelector(".group"); })
+    .map(function (r) { return r.cells[0].textContent; }); }
+  function click(t, column) { t.tHead.rows[0].cells[column].querySelector("button").click(); }
+  function type(t, words) { var bar = t.closest(".scroll").previousElementSibling;
+    var input = bar.querySelector("input"); input.value = words;
+    input.dispatchEvent(new Event("input")); return bar.querySelector("output").textContent; }
+  function press(t, words) { Array.from(t.closest(".scroll").previousElementSibling
+    .querySelectorAll("button")).find(function (b) { return b.textContent === words; }).click(); }
+  var found = {}, all = table("All users, by AUC"), plain = table("Results by group size");
+  found.first = firsts(all);
+  click(all, 1); found.down = firsts(all); found.sorted = all.tHead.rows[0].cells[1].ariaSort;
+  click(all, 1); found.up = firsts(all);
+  press(all, "Next"); found.next = firsts(all);
+  found.told = type(all, "row 7"); found.filtered = firsts(all);
+  found.none = type(all, "nobody"); found.empty = firsts(all); type(all, "");
+  click(plain, 2); found.plain = Array.from(plain.tBodies).map(function (body) {
+    return Array.from(body.rows).slice(1).map(function (r) { return r.cells[2].textContent; }); });
+  found.few = type(plain, "spectral"); found.left = firsts(plain);
+  var kept = null, create = URL.createObjectURL;
+  URL.createObjectURL = function (blob) { kept = blob; return create(blob); };
+  press(all, "Download as CSV");
+  kept.text().then(function (text) { found.saved = text.split("\\r\\n");
+    var held = document.createElement("script"); held.type = "text/plain"; held.id = "found";
+    held.textContent = JSON.stringify(found); document.body.appendChild(held); });
+});</script>"""
 
 # points at every pixel of every figure's middle line, then puts what the tooltips hold on the page
 _HOVER = """<script>addEventListener("load", function () { setTimeout(function () {
@@ -36,13 +69,21 @@ _HOVER = """<script>addEventListener("load", function () { setTimeout(function (
 }, 1500); });</script>"""
 
 
-def dump(path, profile):
-    """Return the page after its scripts ran, and what it wrote to the console."""
+def dump(path, profile, width=1280):
+    """Return the page after its scripts ran, and what it wrote to the console.
+
+    Nothing but the file itself was asked for: that is checked by Chromium's own log of the network.
+    """
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    command += ["--enable-logging=stderr", f"--user-data-dir={profile}", "--window-size=1280,3000"]
+    command += ["--enable-logging=stderr", f"--user-data-dir={profile}"]
+    command += [f"--window-size={width},3000", f"--log-net-log={profile}.log"]
     command += ["--virtual-time-budget=10000", "--dump-dom", path.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    log = Path(f"{profile}.log").read_text()
+    asked = set(re.findall(r'"url":"([^"]*)"', log))
+    ours = {url for url in asked if "localhost" in url or "cdn" in url or "mathjax" in url.lower()}
+    assert not ours, ours
     return done.stdout, re.findall(r"CONSOLE.*?\] (.*)", done.stderr)
 
 
@@ -69,3 +110,55 @@ def test_hostile_text_runs_nothing_and_loads_nothing(make_results, tmp_path):
     assert {"IMG", "UNKNOWN"}.isdisjoint(found)
     assert "<title>1</title>" not in html
     assert all("bokeh" in line and "idle" in line for line in console), console
+
+
+@pytest.fixture
+def whole(make_results):
+    """An audit, a screen and traits, with sixty users."""
+    results = make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))
+    return Run.of([results, make_screen(n_users=60), make_traits()])
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_section_is_there_and_draws_on_wide_and_narrow_screens(whole, tmp_path, width):
+    path = Path(write_report(whole, tmp_path / "a.html"))
+    check = """<script>addEventListener("load", function () { setTimeout(function () {
+      document.body.dataset.wide = document.documentElement.scrollWidth; }, 2000); });</script>"""
+    path.write_text(path.read_text().replace("</body>", check + "</body>"))
+    html, console = dump(path, tmp_path / "profile", width)
+    for name in ("overview", "exposed", "everyone", "people", "traits", "map", "cells", "times"):
+        assert f'<section id="{name}"' in html
+    opened = html.count("bk-Figure")
+    assert opened == html.count('data-drawn="done"')
+    assert opened >= 12 + 1 + 1 + 4 + 1
+    assert int(re.search(r'data-wide="(\d+)"', html)[1]) <= max(width, 500)  # Chromium's narrowest
+    assert all("bokeh" in line and "idle" in line for line in console), console
+
+
+def test_tables_sort_filter_page_and_save(whole, tmp_path):
+    path = Path(write_report(whole, tmp_path / "a.html"))
+    path.write_text(path.read_text().replace("</body>", _ACT + "</body>"))
+    html, console = dump(path, tmp_path / "profile")
+    assert all("bokeh" in line and "idle" in line for line in console), console
+    found = json.loads(re.search(r'id="found">(.*?)</script>', html, re.DOTALL)[1])
+    events = dict(enumerate(whole.screen.n_events.values.tolist()))
+    assert found["first"][0] == "row 7"
+    assert len(found["first"]) == 50
+    assert found["sorted"] == "descending"
+
+    def sizes(rows):
+        return [events[int(row.removeprefix("row "))] for row in rows]
+
+    assert sizes(found["down"]) == sorted(events.values(), reverse=True)[:50]
+    assert sizes(found["up"]) == sorted(events.values())[:50]
+    assert sizes(found["next"]) == sorted(events.values())[50:]
+    assert found["told"] == "1–1 of 1 found"
+    assert found["filtered"] == ["row 7"]
+    assert found["none"] == "0–0 of 0 found"
+    assert found["empty"] == []
+    for body in found["plain"]:
+        assert body == sorted(body, reverse=True)
+    assert set(found["left"]) == {"spectral"}
+    assert found["few"] == f"{len(found['left'])} of {sum(map(len, found['plain']))}"
+    assert found["saved"][0] == '"User","Events","exact","laplace(epsilon=0.1)"'
+    assert len(found["saved"]) == 62

@@ -23,8 +23,8 @@ def build(results: xr.Dataset) -> Section | None:
     if not table.finished:
         return None
     people = [
-        LongColumn("Target", results["pseudonym"].values.astype(str)),
-        LongColumn("Mobility", results["tertile"].values.astype(str), hint=_MOBILITY),
+        LongColumn("Target", [str(name) for name in results["pseudonym"].values]),
+        LongColumn("Mobility", [str(name) for name in results["tertile"].values], hint=_MOBILITY),
         LongColumn("Events", results["n_events"].values, 0),
     ]
     folds = [
@@ -67,7 +67,9 @@ def _table(table: Cases, setting: int, people: list[LongColumn]) -> Markup:
     order = np.array(sorted(known, key=lambda t: (-np.nanmax(auc[:, t]), -mean(auc[:, t]))))
     best = np.nanargmax(auc[:, order], axis=0)
     size, attack = np.divmod(best, len(table.attacks))
-    columns = [replace(column, values=np.asarray(column.values)[order]) for column in people]
+    columns = [
+        replace(column, values=np.asarray(column.values, dtype=object)[order]) for column in people
+    ]
     columns += [
         LongColumn("Best attack", [table.attacks[i] for i in attack]),
         LongColumn("Group size", np.array(table.group_sizes)[size], 0),

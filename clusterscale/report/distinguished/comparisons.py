@@ -64,7 +64,7 @@ def findings(traits: xr.Dataset) -> Markup:
     """Build the findings; they exist even where nobody could be compared."""
     shown = comparisons(traits)
     leading = {}
-    for source in dict.fromkeys(traits.source.values.astype(str)):
+    for source in dict.fromkeys(map(str, traits.source.values)):
         mine = [each for each in shown if traits.source.values[each.index] == source]
         leading[source] = _leading(traits, max(mine, key=lambda each: each.auc_top))
     share = json_attribute(traits, "plan").get("share")

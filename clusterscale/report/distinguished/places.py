@@ -33,9 +33,9 @@ def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> M
     total, n = np.where(told, loading, 0).sum(axis=1), told.sum(axis=1)
     means = np.divide(total, n, out=np.zeros(len(total)), where=n > 0)
     shares = means / max(float(means.max()), 1e-12)
-    names = traits.roi_name.values[placed].astype(str)
+    names = [str(name) for name in traits.roi_name.values[placed]]
     drawn = figures.map_of(
-        names.tolist(),
+        names,
         traits.x.values[placed],
         traits.y.values[placed],
         shares,

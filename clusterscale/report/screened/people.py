@@ -47,7 +47,8 @@ def _table(place: Place, events: NDArray[np.int64], n_rows: int, file: str) -> M
     ]
     n_users = len(events)
     few = f"The {n_rows:,} most exposed of {n_users:,} users" if n_rows < n_users else "All users"
-    return long_table(f"{few}, by AUC under each mechanism", columns, file=file)
+    where = f"{place.label}: {few[0].lower()}{few[1:]}" if place.label else few
+    return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
 
 
 def _most_exposed(place: Place, n_rows: int) -> NDArray[np.int64]:

@@ -59,8 +59,7 @@
   }
 
   function matches(text, wanted) {
-    text = text.toLowerCase();
-    return wanted.toLowerCase().split(/\s+/).every(function (word) { return text.indexOf(word) >= 0; });
+    return text.toLowerCase().indexOf(wanted.trim().toLowerCase()) >= 0;
   }
 
   function plain(table) {
@@ -143,7 +142,7 @@
     function choose() {
       var wanted = tools.input.value;
       order = !wanted ? sorted : sorted.filter(function (row) {
-        return matches(columns.map(function (_, i) { return text(i, row); }).join(" "), wanted);
+        return matches(columns.map(function (_, i) { return text(i, row); }).join("\n"), wanted);
       });
       page = 0;
       show();
