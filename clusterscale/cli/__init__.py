@@ -4,7 +4,7 @@ import sys
 
 from rich.markup import escape
 
-from clusterscale.cli import certificates, records, recoveries, screens, tuning, verbs
+from clusterscale.cli import certificates, records, recoveries, screens, tuning, verbs, watch
 from clusterscale.cli.show import err
 from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
 from clusterscale.secrets import clean
@@ -14,6 +14,7 @@ __all__ = ["app", "main"]
 app = verbs.app
 app.command()(screens.screen)
 app.command()(recoveries.recover)
+app.command()(watch.watch)
 app.command()(tuning.tune)
 app.command()(records.ingest)
 app.command()(certificates.certificates)

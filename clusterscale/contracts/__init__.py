@@ -3,7 +3,7 @@
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import Component, Count, Even, Positive, Probability, Share
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
-from clusterscale.contracts.execution import MEMORY, Executor, Finished, Fold, see_through
+from clusterscale.contracts.execution import MEMORY, Crew, Executor, Finished, Fold, see_through
 from clusterscale.contracts.game import Adversary, Game, Informed, Sample
 from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
 from clusterscale.contracts.protocols import (
@@ -41,6 +41,7 @@ __all__ = [
     "Component",
     "Count",
     "Counts",
+    "Crew",
     "Distinguisher",
     "Even",
     "Examples",
