@@ -19,7 +19,8 @@ __all__ = [
     "RESULTS",
     "RESULTS_FORMAT",
 ]
-__all__ += ["SCREEN", "SCREEN_FORMAT", "TRAITS", "TRAITS_FORMAT", "Variable", "validate"]
+__all__ += ["SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT", "Variable"]
+__all__ += ["validate"]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1
@@ -27,6 +28,9 @@ RESULTS_FORMAT = "clusterscale-results"
 SCREEN_FORMAT = "clusterscale-screen"
 RECOVERY_FORMAT = "clusterscale-recovery"
 TRAITS_FORMAT = "clusterscale-traits"
+
+STATUS = "status"
+"""Below a run's folder, how far those are who work on it; no part of any result."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from clusterscale.cube.blocks import Range, Source, open_source
 from clusterscale.cube.storage import list_names, put, read, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
+from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
 from clusterscale.secrets import clean
 
@@ -37,6 +38,14 @@ __all__ = ["Progress", "run"]
 Task = AuditTask | PriceTask
 
 _OURS = ("journal", "prices", "results.zarr", "plan.json", "failures.txt", "report.html")
+_BESIDE = {
+    "screen",
+    "traits",
+    "recovery",
+    "tables",
+    "report.html",
+    STATUS,
+}  # which say themselves what they are of
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +213,7 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
     names = set(list_names(output))
     if "plan.json" in names and read(path).decode() == text:
         return
-    if names - {"screen"}:  # which says itself what it is of
+    if names - _BESIDE:
         if not force:
             raise ExistsError(
                 f"{output} holds {_differences(output, names, identity)}: "

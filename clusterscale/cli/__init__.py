@@ -4,7 +4,16 @@ import sys
 
 from rich.markup import escape
 
-from clusterscale.cli import certificates, records, recoveries, reports, screens, tuning, verbs
+from clusterscale.cli import (
+    certificates,
+    records,
+    recoveries,
+    reports,
+    screens,
+    tuning,
+    verbs,
+    watch,
+)
 from clusterscale.cli.show import err
 from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
 from clusterscale.secrets import clean
@@ -15,6 +24,7 @@ app = verbs.app
 app.command()(screens.screen)
 app.command()(recoveries.recover)
 app.command()(reports.report)
+app.command()(watch.watch)
 app.command()(tuning.tune)
 app.command()(records.ingest)
 app.command()(certificates.certificates)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
+from rich.markup import escape
 
 from clusterscale.cli.show import err, progress
 from clusterscale.errors import InputError
@@ -17,10 +18,14 @@ from clusterscale.secrets import check_url
 if TYPE_CHECKING:
     from clusterscale.config import Config
     from clusterscale.contracts import Executor
-    from clusterscale.runtime import Cluster
+    from clusterscale.runtime import Beacon, Cluster
 
 __all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Output", "Workers"]
 __all__ += ["argument", "at_work", "load_config", "option", "parse_memory", "pick_cluster"]
+__all__ += ["seen"]
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def check_address(address: str | None) -> str | None:
@@ -95,14 +100,36 @@ def _find_cluster(configured: Cluster, name: str) -> Cluster:
     return CLUSTERS.create("address", **{**known, "address": name})
 
 
+class Move(Protocol):
+    """Moves a progress bar."""
+
+    def __call__(self, doing: str, total: int, done: int, failed: int = 0) -> None:
+        """Say what is being done, how much of it there is, is done, and has failed."""
+
+
+@contextmanager
+def seen(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
+    """Let `clusterscale watch` see how far the work in ``folder`` is, and how the block ends.
+
+    SIGTERM and SIGINT end it as an error would.
+    """
+    from clusterscale.runtime import Beacon
+
+    def warn(message: str) -> None:
+        err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
+
+    with _orderly_end(), Beacon(folder, work, cluster=place.label, warn=warn) as beacon:
+        yield beacon
+
+
 @contextmanager
 def at_work(
-    place: Cluster, what: str
-) -> Iterator[tuple[Executor, Callable[[str, int, int], None]]]:
+    place: Cluster, what: str, beacon: Beacon | None = None
+) -> Iterator[tuple[Executor, Move]]:
     """Open a cluster under a progress bar; yield its executor, and what moves the bar.
 
-    The latter takes what is being done, how much of it there is, and how much is done. SIGTERM and
-    SIGINT end the work as an error would: the cluster is closed, and its jobs are cancelled.
+    The ``beacon`` tells of the same. SIGTERM and SIGINT end the work as an error would: the cluster
+    is closed, and its jobs are cancelled.
     """
     with ExitStack() as stack:
         stack.enter_context(_orderly_end())
@@ -110,27 +137,37 @@ def at_work(
             executor = stack.enter_context(place.open())
         bar = stack.enter_context(progress())
         line = bar.add_task(what)
-        if link := getattr(executor, "dashboard", None):
+        if link := executor.dashboard:
             bar.print(f"dashboard {link}")
+        if beacon is not None:
+            stack.enter_context(beacon.seeing(executor))
 
-        def tell(doing: str, total: int, done: int) -> None:
-            bar.update(line, description=doing, total=total, completed=done)
+        def tell(doing: str, total: int, done: int, failed: int = 0) -> None:
+            bar.update(line, description=doing, total=total, completed=done + failed)
+            if beacon is not None:
+                beacon.tell(doing, total, done, failed)
 
         yield executor, tell
 
 
-@contextmanager
-def _orderly_end() -> Iterator[None]:
-    """Let the signals that end a process unwind it first; once is enough."""
+class _Leave:
+    """Ends a process in order, once."""
 
-    def leave(number: int, _: object) -> None:
-        for each in before:
+    def __call__(self, number: int, _: object) -> None:
+        for each in _ENDING:
             signal.signal(each, signal.SIG_IGN)
         raise SystemExit(128 + number)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let the signals that end a process unwind it first; once is enough, also of such blocks."""
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    if any(isinstance(handler, _Leave) for handler in before.values()):
+        yield
+        return
     for number in before:
-        signal.signal(number, leave)
+        signal.signal(number, _Leave())
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
+    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out, show_recovery_cost
@@ -53,15 +54,17 @@ def recover(
         cost = predict(plan, cube, allowed, place.n_workers)
         show_recovery_cost(cost, place.label, f"{folder}/recovery")
         return
-    with at_work(place, "recover") as (executor, move):
+    with seen(folder, "recovery", place) as beacon:
+        with at_work(place, "recover", beacon) as (executor, move):
 
-        def tell(now: RecoveryProgress) -> None:
-            move("recover", now.n_tasks, now.n_done)
+            def tell(now: RecoveryProgress) -> None:
+                move("recover", now.n_tasks, now.n_done)
 
-        found = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
-    show_recovery(found)
-    out.print(f"results  {folder}/recovery/results.zarr", highlight=False, soft_wrap=True)
-    write_page(folder)
+            found = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
+        beacon.tell("report", 0, 0)
+        show_recovery(found)
+        out.print(f"results  {folder}/recovery/results.zarr", highlight=False, soft_wrap=True)
+        write_page(folder)
 
 
 def show_recovery(found: xr.Dataset) -> None:

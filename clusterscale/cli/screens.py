@@ -21,6 +21,7 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
+    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out, show_screen_cost
@@ -58,15 +59,19 @@ def screen(
         cost = predict(plan.whole_screen, cube, allowed, place.n_workers)
         show_screen_cost(cost, place.label, f"{folder}/screen")
         return
-    with at_work(place, "screen") as (executor, move):
+    with seen(folder, "screen", place) as beacon:
+        with at_work(place, "screen", beacon) as (executor, move):
 
-        def tell(now: ScreenProgress) -> None:
-            move(now.stage, now.n_rows, now.n_done)
+            def tell(now: ScreenProgress) -> None:
+                move(now.stage, now.n_rows, now.n_done)
 
-        screened = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
-    show_screen(screened)
-    out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
-    write_page(folder)
+            screened = run(
+                plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
+            )
+        beacon.tell("report", 0, 0)
+        show_screen(screened)
+        out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
+        write_page(folder)
 
 
 def show_screen(screened: xr.Dataset) -> None:

@@ -19,6 +19,7 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
+    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import err, out, show_cost, show_cube, show_results
@@ -55,16 +56,20 @@ def audit(
     if explain:
         show_cost(predict(plan, cube, allowed, place.n_workers), place.label, folder)
         return
-    with at_work(place, "audit") as (executor, move):
+    with seen(folder, "audit", place) as beacon:
+        with at_work(place, "audit", beacon) as (executor, move):
 
-        def tell(now: Progress) -> None:
-            move(now.stage, now.n_tasks, now.n_done + now.n_failed)
+            def tell(now: Progress) -> None:
+                move(now.stage, now.n_tasks, now.n_done, now.n_failed)
 
-        results = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
-    show_results(results)
-    show_verdicts(results)
-    out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
-    write_page(folder)
+            results = run(
+                plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
+            )
+        beacon.tell("report", 0, 0)
+        show_results(results)
+        show_verdicts(results)
+        out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
+        write_page(folder)
     n_failed = int((results.status == "failed").sum())
     if n_failed:
         err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")

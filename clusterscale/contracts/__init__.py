@@ -11,7 +11,7 @@ from clusterscale.contracts.component import (
     hash_of,
 )
 from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
-from clusterscale.contracts.execution import MEMORY, Executor, Finished, Fold, see_through
+from clusterscale.contracts.execution import MEMORY, Crew, Executor, Finished, Fold, see_through
 from clusterscale.contracts.game import Adversary, Game, Informed, Sample
 from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
 from clusterscale.contracts.protocols import (
@@ -49,6 +49,7 @@ __all__ = [
     "Component",
     "Count",
     "Counts",
+    "Crew",
     "Distinguisher",
     "Even",
     "Examples",

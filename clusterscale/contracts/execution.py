@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MEMORY", "Executor", "Finished", "Fold", "see_through"]
+__all__ = ["MEMORY", "Crew", "Executor", "Finished", "Fold", "see_through"]
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use where nothing else is said."""
@@ -56,12 +56,30 @@ class Fold(Generic[T, P, S, R]):
     finish: Callable[[T, S], R]
 
 
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who is at work just now: processes, and their threads."""
+
+    n_workers: int
+    n_threads: int
+
+
 class Executor(Protocol):
     """Runs a pure function over many items, anywhere."""
 
     @property
     def n_workers(self) -> int:
         """How many items run at once."""
+
+    @property
+    def dashboard(self) -> str | None:
+        """Where the work can be watched in a browser, None where it cannot."""
+
+    def crew(self) -> Crew | None:
+        """Return who is at work, None where that cannot be told now; from any thread, in no time.
+
+        For whoever watches: nothing that is computed depends on it.
+        """
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Make sure, before anything runs, that every worker can do the work.

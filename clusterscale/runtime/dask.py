@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from cloudpickle import dumps
 from distributed import Client, Future, KilledWorker
 
-from clusterscale.contracts import Finished, Fold
+from clusterscale.contracts import Crew, Finished, Fold
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime import remote
 from clusterscale.runtime.cargo import SECONDS, BatchSize, Cargo
 from clusterscale.runtime.flights import Flights
 from clusterscale.runtime.preflight import compare, look_around
-from clusterscale.runtime.state import describe
+from clusterscale.runtime.state import describe, muster
 from clusterscale.runtime.tree import combine_pairwise
 
 __all__ = ["DaskExecutor"]
@@ -79,6 +79,10 @@ class DaskExecutor:
     def dashboard(self) -> str | None:
         """Where the cluster can be watched."""
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
+
+    def crew(self) -> Crew | None:
+        """Return who is at work, None while the scheduler does not say."""
+        return muster(self._client)
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Wait for the first worker; compare all there are, and the scheduler, with this process.

@@ -5,7 +5,7 @@ from functools import reduce
 from traceback import format_exc
 from typing import TypeVar
 
-from clusterscale.contracts import Finished, Fold
+from clusterscale.contracts import Crew, Finished, Fold
 
 __all__ = ["SerialExecutor"]
 
@@ -20,6 +20,10 @@ class SerialExecutor:
 
     n_workers = 1
     dashboard: str | None = None
+
+    def crew(self) -> Crew:
+        """Return this process alone."""
+        return Crew(1, 1)
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Try the probe; what it raises says all."""

@@ -6,9 +6,12 @@ from typing import Any
 
 from distributed import Client
 
-__all__ = ["describe"]
+from clusterscale.contracts import Crew
+
+__all__ = ["describe", "muster"]
 
 _SECONDS = 10.0  # that a hanging cluster may take to answer
+_AT_ONCE = 2.0  # seconds, for who only looks on
 
 
 def describe(client: Client) -> str:
@@ -30,6 +33,15 @@ def describe(client: Client) -> str:
         for frames in tasks.values():
             lines += [f"{address} is at", *(frame.rstrip() for frame in frames)]
     return "\n".join(lines)
+
+
+def muster(client: Client) -> Crew | None:
+    """Return how many workers and threads there are, None if the scheduler does not say at once."""
+    try:
+        info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_AT_ONCE)
+        return Crew(int(info["n_workers"]), int(info["total_threads"]))
+    except Exception:  # it is lost, or being closed, as whoever works with it will be told
+        return None
 
 
 def _worker(address: str, found: dict[str, Any]) -> str:

@@ -87,7 +87,7 @@ def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
             ["audit", "--cluster", "serial", "--workers", "2"],
             "error: cluster serial has no number of workers to choose",
         ),
-        (["report", "nowhere"], "error: nowhere: there are no results; has its audit finished?"),
+        (["report", "nowhere"], "error: nowhere: there are no results; has a run finished there?"),
     ],
 )
 def test_bad_input_ends_in_2_with_one_clear_line(words, message, tmp_path):

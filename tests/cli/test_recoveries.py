@@ -43,13 +43,13 @@ def test_everybody_is_recovered_and_nobody_named(config, tmp_path, monkeypatch):
     words = f"{bare.profiling_error.mean():.2f} {bare.localization_error.mean('user').min():.2f}"
     assert words in result.output
     assert "laplace(epsilon=0.5, unit='event'), relative error" in result.output
-    page = (tmp_path / "run" / "recovery" / "report.html").read_text()
+    page = (tmp_path / "run" / "report.html").read_text()
     for text in (result.output, page):
         assert "u00" not in text
-    (tmp_path / "run" / "recovery" / "report.html").unlink()
-    again = call("report", tmp_path / "run" / "recovery")
+    (tmp_path / "run" / "report.html").unlink()
+    again = call("report", tmp_path / "run")
     assert again.exit_code == 0
-    assert (tmp_path / "run" / "recovery" / "report.html").read_text() == page
+    assert (tmp_path / "run" / "report.html").read_text() == page
 
 
 def test_explain_says_what_would_run(config, tmp_path):

@@ -1,0 +1,165 @@
+"""One picture of a run that is under way, or was; every text in it is shown as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from clusterscale.runtime.status import Stage, Status
+
+__all__ = ["draw", "duration"]
+
+_WIDEST = 40  # columns of a bar
+
+_AGAIN = "the same command goes on"
+_REASONS = {
+    "ClusterError": f"the cluster gave out; {_AGAIN}",
+    "WorkerLostError": f"workers died, again and again; {_AGAIN}",
+    "StalledError": f"nothing was finished for too long; {_AGAIN}",
+    "StoreError": f"a store gave out; {_AGAIN}",
+}
+
+
+def draw(status: Status, silence: float, *, trouble: str = "") -> RenderableType:
+    """Return what is known of a run.
+
+    Parameters
+    ----------
+    status
+        What its driver last said.
+    silence
+        Seconds since then.
+    trouble
+        Why that cannot be read any more, if so.
+    """
+    head = Text.assemble((status.work, "bold"), "  ", _state(status, silence))
+    parts: list[RenderableType] = [head, _stages(status, silence), _facts(status, silence)]
+    if trouble:
+        parts.append(Text(trouble, "yellow"))
+    return Group(*parts)
+
+
+def duration(seconds: float) -> str:
+    """Write a time as a person would: in its largest unit and the next."""
+    for unit, size, smaller, part in _UNITS:
+        if seconds >= size:
+            whole, rest = divmod(round(seconds / part), size // part)
+            return f"{whole:,} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{seconds:.0f} s"
+
+
+_UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+
+
+def _state(status: Status, silence: float) -> Text:
+    if status.is_silent(silence):
+        text = f"no sign of life for {duration(silence)}: its driver was killed, or cannot write"
+        return Text(f"{text}; {_AGAIN}", "bold red")
+    if status.state == "running":
+        return Text("running", "green")
+    if status.state == "finished" and status.n_failed:
+        return Text(f"finished, {status.n_failed:,} failed: its report says why", "bold red")
+    if status.state == "finished":
+        return Text("finished", "bold green")
+    if status.state == "interrupted":
+        return Text(f"interrupted by {status.reason}; {_AGAIN}", "bold yellow")
+    why = _REASONS.get(status.reason, "its terminal says why")
+    return Text(f"stopped by {status.reason}: {why}", "bold red")
+
+
+def _stages(status: Status, silence: float) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("stage", overflow="fold", min_width=6)
+    table.add_column("", max_width=_WIDEST)
+    for name in ("done", "of", "failed", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for stage in status.stages:
+        present = stage.name == status.stage and status.state == "running"
+        table.add_row(*_line(stage, present=present, silence=silence, status=status))
+    return table
+
+
+def _line(
+    stage: Stage, *, present: bool, silence: float, status: Status
+) -> Iterator[RenderableType]:
+    yield Text(stage.name, "bold" if present else "")
+    # A stage that counts nothing, or what a later one does, has a time and no bar.
+    if stage.n_total and (present or stage.moved or not stage.n_left):
+        yield _bar(stage)
+        yield Text(f"{stage.n_done:,}")
+        yield Text(f"{stage.n_total:,}")
+        yield Text(f"{stage.n_failed:,}", "bold red" if stage.n_failed else "dim")
+    else:
+        yield from (Text(""),) * 4
+    alive = present and not status.is_silent(silence)
+    yield Text(duration(stage.seconds + (silence if alive else 0.0)))
+
+
+def _bar(stage: Stage) -> ProgressBar:
+    ended = min(stage.n_total, stage.n_done + stage.n_failed)
+    style = "red" if stage.n_failed else "green"
+    return ProgressBar(
+        stage.n_total, ended, style="dim", complete_style=style, finished_style=style
+    )
+
+
+def _facts(status: Status, silence: float) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in _tell(status, silence):
+        table.add_row(name, value)
+    return table
+
+
+def _tell(status: Status, silence: float) -> Iterator[tuple[str, Text]]:
+    running = status.state == "running"
+    alive = running and not status.is_silent(silence)
+    yield "elapsed", Text(duration(status.elapsed + (silence if alive else 0.0)))
+    if alive:
+        yield "rate", Text(_rate(status.rate))
+        yield "left", Text(_left(status, silence))
+        yield "workers", Text(_workers(status))
+    if status.cluster:
+        yield "cluster", Text(status.cluster)
+    if alive and status.dashboard:
+        yield "dashboard", _link(status.dashboard)
+    yield "driver", Text(status.driver + (f", heard {duration(silence)} ago" if running else ""))
+
+
+def _rate(rate: float | None) -> str:
+    """Write results a time, in a unit in which at least one comes."""
+    if not rate:
+        return "not known before something has ended"
+    units = (("second", 1), ("minute", 60), ("hour", 3600))
+    unit, number = next(
+        ((unit, rate * size) for unit, size in units if rate * size >= 1), ("hour", rate * 3600)
+    )
+    return (
+        f"{number:,.3g} a {unit}, of late" if number < 1000 else f"{number:,.0f} a {unit}, of late"
+    )
+
+
+def _left(status: Status, silence: float) -> str:
+    seconds = status.seconds_left
+    if seconds is None:
+        return "not known yet"
+    return f"about {duration(max(0.0, seconds - silence))} of this stage, at that rate"
+
+
+def _workers(status: Status) -> str:
+    if status.n_workers is None:
+        return "not known now"
+    threads = status.n_threads
+    more = f", {threads:,} threads" if threads is not None and threads != status.n_workers else ""
+    return f"{status.n_workers:,}{more}"
+
+
+def _link(address: str) -> Text:
+    known = address.startswith(("http://", "https://"))
+    return Text(address, Style(link=address) if known else "")

@@ -1,0 +1,109 @@
+"""The verb that tells results: what it gathers, what it writes, and what it refuses."""
+
+import webbrowser
+
+import pandas as pd
+import pytest
+import xarray as xr
+import yaml
+from typer.testing import CliRunner
+
+from clusterscale.cli import app
+from clusterscale.errors import InputError, MissingError
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def folder(tmp_path, cube, plan_fields):
+    """A run with a screen and an audit, without Dask."""
+    path = tmp_path / "run.yaml"
+    content = {
+        "cube": cube.uri,
+        "output": str(tmp_path / "run"),
+        "audit": plan_fields | {"screen": {"groups": 40}},
+        "cluster": {"name": "serial"},
+    }
+    path.write_text(yaml.safe_dump(content))
+    screened = call("screen", path)
+    assert screened.exit_code == 0, screened.output
+    assert '<section id="everyone"' in (tmp_path / "run" / "report.html").read_text()
+    audited = call("audit", path)
+    assert audited.exit_code == 0, audited.output
+    return tmp_path / "run"
+
+
+def test_the_page_of_a_run_tells_all_that_has_finished(folder):
+    page = (folder / "report.html").read_text()
+    for section in ("overview", "exposed", "everyone", "people"):
+        assert f'<section id="{section}"' in page
+    alone = call("report", folder / "screen")
+    assert alone.exit_code == 0, alone.output
+    assert '<section id="exposed"' not in (folder / "screen" / "report.html").read_text()
+
+
+def test_what_has_not_finished_is_left_out_and_said(folder, capsys):
+    import zarr
+
+    zarr.open_group(str(folder / "screen" / "results.zarr"), mode="r+").attrs["complete"] = False
+    result = call("report", folder)
+    assert result.exit_code == 0
+    assert "the screen in" in result.stderr
+    assert "has not finished, and is left out" in result.stderr
+    assert '<section id="everyone"' not in (folder / "report.html").read_text()
+
+
+def test_what_is_of_another_cube_is_left_out_and_said(folder):
+    import zarr
+
+    group = zarr.open_group(str(folder / "screen" / "results.zarr"), mode="r+")
+    group.attrs["cube_fingerprint"] = "0" * 32
+    result = call("report", folder)
+    assert result.exit_code == 0
+    assert "is of another cube, and left out" in result.stderr
+
+
+def test_several_runs_on_one_page(folder, tmp_path):
+    result = call("report", folder, folder / "screen")
+    assert isinstance(result.exception, InputError)
+    assert "--output" in str(result.exception)
+    result = call("report", folder, folder / "screen", "--output", tmp_path / "both.html")
+    assert result.exit_code == 0, result.output
+    assert '<section id="run-2-everyone"' in (tmp_path / "both.html").read_text()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "netcdf"])
+def test_other_formats(folder, form):
+    result = call("report", folder, "--format", form)
+    assert result.exit_code == 0, result.output
+    written = result.output.split()
+    assert written
+    assert all(path.startswith(str(folder / "tables")) for path in written)
+    if form == "csv":
+        assert len(pd.read_csv(folder / "tables" / "screen-users.csv")) > 0
+    if form == "netcdf":
+        with xr.open_dataset(folder / "tables" / "audit.nc") as audit:
+            assert (audit.status == "done").all()
+    again = call("audit", folder.parent / "run.yaml")  # the tables are not in its way
+    assert again.exit_code == 0, again.output
+
+
+def test_the_page_can_be_opened(folder, monkeypatch):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert call("report", folder, "--open").exit_code == 0
+    assert opened == [(folder / "report.html").as_uri()]
+
+
+def test_nothing_to_tell(tmp_path):
+    result = call("report", tmp_path)
+    assert isinstance(result.exception, MissingError)
+    assert "there are no results; has a run finished there?" in str(result.exception)
+
+
+def test_addresses_with_secrets_are_refused():
+    result = call("report", "s3://key:secret@bucket/run")
+    assert result.exception is not None
+    assert "secret" not in str(result.exception).replace("secrets", "")

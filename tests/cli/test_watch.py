@@ -1,0 +1,410 @@
+"""Looking on while others work: what is shown, and how it ends."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+import yaml
+from object_store import serve
+from rich.console import Console
+from typer.testing import CliRunner
+
+from clusterscale.cli import app, watch
+from clusterscale.cli.frame import draw, duration
+from clusterscale.cli.watch import Observer
+from clusterscale.cube import storage
+from clusterscale.errors import StoreError
+from clusterscale.runtime import read_status
+from clusterscale.runtime.status import Stage, Status, place_of
+
+STAGES = (
+    Stage(name="count", n_total=1000, n_done=0, seconds=12.0),
+    Stage(name="score", n_total=1000, n_done=1000, seconds=200.0),
+    Stage(name="audit", n_total=5000, n_done=1234, n_failed=2, n_before=100, seconds=788.0),
+)
+RUNNING = Status(
+    work="audit",
+    state="running",
+    cluster="slurm(jobs=4)",
+    driver="node17, process 4711",
+    dashboard="http://127.0.0.1:8787/status",
+    n_workers=16,
+    n_threads=32,
+    began=0.0,
+    told=1000.0,
+    elapsed=1000.0,
+    number=9,
+    stage="audit",
+    rate=2.0,
+    stages=STAGES,
+)
+
+
+def show(silence=2.0, *, width=80, trouble="", **fields):
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        console.print(draw(RUNNING.model_copy(update=fields), silence, trouble=trouble))
+    return console.export_text()
+
+
+def call(*words):
+    return CliRunner().invoke(app, ["watch", *map(str, words)], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_run_that_goes_on(width):
+    text = show(width=width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0].split() == ["audit", "running"]
+    rows = {line.split()[0]: line.split() for line in lines[1:]}
+    assert rows["count"] == ["count", "12", "s"], "nothing is counted there"
+    assert rows["score"][2:] == ["1,000", "1,000", "0", "3", "min", "20", "s"]
+    assert "1,234" in rows["audit"]
+    assert rows["rate"][1:] == ["2", "a", "second,", "of", "late"]
+    assert rows["left"][1:5] == ["about", "31", "min", "20"]
+    assert rows["workers"][1:] == ["16,", "32", "threads"]
+    assert rows["dashboard"][1] == "http://127.0.0.1:8787/status"
+    assert "heard 2 s ago" in text
+    assert "16 min 42 s" in text, "time goes on between two signs"
+
+
+def test_a_narrow_terminal_still_shows_all():
+    text = " ".join(show(width=40).split())
+    for words in ("count", "score", "audit", "1,234", "2 a second", "node17"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "silence", "words"),
+    [
+        ({}, 95.0, "no sign of life for 1 min 35 s: its driver was killed, or cannot write"),
+        ({"state": "finished"}, 9.0, "finished, 2 failed: its report says why"),
+        ({"state": "finished", "stages": STAGES[:2]}, 9.0, "audit finished"),
+        ({"state": "interrupted", "reason": "SIGTERM"}, 9.0, "interrupted by SIGTERM"),
+        ({"state": "failed", "reason": "StoreError"}, 9.0, "StoreError: a store gave out"),
+        ({"state": "failed", "reason": "ConfigError"}, 9.0, "ConfigError: its terminal says why"),
+        ({"rate": None}, 2.0, "not known before something has ended"),
+        ({"rate": 0.004}, 2.0, "14.4 a hour"),
+        ({"rate": 123456.0}, 2.0, "123,456 a second"),
+        ({"n_workers": None}, 2.0, "not known now"),
+        ({"stage": "report"}, 2.0, "not known yet"),
+    ],
+)
+def test_every_state_is_told(fields, silence, words):
+    text = " ".join(show(silence, **fields).split())
+    assert words in text
+    ended = "state" in fields or silence > 30
+    assert ("rate" in text) is not ended
+    assert ("dashboard" in text) is not ended, "what is over has none"
+
+
+def test_all_texts_are_shown_as_they_are():
+    hostile = "[bold red]owned[/] [link=http://evil]x[/link] [/nothing]"
+    text = show(
+        width=200,
+        dashboard=f"http://{hostile}",
+        cluster=hostile,
+        driver=hostile,
+        work=hostile,
+        stage=hostile,
+        stages=(Stage(name=hostile, n_total=2, n_done=1),),
+        trouble=hostile,
+    )
+    assert text.count(hostile) == 6
+    assert hostile in show(width=200, state="failed", reason=hostile)
+
+
+def test_only_web_addresses_are_links():
+    for address, is_link in (("https://host/status", True), ("javascript:alert(1)", False)):
+        console = Console(width=80, force_terminal=True, file=open(os.devnull, "w"), record=True)  # noqa: SIM115
+        with console.file:
+            console.print(draw(RUNNING.model_copy(update={"dashboard": address}), 1.0))
+        assert ("\x1b]8;" in console.export_text(styles=True)) is is_link
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (75, "1 min 15 s"),
+        (7260, "2 h 1 min"),
+        (86_400, "1 d"),
+        (10**9, "11,574 d 2 h"),
+    ],
+)
+def test_times_are_as_a_person_writes_them(seconds, text):
+    assert duration(seconds) == text
+
+
+class Clock:
+    """A clock that moves when somebody sleeps."""
+
+    def __init__(self):
+        self.now = 50.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def observe(said, wall=1000.0):
+    """Return an observer of drivers that say these things, and its clock."""
+    clock, left = Clock(), list(said)
+
+    def read():
+        found = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return Observer(read, clock=clock, wall=lambda: wall), clock
+
+
+def look(observer, clock, patience=600.0):
+    return sum(1 for _ in watch._looks(observer, 2.0, patience, clock.sleep))
+
+
+def say(number, **fields):
+    return RUNNING.model_copy(update={"number": number, **fields})
+
+
+def test_it_ends_when_the_run_does():
+    observer, clock = observe([say(1), say(1), say(2), say(3, state="finished")])
+    assert look(observer, clock) == 4
+    assert observer.exit_code == 1
+    assert observer.silence == 0
+
+
+def test_it_ends_when_nothing_is_heard_for_long():
+    observer, clock = observe([say(1)])
+    look(observer, clock, patience=100.0)
+    assert 100 < observer.silence <= 102
+    assert observer.overdue
+    assert observer.exit_code is None
+
+
+def test_clocks_that_differ_by_an_hour_do_not_matter():
+    ahead, clock = observe([say(1), say(1), say(2), say(3, state="finished")], wall=4600.0)
+    assert ahead.overdue
+    assert ahead.silence == 3600
+    assert look(ahead, clock) == 4, "it waits for a sign before it gives up"
+    behind, clock = observe([say(1)], wall=-2600.0)
+    assert behind.silence == 0
+
+
+def test_a_store_that_cannot_be_read_for_a_while():
+    lost = StoreError("s3://bucket: tried 5 times")
+    observer, clock = observe([say(1), lost, lost, say(2, state="interrupted")])
+    observer.look()
+    assert observer.trouble == "s3://bucket: tried 5 times"
+    look(observer, clock)
+    assert observer.trouble == ""
+    assert observer.exit_code == 3
+
+
+def test_a_run_that_was_started_anew_is_heard():
+    observer, _ = observe([say(9), say(9, began=5.0)])
+    observer._heard -= 500
+    observer.look()
+    assert observer.silence == 0
+
+
+def put(folder, **fields):
+    path = folder / "status" / "audit.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    now = {"told": time.time(), "elapsed": 0.0}
+    path.write_text(RUNNING.model_copy(update=now | fields).model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({}, 0),
+        ({"told": 1.0}, 3),
+        ({"state": "finished"}, 1),
+        ({"state": "finished", "stages": STAGES[:2]}, 0),
+        ({"state": "failed", "reason": "ClusterError"}, 3),
+        ({"state": "interrupted", "reason": "SIGINT"}, 3),
+    ],
+)
+def test_one_look_for_scripts(fields, code, tmp_path):
+    put(tmp_path, **fields)
+    result = call(tmp_path, "--once")
+    assert result.exit_code == code
+    assert result.output.startswith("audit")
+    if "state" in fields:
+        assert call(tmp_path).exit_code == code, "and it ends by itself"
+
+
+def test_where_nothing_runs(tmp_path):
+    words = [sys.executable, "-m", "clusterscale", "watch", str(tmp_path / "nowhere")]
+    result = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "nowhere: there is no run to watch" in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_leaves_in_order(tmp_path):
+    put(tmp_path)
+    words = [sys.executable, "-m", "clusterscale", "watch", str(tmp_path), "--every", "0.1"]
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as process:
+        os.close(theirs)
+        said = b""
+        while b"running" not in said:
+            said += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        with suppress(OSError):  # as Linux says that the other end is closed
+            while piece := os.read(ours, 4096):
+                said += piece
+        assert process.wait(30) == 130
+        assert process.stderr.read() == b""
+    os.close(ours)
+    assert said.rindex(b"\x1b[?25h") > said.rindex(b"\x1b[?25l"), "the cursor is shown again"
+
+
+@pytest.fixture
+def config(tmp_path, cube, plan_fields):
+    path = tmp_path / "run.yaml"
+    content = {
+        "cube": cube.uri,
+        "output": str(tmp_path / "run"),
+        "audit": plan_fields | {"screen": {"groups": 60}},
+        "recovery": {"observed": 24, "epochs": 12, "priors": [{"name": "roi_day"}]},
+        "cluster": {"name": "serial"},
+    }
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verb", "work", "stages"),
+    [
+        ("audit", "audit", ["audit", "report"]),
+        ("screen", "screen", ["count", "score", "summary"]),
+        ("recover", "recovery", ["recover", "report"]),
+    ],
+)
+def test_every_long_verb_can_be_watched(verb, work, stages, config, tmp_path):
+    for _ in range(2):  # the second has little to do
+        result = CliRunner().invoke(app, [verb, str(config)], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        status = read_status(str(tmp_path / "run"))
+        assert (status.work, status.state, status.exit_code) == (work, "finished", 0)
+        assert status.stage == stages[-1]
+    assert call(tmp_path / "run").exit_code == 0
+    assert [path.name for path in (tmp_path / "run" / "status").iterdir()] == [f"{work}.json"]
+
+
+def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
+    monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)
+    assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1
+    result = call(tmp_path / "run")
+    assert result.exit_code == 1
+    assert "finished, 8 failed" in result.output
+
+
+def test_one_folder_serves_every_verb(config):
+    for verb in ("recover", "screen", "audit"):
+        result = CliRunner().invoke(app, [verb, str(config)], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+
+
+def test_a_foreign_folder_gets_no_status(config, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("chapter one")
+    assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["thesis.tex"]
+
+
+DRIVER = """
+import sys, time
+from clusterscale.audit import driver
+from clusterscale.cli import main
+from clusterscale.runtime.beacon import Beacon
+
+pause, ordinary = float(sys.argv.pop()), driver.run_task
+
+def slowly(task):
+    time.sleep(pause)
+    return ordinary(task)
+
+driver.run_task = slowly
+Beacon.__init__.__kwdefaults__.update(beat=0.2, pause=0.05)
+main()
+"""
+
+
+@pytest.fixture
+def drive(config, tmp_path):
+    """Start an audit whose every task takes so long, and wait until it can be seen."""
+    started = []
+
+    def start(pause):
+        words = [sys.executable, "-c", DRIVER, "audit", str(config), str(pause)]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(words, **quiet)
+        started.append(process)
+        while not (tmp_path / "run" / "status" / "audit.json").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_run_is_watched_to_its_end(drive, tmp_path):
+    process = drive(0.1)
+    result = call(tmp_path / "run", "--every", 0.1)
+    assert result.exit_code == 0, result.output
+    assert process.wait(60) == 0
+    assert "finished" in result.output
+    assert (tmp_path / "run" / "report.html").exists(), "the report is part of it"
+
+
+def test_a_driver_that_is_killed_falls_silent(drive, tmp_path):
+    process = drive(60)
+    assert call(tmp_path / "run", "--once").exit_code == 0
+    process.kill()
+    result = call(tmp_path / "run", "--every", 0.1, "--patience", 0)
+    assert result.exit_code == 3
+    assert "no sign of life" in result.output
+
+
+def test_a_driver_that_is_told_to_end_says_so(drive, tmp_path):
+    process = drive(60)
+    process.send_signal(signal.SIGTERM)
+    result = call(tmp_path / "run", "--every", 0.1)
+    assert process.wait(60) == 143
+    assert result.exit_code == 3
+    assert "interrupted by SIGTERM" in result.output
+
+
+def test_a_run_on_object_storage_is_watched():
+    with serve() as store:
+        path = place_of(f"{store.uri}/run", "audit")
+        now = RUNNING.model_copy(update={"told": time.time(), "state": "finished"})
+        storage.put(path, now.model_dump_json().encode())
+        result = call(f"{store.uri}/run")
+    assert result.exit_code == 1
+    assert "finished, 2 failed" in result.output
+
+
+def test_an_address_with_a_password_is_refused():
+    result = CliRunner().invoke(app, ["watch", "s3://ann:geheim@bucket/run"])
+    assert result.exit_code != 0
+    assert "geheim" not in result.output
