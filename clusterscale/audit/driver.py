@@ -204,7 +204,7 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
     names = set(list_names(output))
     if "plan.json" in names and read(path).decode() == text:
         return
-    if names - {"screen"}:  # which says itself what it is of
+    if names - {"recovery", "screen", "traits"}:  # which say themselves what they are of
         if not force:
             raise ExistsError(
                 f"{output} holds {_differences(output, names, identity)}: "

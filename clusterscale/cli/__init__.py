@@ -4,7 +4,15 @@ import sys
 
 from rich.markup import escape
 
-from clusterscale.cli import certificates, records, recoveries, screens, tuning, verbs
+from clusterscale.cli import (
+    certificates,
+    characteristics,
+    records,
+    recoveries,
+    screens,
+    tuning,
+    verbs,
+)
 from clusterscale.cli.show import err
 from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
 from clusterscale.secrets import clean
@@ -13,6 +21,7 @@ __all__ = ["app", "main"]
 
 app = verbs.app
 app.command()(screens.screen)
+app.command()(characteristics.traits)
 app.command()(recoveries.recover)
 app.command()(tuning.tune)
 app.command()(records.ingest)
