@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from clusterscale.report import write_report
     from clusterscale.runtime import Local, Serial, SerialExecutor
     from clusterscale.screening import open_screen
+    from clusterscale.traits import TraitsPlan, open_traits
 
 __all__ = [
     "AuditPlan",
@@ -48,9 +49,11 @@ __all__ = [
     "Serial",
     "SerialExecutor",
     "TraceCube",
+    "TraitsPlan",
     "open_recovery",
     "open_results",
     "open_screen",
+    "open_traits",
     "run",
     "screen",
     "synthesise",
@@ -65,9 +68,11 @@ _HOMES = {
     "Serial": "runtime",
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
+    "TraitsPlan": "traits",
     "open_recovery": "recovery",
     "open_results": "audit",
     "open_screen": "screening",
+    "open_traits": "traits",
     "run": "audit",
     "screen": "audit",
     "synthesise": "cube.synthetic",

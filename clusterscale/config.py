@@ -27,6 +27,7 @@ from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.secrets import check_url
+from clusterscale.traits import TraitsPlan
 from clusterscale.wording import choices, explain
 
 __all__ = ["Config", "CubeSource", "built_in", "load", "parse", "schema"]
@@ -98,13 +99,15 @@ else:
 class Config(Component):
     """A whole run: which cube, what to ask of it, where to work, where to keep the answer.
 
-    ``audit`` asks who is a member, ``recovery`` where everybody was; either or both.
+    ``audit`` asks who is a member, ``recovery`` where everybody was; either or both. ``traits``
+    says how those are compared whom an audit has found, if `clusterscale traits` asks why.
     """
 
     cube: Source
     output: Address
     audit: AuditPlan | None = None
     recovery: RecoveryPlan | None = None
+    traits: TraitsPlan = TraitsPlan()
     cluster: Place = Local()
 
     @model_validator(mode="after")

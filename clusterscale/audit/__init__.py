@@ -10,6 +10,7 @@ from clusterscale.audit.results import open_results
 from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
+from clusterscale.audit.traits import traits
 
 __all__ = [
     "Arrangement",
@@ -27,4 +28,5 @@ __all__ = [
     "run",
     "run_task",
     "screen",
+    "traits",
 ]

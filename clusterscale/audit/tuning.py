@@ -13,10 +13,10 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.source import load_settings
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import Examples, Mechanism, publish
+from clusterscale.contracts import Examples, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.game import first_shown
+from clusterscale.game import study
 from clusterscale.seeds import stream
 
 __all__ = ["Choice", "TuningCase", "choose", "list_cases", "tunable"]
@@ -56,12 +56,13 @@ class TuningCase:
             validate=True,
             rng=stream(task.source.seed, "groups", period, prior, size, target),
         )
-        bound, seed = self.mechanism.bind(setting.bounds), task.source.seed
-        noise = stream(seed, "noise", *self.path, "challenge")
-        release = publish(game.challenge.counts, bound, group_size=size, rng=noise)
-        row, number = first_shown(game.adversary, seed=seed, place=self.path)
-        training = stream(seed, "noise", *self.path, "training", *number)
-        knowledge = game.adversary.study(release.take(np.array([row])), bound, rng=training)
+        knowledge = study(
+            game,
+            self.mechanism,
+            seed=task.source.seed,
+            path=self.path[:-1],
+            bounds=setting.bounds,
+        )
         return knowledge.training, knowledge.validation
 
 

@@ -6,6 +6,7 @@ from rich.markup import escape
 
 from clusterscale.cli import (
     certificates,
+    characteristics,
     records,
     recoveries,
     reports,
@@ -22,6 +23,7 @@ __all__ = ["app", "main"]
 
 app = verbs.app
 app.command()(screens.screen)
+app.command()(characteristics.traits)
 app.command()(recoveries.recover)
 app.command()(reports.report)
 app.command()(watch.watch)

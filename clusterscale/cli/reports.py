@@ -115,10 +115,12 @@ def _parts() -> list[tuple[str, str, Callable[[str], xr.Dataset]]]:
     from clusterscale.audit import open_results
     from clusterscale.recovery import open_recovery
     from clusterscale.screening import open_screen
+    from clusterscale.traits import open_traits
 
     return [
         ("audit", schema.RESULTS_FORMAT, open_results),
         ("screen", schema.SCREEN_FORMAT, open_screen),
+        ("traits", schema.TRAITS_FORMAT, open_traits),
         ("recovery", schema.RECOVERY_FORMAT, open_recovery),
     ]
 

@@ -133,6 +133,17 @@ class Calendar:
         times = (datetime.fromtimestamp(second, zone) for second in seconds.tolist())
         return np.fromiter((time.toordinal() for time in times), np.int64, self.n_epochs)
 
+    def clocks(self) -> NDArray[np.int64]:
+        """Return what local clocks show when each epoch begins, int64, shape (epoch,).
+
+        In seconds since 1970-01-01 00:00 by these clocks. An hour that they show twice is there
+        twice.
+        """
+        zone = ZoneInfo(self.timezone)
+        shown = (datetime.fromtimestamp(second, zone) for second in self.seconds().tolist())
+        local = (time.replace(tzinfo=UTC).timestamp() for time in shown)
+        return np.fromiter(map(int, local), np.int64, self.n_epochs)
+
     def describe(self) -> str:
         """Say when the calendar runs, in its own zone."""
         zone = ZoneInfo(self.timezone)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TableStore", "create_table", "is_table", "open_table"]
 
-_DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str}
+_DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str, "M": np.int64}
+_TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}  # of kind M
 
 
 class TableStore:
@@ -103,6 +104,7 @@ def create_table(
         What there will be.
     columns
         The values that are known: of each dimension, which tell its size, and perhaps of others.
+        Times are in seconds since 1970-01-01.
     chunks
         Chunk size of dimensions, 1 where none is given; the dimensions' own values are one chunk.
     attributes
@@ -112,20 +114,21 @@ def create_table(
     for name, variable in variables.items():
         shape = tuple(len(columns[dim]) for dim in variable.dims)
         whole = name in columns and not set(variable.dims) & set(chunks)
-        pieces = tuple(min(chunks.get(dim, 1), len(columns[dim])) for dim in variable.dims)
+        pieces = tuple(max(1, min(chunks.get(dim, 1), len(columns[dim]))) for dim in variable.dims)
         array: zarr.Array[Any] = group.create_array(
             name,
             shape=shape,
-            chunks=shape if whole else pieces,
+            chunks=tuple(max(1, size) for size in shape) if whole else pieces,
             dtype=_DTYPES[variable.kinds],
             fill_value=np.nan if variable.kinds == "f" else None,
             dimension_names=variable.dims,
             attributes={
                 "long_name": variable.long_name,
                 **({"units": variable.units} if variable.units else {}),
+                **(_TIME if variable.kinds == "M" else {}),
             },
         )
-        if name in columns:
+        if name in columns and len(columns[name]):
             array[:] = np.asarray(columns[name], dtype=array.dtype)
     group.attrs.put(dict(attributes))
 

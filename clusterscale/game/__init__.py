@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clusterscale.contracts import Attack, Bounds, Game, Mechanism
-from clusterscale.game.contest import CONFIDENCE, FALSE_POSITIVE_RATE, Contest, first_shown
+from clusterscale.game.contest import (
+    CONFIDENCE,
+    FALSE_POSITIVE_RATE,
+    Contest,
+    first_shown,
+    study,
+)
 from clusterscale.game.outcome import Outcome
 
 __all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "Outcome", "first_shown", "play"]
+__all__ += ["study"]
 
 
 def play(

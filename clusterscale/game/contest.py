@@ -13,6 +13,7 @@ from clusterscale.contracts import (
     Attack,
     Bounds,
     Game,
+    Knowledge,
     Labels,
     Mechanism,
     Release,
@@ -35,7 +36,7 @@ from clusterscale.metrics import (
 )
 from clusterscale.seeds import stream
 
-__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "first_shown"]
+__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "first_shown", "study"]
 
 CONFIDENCE = 0.95
 """Of intervals and bounds."""
@@ -200,6 +201,27 @@ def first_shown(adversary: Adversary, *, seed: int, place: Sequence[str | int]) 
     if adversary.refits:
         return 0, (0,)
     return int(stream(seed, "shown", *place).integers(2)), ()
+
+
+def study(
+    game: Game,
+    mechanism: Mechanism,
+    *,
+    seed: int,
+    path: Sequence[str | int],
+    bounds: Bounds | None = None,
+) -> Knowledge:
+    """Return what the adversary of a :class:`Contest` learns from, to the last bit.
+
+    Parameters are those of a contest. Of an adversary who studies every release anew, it is what
+    the first one tells.
+    """
+    bound, place = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.label)
+    noise = stream(seed, "noise", *place, "challenge")
+    release = publish(game.challenge.counts, bound, group_size=game.group_size, rng=noise)
+    row, number = first_shown(game.adversary, seed=seed, place=place)
+    rng = stream(seed, "noise", *place, "training", *number)
+    return game.adversary.study(release.take(np.array([row])), bound, rng=rng)
 
 
 def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:

@@ -12,8 +12,11 @@ GOOD = yaml.safe_load(built_in())
 
 # Texts that are no config at all.
 TEXTS = {
-    "empty": ("", "a config is a mapping with keys cube, output, audit, recovery, cluster"),
-    "a list": ("- cube", "a config is a mapping with keys cube, output, audit, recovery, cluster"),
+    "empty": ("", "a config is a mapping with keys cube, output, audit, recovery, traits, cluster"),
+    "a list": (
+        "- cube",
+        "a config is a mapping with keys cube, output, audit, recovery, traits, cluster",
+    ),
     "a tab": (
         "cube: x\n\toutput: y\n",
         "line 2, column 1: found character '\\t' that cannot start any token",
@@ -35,7 +38,7 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not known here: choose from cube, output, audit, recovery, cluster; "
+        "clutser: is not known here: choose from cube, output, audit, recovery, traits, cluster; "
         "did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: say what to ask: audit, recovery or both"),

@@ -86,3 +86,19 @@ TABLES = {
         0.8: (0.109, 0.048, 0.824, 0.111, 0.134, 0.413),
     },
 }
+
+IMPORTANCE = {  # Table 2: forest importances by characteristic, (TFL, SFC)
+    "total_events": (0.03, 0.17),
+    "unique_rois": (0.39, 0.01),
+    "active_epochs": (0.06, 0.23),
+    "rois_per_active_epoch": (0.05, 0.30),
+    "active_epochs_per_weekday": (0.01, 0.01),
+    "active_epochs_per_weekend_day": (0.11, 0.01),
+    "events_per_weekday": (0.07, 0.01),
+    "events_per_weekend_day": (0.03, 0.13),
+    "spatial_entropy": (0.03, 0.01),
+    "temporal_entropy": (0.01, 0.06),
+    "unicity": (0.17, 0.16),
+}
+
+UNIQUE_HOURS = ((124, 6), (38, 30))  # of 168, §3.2, SFC: mean and sd, most and least exposed

@@ -30,6 +30,11 @@ class Comparison:
     auc_top: float
     auc_bottom: float
 
+    @property
+    def gap(self) -> float:
+        """How much better the most exposed are told: where little, it does not say why."""
+        return self.auc_top - self.auc_bottom
+
 
 def comparisons(traits: xr.Dataset) -> list[Comparison]:
     """Return one comparison a setting, by the attack that reaches most; named by what varies."""
@@ -66,7 +71,7 @@ def findings(traits: xr.Dataset) -> Markup:
     leading = {}
     for source in dict.fromkeys(map(str, traits.source.values)):
         mine = [each for each in shown if traits.source.values[each.index] == source]
-        leading[source] = _leading(traits, max(mine, key=lambda each: each.auc_top))
+        leading[source] = _leading(traits, max(mine, key=lambda each: each.gap))
     share = json_attribute(traits, "plan").get("share")
     return fill(
         "traits.html.j2",

@@ -1,0 +1,72 @@
+"""Who is exposed, by what a run's folder holds of a plan: its audit, its screen, or both."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.results import open_results
+from clusterscale.cube import TraceCube
+from clusterscale.cube.storage import exists
+from clusterscale.errors import ExistsError, MissingError
+from clusterscale.screening import open_screen
+from clusterscale.traits import Exposure, list_exposures
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["find_exposures"]
+
+
+def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Exposure]:
+    """Return an address for the AUCs of every case of a finished audit, then of a screen.
+
+    Parameters
+    ----------
+    plan, cube
+        What was asked, and of whom.
+    output
+        Folder of the run.
+
+    Raises
+    ------
+    MissingError
+        If neither has finished there.
+    ExistsError
+        If what is there is of another plan or cube.
+    """
+    found: list[Exposure] = []
+    audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
+    if exists(f"{audited}/zarr.json"):
+        results = open_results(output)
+        _compare(results, cube, output, results.attrs["plan_digest"] == plan.digest, "audit")
+        found += list_exposures(results, audited, "audit")
+    if (screen := _open_screen(f"{output}/screen")) is not None:
+        wanted = json.loads(json.dumps(plan.whole_screen.describe()))
+        same = json.loads(screen.attrs["plan"]) == wanted
+        _compare(screen, cube, output, same, "screen")
+        found += list_exposures(screen, screened, "screen")
+    if not found:
+        raise MissingError(
+            f"{output}: neither an audit nor a screen has finished there, so nobody is known to be "
+            "exposed; run `clusterscale audit` or `clusterscale screen` with this config first"
+        )
+    return found
+
+
+def _open_screen(uri: str) -> xr.Dataset | None:
+    try:
+        return open_screen(uri)
+    except MissingError:
+        return None
+
+
+def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what: str) -> None:
+    other = [] if same else ["plan"]
+    other += [] if results.attrs["cube_fingerprint"] == cube.fingerprint else ["cube"]
+    if other:
+        raise ExistsError(
+            f"{output} holds a{'n' * (what == 'audit')} {what} of another {' and '.join(other)}: "
+            f"run `clusterscale {what}` with this config first, or name its own output"
+        )

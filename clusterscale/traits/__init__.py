@@ -1,0 +1,67 @@
+"""What exposes a user: how the most and the least exposed move, and where an attack looks.
+
+POMACS20 §3 asks of a finished attack *why*. Three answers, for arrays in memory here, for all users
+of a cube on a cluster by ``clusterscale traits CONFIG``:
+
+- :func:`characteristics`: eleven numbers of how each user moves, :func:`unicity` among them.
+- :func:`importance`: which of these tell the most exposed (:func:`sides`) from the least exposed,
+  by a forest, by a logistic regression and each by itself; and :func:`frequency`: when either move.
+- :func:`loading`: the cells that go with the principal components that decide.
+
+>>> import numpy as np
+>>> from clusterscale import traits
+>>> from clusterscale.contracts import Traces
+>>> seen = np.random.default_rng(1).random((40, 5, 48)) < np.linspace(0.01, 0.3, 40)[:, None, None]
+>>> user, cell = np.nonzero(seen.reshape(40, -1))
+>>> offsets = np.searchsorted(user, np.arange(41))
+>>> days = np.repeat([738_885, 738_886], 24)  # a Sunday and a Monday
+>>> moves = traits.characteristics(Traces(offsets, cell, 5, 48), days)
+>>> moves.shape == (40, len(traits.CHARACTERISTICS))
+True
+>>> exposure = np.linspace(0.5, 1.0, 40)  # of an attack that tells those who move more
+>>> top, bottom = traits.sides(exposure, share=0.1)
+>>> found = traits.importance(moves[top], moves[bottom], rng=np.random.default_rng(2))
+>>> bool(found.separation[traits.CHARACTERISTICS.index("total_events")] > 0.9)
+True
+"""
+
+from clusterscale.traits.characteristics import (
+    CHARACTERISTICS,
+    TITLES,
+    characteristics,
+    movement,
+)
+from clusterscale.traits.comparing import WHO, frequency
+from clusterscale.traits.components import loading
+from clusterscale.traits.driver import TraitsProgress, Work
+from clusterscale.traits.exposure import Exposure, list_exposures
+from clusterscale.traits.importance import LEAST, MOST, Importance, importance, sides
+from clusterscale.traits.plan import TraitsPlan
+from clusterscale.traits.question import Question, View
+from clusterscale.traits.results import TraitsStore, open_traits
+from clusterscale.traits.unicity import unicity
+
+__all__ = [
+    "CHARACTERISTICS",
+    "LEAST",
+    "MOST",
+    "TITLES",
+    "WHO",
+    "Exposure",
+    "Importance",
+    "Question",
+    "TraitsPlan",
+    "TraitsProgress",
+    "TraitsStore",
+    "View",
+    "Work",
+    "characteristics",
+    "frequency",
+    "importance",
+    "list_exposures",
+    "loading",
+    "movement",
+    "open_traits",
+    "sides",
+    "unicity",
+]

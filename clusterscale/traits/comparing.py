@@ -1,0 +1,131 @@
+"""One comparison: the most exposed against the least exposed, in one setting, by one attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from clusterscale.contracts import Ints, Traces, Values
+from clusterscale.cube import TraceCube, storage
+from clusterscale.cube.blocks import Source, Span, open_source
+from clusterscale.seeds import stream
+from clusterscale.traits.exposure import Exposure
+from clusterscale.traits.importance import Importance, importance, sides
+from clusterscale.traits.plan import TraitsPlan
+
+__all__ = ["WHO", "CompareTask", "Compared", "compare", "frequency"]
+
+WHO = ("all", "top", "bottom")
+"""Of whom something is told: all who were compared, and either side."""
+
+_USERS = 1 << 14  # read at once
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTask:
+    """Whom to compare, and in what; ``values`` is the store that has characteristics already.
+
+    ``period`` is the place of the period in that store, and ``span`` its epochs.
+    """
+
+    source: Source
+    values: str
+    period: int
+    span: Span
+    exposure: Exposure
+    plan: TraitsPlan
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """What was found; ``frequency`` is float64, shape (who, epoch), see :data:`WHO`."""
+
+    n_compared: int
+    auc_top: float
+    auc_bottom: float
+    importance: Importance
+    frequency: Values
+
+
+def compare(task: CompareTask) -> Compared:
+    """Compare; pure, but for the stores that it reads.
+
+    Raises
+    ------
+    InputError
+        If there are too few users for two sides.
+    ClusterscaleError
+        If a store cannot be read.
+    """
+    users, auc = task.exposure.read()
+    top, bottom = sides(auc, task.plan.share)
+    rng = stream(task.source.seed, "traits", *task.exposure.path)
+    pair = (_read(task.values, task.period, users[side]) for side in (top, bottom))
+    with threadpool_limits(limits=1):
+        found = importance(*pair, trees=task.plan.trees, rng=rng)
+    visits = count_visits(open_source(task.source), users, task.span, {1: top, 2: bottom})
+    means = float(auc[top].mean()), float(auc[bottom].mean())
+    return Compared(len(top), *means, found, np.stack([share_out(each) for each in visits]))
+
+
+def frequency(traces: Traces) -> Values:
+    """Return the share of all visits of some users in each epoch (POMACS20 Fig. 4).
+
+    Parameters
+    ----------
+    traces
+        Their events over a period; the null ROI does not count.
+
+    Returns
+    -------
+    float64, shape (epoch,)
+        Sums to 1; not a number where there are no visits.
+    """
+    return share_out(np.bincount(traces.cells % traces.n_epochs, minlength=traces.n_epochs))
+
+
+def share_out(visits: Counts) -> Values:
+    """Return counts as shares of their sum."""
+    total = visits.sum()
+    shares: Values = visits / total if total else np.full(len(visits), np.nan)
+    return shares
+
+
+def count_visits(
+    cube: TraceCube, users: Ints, span: Span, groups: dict[int, Ints]
+) -> NDArray[np.int64]:
+    """Return the visits of all users and of groups of them in each epoch, (1 + group, epoch).
+
+    ``groups`` has the places in ``users`` of each group, by its row.
+    """
+    group = np.zeros(len(users), np.int64)
+    for number, places in groups.items():
+        group[places] = number
+    n_epochs = span[1] - span[0]
+    total = np.zeros((1 + len(groups), n_epochs), np.int64)
+    for first in range(0, len(users), _USERS):
+        some = slice(first, first + _USERS)
+        traces = cube.traces(users[some], span)
+        row = np.repeat(group[some], np.diff(traces.offsets))
+        keys = row * n_epochs + traces.cells % n_epochs
+        total += np.bincount(keys, minlength=total.size).reshape(total.shape)
+    total[0] = total.sum(axis=0)
+    return total
+
+
+def _read(uri: str, period: int, users: Ints) -> NDArray[np.float32]:
+    """Return the characteristics of some users, float32, shape (user, characteristic)."""
+    array = storage.open_group(uri)["value"]
+    found = np.empty((len(users), array.shape[2]), np.float32)
+    size = array.chunks[0]
+    chunk = users // size
+    for number in np.unique(chunk).tolist():
+        here, start = np.flatnonzero(chunk == number), number * size
+        rows = np.asarray(array[start : start + size, period])
+        found[here] = rows[users[here] - start]
+    return found

@@ -1,0 +1,89 @@
+"""All that is asked of the users of one cube, once it is known who is exposed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.cube.blocks import Span
+from clusterscale.traits.exposure import Exposure, hash_exposures
+from clusterscale.traits.plan import TraitsPlan
+
+__all__ = ["Question", "View"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A setting whose targets' components are told, by its labels."""
+
+    period: str
+    prior: str
+    group_size: int
+    mechanism: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """What to find out.
+
+    Attributes
+    ----------
+    plan
+        How.
+    audit
+        The plan of what was audited or screened, as plain values that may be shown to anyone.
+    seed
+        Root seed of all draws.
+    null_roi
+        Is nowhere a ROI of its own?
+    periods
+        Names and spans of epochs.
+    exposures
+        Of which the most and the least exposed are compared; two or more make either side.
+    views
+        Settings whose components are told.
+    """
+
+    plan: TraitsPlan
+    audit: dict[str, Any]
+    seed: int
+    null_roi: bool
+    periods: tuple[tuple[str, Span], ...]
+    exposures: tuple[Exposure, ...]
+    views: tuple[View, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain values that tell what was asked."""
+        return {"traits": self.plan.model_dump(mode="json"), "audit": self.audit}
+
+    @property
+    def digest(self) -> str:
+        """Hash of what was asked."""
+        text = json.dumps(self.describe(), sort_keys=True)
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def exposure_digest(self) -> str:
+        """Hash of how exposed users are: another audit is another question."""
+        return hash_exposures(self.exposures)
+
+    @property
+    def epochs(self) -> NDArray[np.int64]:
+        """Epochs of any period, increasing, int64."""
+        return np.unique(np.concatenate([np.arange(*span) for _, span in self.periods]))
+
+    def place(self, period: str) -> int:
+        """Return the place of a period among all."""
+        return [name for name, _ in self.periods].index(period)
+
+    def within(self, period: int) -> slice:
+        """Return where the epochs of a period are among :attr:`epochs`."""
+        first, last = self.periods[period][1]
+        start = int(np.searchsorted(self.epochs, first))
+        return slice(start, start + last - first)

@@ -1,0 +1,168 @@
+"""What the exposed have in common, at rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Values
+from clusterscale.cube import TraceCube
+from clusterscale.cube.origin import tell_origin, tell_shapes
+from clusterscale.cube.table import TableStore, create_table, open_table
+from clusterscale.schema import TRAITS, TRAITS_FORMAT
+from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
+from clusterscale.traits.comparing import WHO, Compared
+from clusterscale.traits.importance import Importance
+from clusterscale.traits.measuring import part_size
+from clusterscale.traits.question import Question
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["TraitsStore", "open_traits"]
+
+_COMPARISONS = 256  # of a chunk
+
+Ints = NDArray[np.int64]
+
+
+class TraitsStore(TableStore):
+    """Traits that are being written: of users, of comparisons, of views.
+
+    Raises
+    ------
+    ExistsError
+        If those of another question are there and ``force`` is not set.
+    """
+
+    def __init__(self, uri: str, question: Question, cube: TraceCube, *, force: bool) -> None:
+        identity = {
+            "plan": question.describe(),
+            "exposure": question.exposure_digest,
+            "cube_fingerprint": cube.fingerprint,
+            "version": version("clusterscale"),
+        }
+        create = partial(_create, question=question, cube=cube)
+        super().__init__(uri, "traits", TRAITS_FORMAT, identity, create, force=force)
+        self._question, self._n_users = question, cube.n_users
+
+    @property
+    def table(self) -> str:
+        """Where the numbers are."""
+        return f"{self.uri}/results.zarr"
+
+    def add_movement(self, period: int, start: int, values: NDArray[np.float32]) -> None:
+        """Keep how some users move, ``start`` being the index of the first."""
+        self._array("value")[start : start + len(values), period, :UNICITY] = values
+
+    def add_popularity(
+        self, period: int, roi_events: Ints, epoch_events: Ints, active: Ints
+    ) -> None:
+        """Keep what all users of a period add up to, and that all of them are there.
+
+        ``active``: how many have an event in each epoch; the others are in the null ROI.
+        """
+        if self._question.null_roi:
+            nowhere = self._n_users * len(active) - active.sum()
+            roi_events = np.append(roi_events, nowhere)
+        self._array("roi_events")[period] = roi_events
+        self._array("epoch_events")[period, self._question.within(period)] = epoch_events
+        self._say_done(f"movement-{period}")
+
+    def add_unicity(self, period: int, share: Values) -> None:
+        """Keep the unicity of all users, float64, shape (user,)."""
+        array = self._array("value")
+        for start in range(0, len(share), array.chunks[0]):
+            some = slice(start, start + array.chunks[0])
+            array[some, period, UNICITY] = share[some]
+        self._say_done(f"unicity-{period}")
+
+    def add_comparison(self, number: int, found: Compared) -> None:
+        """Keep a comparison."""
+        period = self._question.place(self._question.exposures[number].period)
+        for name in ("n_compared", "auc_top", "auc_bottom"):
+            self._array(name)[number] = getattr(found, name)
+        for field in fields(Importance):
+            self._array(field.name)[number] = getattr(found.importance, field.name)
+        self._array("frequency")[number, :, self._question.within(period)] = found.frequency
+        self._say_done(f"comparison-{number}")
+
+    def add_view(self, number: int, n_viewed: Sequence[int], loading: Values) -> None:
+        """Keep loadings, float64, shape (who, roi, epoch), each the mean of so many targets."""
+        period = self._question.place(self._question.views[number].period)
+        self._array("n_viewed")[number] = np.asarray(n_viewed)
+        self._array("loading")[number, :, :, self._question.within(period)] = loading
+        self._say_done(f"view-{number}")
+
+
+def open_traits(uri: str | Path) -> xr.Dataset:
+    """Open what is known of the exposed, lazily.
+
+    Parameters
+    ----------
+    uri
+        Folder of the run, of its traits, or the store itself.
+
+    Raises
+    ------
+    MissingError
+        If there is nothing, or it has not finished.
+    FormatError
+        If what is there are not traits.
+    """
+    return open_table(uri, "traits", TRAITS_FORMAT, TRAITS)
+
+
+def _create(uri: str, question: Question, cube: TraceCube) -> None:
+    regions = cube.regions.with_null() if question.null_roi else cube.regions
+    views, epochs = question.views, question.epochs
+    columns: dict[str, Sequence[Any]] = {
+        "user": range(cube.n_users),
+        "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
+        "period": [name for name, _ in question.periods],
+        "characteristic": CHARACTERISTICS,
+        "characteristic_title": list(TITLES.values()),
+        "comparison": range(len(question.exposures)),
+        "source": [each.source for each in question.exposures],
+        "who": WHO,
+        "epoch": epochs.tolist(),
+        "time": cube.calendar.clocks()[epochs].tolist(),
+        "roi": range(len(regions)),
+        "roi_name": regions.names,
+        "x": regions.lon.tolist(),
+        "y": regions.lat.tolist(),
+        "view": range(len(views)),
+    }
+    for name in ("period", "prior", "group_size", "mechanism", "attack"):
+        columns[f"compared_{name}"] = [getattr(each, name) for each in question.exposures]
+    for name in ("period", "prior", "group_size", "mechanism"):
+        columns[f"view_{name}"] = [getattr(each, name) for each in views]
+    chunks = {
+        "user": part_size(cube),
+        "characteristic": len(CHARACTERISTICS),
+        "comparison": _COMPARISONS,
+        "roi": len(regions),
+        "epoch": len(epochs),
+    }
+    create_table(uri, TRAITS, columns, chunks, _attributes(question, cube))
+
+
+def _attributes(question: Question, cube: TraceCube) -> dict[str, Any]:
+    return {
+        "format": TRAITS_FORMAT,
+        "complete": False,
+        "plan": json.dumps(question.describe()),
+        "plan_digest": question.digest,
+        "seed": question.seed,
+        "exposure_digest": question.exposure_digest,
+        "roi_shapes": json.dumps(tell_shapes(cube)),
+        **tell_origin(cube, null_roi=question.null_roi),
+    }
