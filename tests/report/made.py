@@ -62,7 +62,7 @@ def make_traits(comparisons=3, views=1, shapes=None, names=None, seed=0):
         "compared_group_size": np.full(comparisons, 100),
         "compared_mechanism": texts("exact"),
         "compared_attack": texts("spectral", "likelihood", "projection"),
-        "n_compared": np.full(comparisons, 4),
+        "n_compared": np.full(comparisons, 6),
         "auc_top": 0.99 - 0.01 * np.arange(comparisons),
         "auc_bottom": np.full(comparisons, 0.6),
         "forest_accuracy": np.full(comparisons, 0.875),

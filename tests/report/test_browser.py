@@ -143,15 +143,15 @@ def test_tables_sort_filter_page_and_save(whole, tmp_path):
     found = json.loads(re.search(r'id="found">(.*?)</script>', html, re.DOTALL)[1])
     events = dict(enumerate(whole.screen.n_events.values.tolist()))
     assert found["first"][0] == "row 7"
-    assert len(found["first"]) == 50
+    assert len(found["first"]) == 20
     assert found["sorted"] == "descending"
 
     def sizes(rows):
         return [events[int(row.removeprefix("row "))] for row in rows]
 
-    assert sizes(found["down"]) == sorted(events.values(), reverse=True)[:50]
-    assert sizes(found["up"]) == sorted(events.values())[:50]
-    assert sizes(found["next"]) == sorted(events.values())[50:]
+    assert sizes(found["down"]) == sorted(events.values(), reverse=True)[:20]
+    assert sizes(found["up"]) == sorted(events.values())[:20]
+    assert sizes(found["next"]) == sorted(events.values())[20:40]
     assert found["told"] == "1–1 of 1 found"
     assert found["filtered"] == ["row 7"]
     assert found["none"] == "0–0 of 0 found"

@@ -55,9 +55,22 @@ def test_one_comparison_a_setting_by_the_attack_that_reaches_most():
 
 def test_the_table_holds_both_sides_and_the_most_important_first():
     page = Page(render(make_traits(comparisons=1)))
-    (rows,) = [table for name, table in page.tables.items() if name.startswith("4 on each side")]
-    assert rows[1] == ["unicity", "0.74 ± 0.04", "0.2 ± 0.1", "0.95", "0.70", "", "1.50"]
+    (rows,) = [table for name, table in page.tables.items() if name.startswith("6 on each side")]
+    assert rows[1] == ["unicity", "0.74 ± 0.04", "0.20 ± 0.10", "0.95", "0.70", "", "1.50"]
     assert rows[2][0] == "events"
+
+
+def test_few_people_or_equal_sides_say_nothing():
+    few, close = make_traits(comparisons=2), make_traits(comparisons=1)
+    few["n_compared"][0] = 2
+    close["auc_bottom"][:] = 0.98
+    for traits, n_shown in ((few, 2), (close, 1)):
+        page = Page(render(traits))
+        assert page.text.count("This does not say why") == 1
+        words = " ".join(page.text.split())
+        assert words.count("nothing that could be said") == 1
+        assert words.count("on each side, by") == n_shown
+    assert [each.index for each in comparisons(few)] == [1, 0]  # what says something comes first
 
 
 def test_heatmaps_are_sorted_by_popularity_and_scaled():

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.distinguished.comparisons import Comparison, comparisons
-from clusterscale.report.section import Column, Section, Table, fill, number, percent, quantity
+from clusterscale.report.distinguished.comparisons import CLOSE, FEW, Comparison, comparisons
+from clusterscale.report.section import Column, Section, Table, fill, number, percent
 
 _COLUMNS = (
     Column("Characteristic", number=False, header=True),
@@ -60,8 +60,10 @@ def _table(traits: xr.Dataset, chosen: Comparison) -> Markup:
         f"{number(chosen.auc_bottom)}; the forest places "
         f"{percent(float(at.forest_accuracy.item()))} rightly"
     )
-    return Table(caption, _COLUMNS, [("", rows)]).html
+    table = Table(caption, _COLUMNS, [("", rows)]).html
+    return (fill("doubts.html.j2", few=FEW, close=CLOSE) if chosen.doubts else Markup("")) + table
 
 
 def _spread(mean: float, sd: float) -> str:
-    return f"{quantity(float(mean))} ± {quantity(float(sd))}"
+    digits = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 10 else 2
+    return f"{mean:,.{digits}f} ± {sd:,.{digits}f}"

@@ -11,7 +11,10 @@ from markupsafe import Markup
 
 from clusterscale.report.section import fill, json_attribute, number, plural, quantity
 
-__all__ = ["Comparison", "comparisons", "findings", "views"]
+__all__ = ["CLOSE", "FEW", "Comparison", "comparisons", "findings", "views"]
+
+FEW, CLOSE = 5, 0.02
+"""With fewer people on a side, or mean AUCs that are closer, who is on which side is luck."""
 
 _SOURCES = {"audit": "targets of the audit", "screen": "everyone, as screened"}
 _COMPARED = ("period", "prior", "group_size", "mechanism")
@@ -35,9 +38,17 @@ class Comparison:
         """How much better the most exposed are told: where little, it does not say why."""
         return self.auc_top - self.auc_bottom
 
+    @property
+    def doubts(self) -> bool:
+        """Whether this does not say why: few people, or sides that are told about equally well."""
+        return self.n < FEW or self.gap < CLOSE
+
 
 def comparisons(traits: xr.Dataset) -> list[Comparison]:
-    """Return one comparison a setting, by the attack that reaches most; named by what varies."""
+    """Return one comparison a setting, by the attack that reaches most; named by what varies.
+
+    Those whose sides differ most come first: where all are told alike, nothing says why.
+    """
     columns = {name: traits[name].values for name in _SETTING}
     reached = traits.auc_top.values + traits.auc_bottom.values
     strongest: dict[tuple[object, ...], int] = {}
@@ -45,7 +56,7 @@ def comparisons(traits: xr.Dataset) -> list[Comparison]:
         setting = tuple(column[i] for column in columns.values())
         if setting not in strongest or reached[i] > reached[strongest[setting]]:
             strongest[setting] = i
-    return [
+    found = [
         Comparison(
             index=i,
             label=_label(columns, i),
@@ -56,6 +67,7 @@ def comparisons(traits: xr.Dataset) -> list[Comparison]:
         )
         for i in strongest.values()
     ]
+    return sorted(found, key=lambda each: each.doubts * 2 - each.gap)
 
 
 def views(traits: xr.Dataset) -> Iterator[tuple[int, str]]:
@@ -71,7 +83,7 @@ def findings(traits: xr.Dataset) -> Markup:
     leading = {}
     for source in dict.fromkeys(map(str, traits.source.values)):
         mine = [each for each in shown if traits.source.values[each.index] == source]
-        leading[source] = _leading(traits, max(mine, key=lambda each: each.gap))
+        leading[source] = _leading(traits, mine[0])
     share = json_attribute(traits, "plan").get("share")
     return fill(
         "traits.html.j2",

@@ -1,7 +1,7 @@
 (function () {
   "use strict";
 
-  var PAGE = 50;          // rows of a long table that stand on the page
+  var PAGE = 20;          // rows of a long table that stand on the page
   var WORTH_A_FILTER = 8; // rows from which a table can be searched
 
   function make(name, attributes, text) {
