@@ -98,10 +98,8 @@ def _show_comparison(found: xr.Dataset) -> None:
         "exposed has more"
     )
     table.add_column("characteristic", overflow="fold")
-    for name in ("most exposed", "least exposed"):
+    for name in ("most", "least", "forest", "weight", "apart"):
         table.add_column(name, justify="right")
-    for name in ("forest", "logistic", "separation"):
-        table.add_column(name, justify="right", max_width=10)
     for i, words in enumerate(found.characteristic_title.values):
         one = found.isel(characteristic=i)
         pairs = [_pair(one[f"{side}_mean"], one[f"{side}_sd"]) for side in ("top", "bottom")]

@@ -151,3 +151,18 @@ def test_times_fit_what_xarray_shows():
         assert shown.astype("datetime64[s]").astype(np.int64).tolist() == [calendar.start]
     assert Calendar.parse("2261-12-31", "1d", 1, "UTC").describe().startswith("Tue 2261-12-31")
     assert timedelta(seconds=CABS.step) == timedelta(hours=1)
+
+
+def test_clocks_are_local_and_may_show_an_hour_twice():
+    def shown(calendar):
+        return calendar.clocks().astype("datetime64[s]").astype(str).tolist()
+
+    hours = CABS.clocks().astype("datetime64[s]")
+    assert hours[0] == np.datetime64("2008-05-19T00:00:00")
+    assert (np.diff(hours) == np.timedelta64(3600, "s")).all()
+    autumn = Calendar.parse("2008-11-02T00:00", "1h", 4, "America/Los_Angeles")
+    assert [time[11:13] for time in shown(autumn)] == ["00", "01", "01", "02"]
+    spring = Calendar.parse("2008-03-09T01:00", "1h", 2, "America/Los_Angeles")
+    assert [time[11:13] for time in shown(spring)] == ["01", "03"]
+    old = Calendar.parse("1950-06-01T12:30", "1d", 1, "Asia/Kathmandu")
+    assert shown(old) == ["1950-06-01T12:30:00"]

@@ -1,0 +1,43 @@
+"""Tables of results: times, and dimensions of which there is nothing."""
+
+import numpy as np
+import pytest
+
+from clusterscale.cube.table import create_table, open_table
+from clusterscale.errors import MissingError
+from clusterscale.schema import Variable
+
+VARIABLES = {
+    "row": Variable(("row",), "iu", "1", "number"),
+    "name": Variable(("row",), "OUT", "", "name"),
+    "time": Variable(("row",), "M", "", "when"),
+    "value": Variable(("row", "column"), "f", "1", "value"),
+    "column": Variable(("column",), "OUT", "", "column"),
+}
+
+
+def write(uri, n_rows, *, complete=True):
+    columns = {
+        "row": range(n_rows),
+        "name": [f"n{i}" for i in range(n_rows)],
+        "time": [i * 86_400 - 10**9 for i in range(n_rows)],
+        "column": ["a", "b"],
+    }
+    create_table(uri, VARIABLES, columns, {"row": 2}, {"format": "test", "complete": complete})
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 5])
+def test_what_is_known_is_there_and_the_rest_is_not_a_number(tmp_path, n_rows):
+    write(str(tmp_path / "results.zarr"), n_rows)
+    found = open_table(tmp_path, "table", "test", VARIABLES).load()
+    assert found.sizes == {"row": n_rows, "column": 2}
+    assert found.name.values.tolist() == [f"n{i}" for i in range(n_rows)]
+    assert found.value.isnull().all()
+    if n_rows:
+        assert found.time.values[0] == np.datetime64("1938-04-24T22:13:20")
+
+
+def test_what_is_not_complete_is_not_opened(tmp_path):
+    write(str(tmp_path / "results.zarr"), 2, complete=False)
+    with pytest.raises(MissingError, match="this table has not finished"):
+        open_table(tmp_path, "table", "test", VARIABLES)
