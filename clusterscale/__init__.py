@@ -20,6 +20,8 @@ True
 >>> cs.write_report(results, folder / "report.html") == str(folder / "report.html")
 True
 
+After ``import clusterscale.report``, ``results.clusterscale`` shows the findings in a notebook.
+
 ``cs.run`` called again with the same plan and folder goes on where it was interrupted. On a
 Dask cluster, give it the executor of an opened cluster instead::
 

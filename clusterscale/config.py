@@ -24,6 +24,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import PRESETS, synthesise
 from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.markup import list_facts
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.secrets import check_url
@@ -115,6 +116,22 @@ class Config(Component):
         if self.audit is None and self.recovery is None:
             raise ValueError("say what to ask: audit, recovery or both")
         return self
+
+    def __repr__(self) -> str:
+        asked = [str(plan) for plan in (self.audit, self.recovery) if plan is not None]
+        return f"Config({self.cube.path!r} → {self.output!r} on {self.cluster.label}: {asked})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        made = f", synthetic {self.cube.preset}" if self.cube.preset else ""
+        run = {
+            "cube": f"{self.cube.path}{made}",
+            "output": self.output,
+            "cluster": self.cluster.label,
+        }
+        plans = (plan._repr_html_() for plan in (self.audit, self.recovery) if plan is not None)
+        return "".join([list_facts("Run", run), *plans])
 
     def the_audit(self) -> AuditPlan:
         """Return the plan of the audit.

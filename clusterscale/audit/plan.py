@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, Strict
 
 from clusterscale.attacks import ATTACKS
+from clusterscale.audit.facts import tell_plan, tell_size
 from clusterscale.audit.faults import find_faults
 from clusterscale.audit.period import Period
 from clusterscale.audit.precision import Precision
@@ -22,6 +23,7 @@ from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.game import FALSE_POSITIVE_RATE
+from clusterscale.markup import list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 from clusterscale.screening import Screen, ScreenPlan
@@ -66,6 +68,14 @@ class AuditPlan(Component):
     control: bool = True
     false_positive_rate: Probability = FALSE_POSITIVE_RATE
     precision: Precision | None = None
+
+    def __repr__(self) -> str:
+        return f"AuditPlan(targets {self.describe()['targets']}: {tell_size(self)}; {self.digest})"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return list_facts("Audit", tell_plan(self))
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that may be shown to anyone: listed users are counted, not named."""

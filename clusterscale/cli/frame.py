@@ -136,13 +136,11 @@ def _rate(rate: float | None) -> str:
     """Write results a time, in a unit in which at least one comes."""
     if not rate:
         return "not known before something has ended"
-    units = (("second", 1), ("minute", 60), ("hour", 3600))
+    units = (("a second", 1), ("a minute", 60), ("an hour", 3600))
     unit, number = next(
-        ((unit, rate * size) for unit, size in units if rate * size >= 1), ("hour", rate * 3600)
+        ((unit, rate * size) for unit, size in units if rate * size >= 1), ("an hour", rate * 3600)
     )
-    return (
-        f"{number:,.3g} a {unit}, of late" if number < 1000 else f"{number:,.0f} a {unit}, of late"
-    )
+    return f"{number:,.3g} {unit}, of late" if number < 1000 else f"{number:,.0f} {unit}, of late"
 
 
 def _left(status: Status, silence: float) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["screen", "show_screen"]
-
-_LEVELS = (0.75, 0.9)
 
 
 def screen(
@@ -76,32 +72,21 @@ def screen(
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print how exposed the users are, a table for each period and group size; nobody by name."""
-    for period, size in product(screened.period.values, screened.group_size.values):
-        chosen = screened.sel(period=period, group_size=size)
-        title = f"{screened.sizes['user']:,} users, {period}, groups of {size:,}"
+    from clusterscale.report.screened.exposure import LEVELS, read_places
+
+    for case in read_places(screened):
+        title = f"{screened.sizes['user']:,} users, {case.period}, groups of {case.group_size:,}"
         table = Table(title=escape(title), title_justify="left")
-        n_groups = int(np.median(chosen.n_groups.values))
         table.caption = (
-            f"AUC of the attack with the highest mean; each user against {n_groups:,} groups "
+            f"AUC of the attack with the highest mean; each user against {case.n_groups:,} groups "
             "(median), with the user and with another; ± half an interval of 95 %"
         )
         table.add_column("mechanism", overflow="fold", min_width=14)
         table.add_column("attack", overflow="fold", max_width=10)
-        for name in ("mean", "95 %", *(f"> {level:g}" for level in _LEVELS), "±"):
+        for name in ("mean", "95 %", *(f"> {level:g}" for level in LEVELS), "±"):
             table.add_column(name, justify="right")
-        for mechanism in chosen.mechanism.values:
-            table.add_row(escape(str(mechanism)), *_strongest(chosen.sel(mechanism=mechanism)))
+        for line in case.exposures:
+            shares = (f"{100 * share:.1f} %" for share in line.above)
+            numbers = (f"{line.mean:.3f}", f"{line.high:.3f}", *shares, f"{line.half:.3f}")
+            table.add_row(escape(line.mechanism), escape(line.attack), *numbers)
         out.print(table)
-
-
-def _strongest(case: xr.Dataset) -> list[str]:
-    """Return the attack of highest mean AUC, and what it reaches."""
-    auc = case.auc.values
-    means = np.nanmean(auc, axis=0)
-    best = int(np.argmax(means))
-    known = auc[np.isfinite(auc[:, best]), best]
-    half = (case.auc_high.values - case.auc_low.values)[:, best] / 2
-    shares = [f"{100 * np.mean(known > level):.1f} %" for level in _LEVELS]
-    numbers = [f"{value:.3f}" for value in (means[best], np.quantile(known, 0.95))]
-    name = str(case.attack.values[best])
-    return [escape(name), *numbers, *shares, f"{np.nanmean(half):.3f}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import product
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,23 +54,18 @@ def progress() -> Progress:
 
 def show_cube(cube: TraceCube) -> None:
     """Print what a cube holds."""
+    from clusterscale.cube.facts import tell_origins, tell_sizes
     from clusterscale.cube.summary import summarise
 
     found = summarise(cube)
     rows = {
-        "users": f"{found.n_users:,}",
-        "ROIs": f"{found.n_rois:,}",
-        "epochs": f"{found.n_epochs:,}  ({found.when})",
-        "events": f"{found.n_events:,}",
+        **tell_sizes(cube),
         "events a user": _mean_sd(found.events),
         "unique ROIs a user": _mean_sd(found.unique_rois),
         "active epochs a user": _mean_sd(found.active_epochs),
         "size on disk": f"{_bytes(found.stored_bytes)}  ({found.compression:.1f} times smaller)",
-        "fingerprint": cube.fingerprint,
+        **tell_origins(cube),
     }
-    for key, value in cube.attributes["provenance"].items():
-        if text := _plain(value):
-            rows[key.replace("_", " ")] = text
     _two_columns(cube.uri, rows)
 
 
@@ -245,20 +240,6 @@ def _two_columns(title: str, rows: dict[str, str]) -> None:
 
 def _mean_sd(pair: tuple[float, float]) -> str:
     return f"{pair[0]:,.1f} ± {pair[1]:,.1f}"
-
-
-def _plain(value: Any) -> str:
-    """Return a value of the provenance as a person would write it; nothing for nothing."""
-    if isinstance(value, dict):
-        known = {key: text for key, each in value.items() if (text := _plain(each))}
-        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in known.items())
-    if isinstance(value, list):
-        return " ".join(_plain(each) for each in value)
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    if isinstance(value, int):
-        return f"{value:,}" if value else ""
-    return "" if value is None else str(value)
 
 
 def _bytes(n_bytes: float) -> str:

@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Frame, Ints, Traces
 from clusterscale.cube import arrays, storage, transforms
 from clusterscale.cube.calendar import Calendar
+from clusterscale.cube.facts import tell_origins, tell_sizes
 from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.writer import CHUNK
 from clusterscale.errors import DamagedError, FormatError, InputError
+from clusterscale.markup import list_facts
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
 __all__ = ["TraceCube"]
@@ -76,6 +78,9 @@ class TraceCube:
             f"TraceCube({self.uri!r}: {self.n_users:,} users, {self.n_rois:,} ROIs, "
             f"{self.n_epochs:,} epochs, {self.n_events:,} events)"
         )
+
+    def _repr_html_(self) -> str:
+        return list_facts(self.uri, tell_sizes(self) | tell_origins(self))
 
     @property
     def n_users(self) -> int:

@@ -14,6 +14,7 @@ from clusterscale.contracts.lists import PERHAPS, SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
+from clusterscale.markup import list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.exact import Exact
 from clusterscale.recovery.priors import BELIEFS
@@ -67,6 +68,30 @@ class RecoveryPlan(Component):
     def span(self) -> tuple[int, int]:
         """The first observed epoch and the one after the last that is inferred."""
         return self.first, self.first + self.observed + self.epochs
+
+    def __repr__(self) -> str:
+        return (
+            f"RecoveryPlan({self.epochs} epochs after {self.observed} observed: "
+            f"{len(self.priors)} priors × {len(self.published)} mechanisms × "
+            f"{len(self.strategies)} strategies; {self.digest})"
+        )
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        first, stop = self.span
+        return list_facts(
+            "Recovery",
+            {
+                "observed epochs": f"{self.observed:,}, from epoch {first:,} on",
+                "inferred epochs": f"{self.epochs:,}, up to epoch {stop - 1:,}",
+                "priors": [belief.label for belief in self.priors],
+                "mechanisms": [mechanism.label for mechanism in self.published],
+                "strategies": [strategy.label for strategy in self.strategies],
+                "seed": str(self.seed),
+                "digest": self.digest,
+            },
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that tell this plan from any other."""

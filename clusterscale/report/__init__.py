@@ -1,7 +1,12 @@
-"""What results say: one self-contained HTML file, or tables."""
+"""What results say: one self-contained HTML file, tables, and what notebooks show.
 
+Once this package is imported, any dataset of results has an accessor: ``results.clusterscale``
+shows the findings in short, ``results.clusterscale.report(path)`` writes the report.
+"""
+
+from clusterscale.report.notebook import Findings
 from clusterscale.report.render import render, write_report
 from clusterscale.report.run import Run
 from clusterscale.report.tables import write_tables
 
-__all__ = ["Run", "render", "write_report", "write_tables"]
+__all__ = ["Findings", "Run", "render", "write_report", "write_tables"]

@@ -90,7 +90,7 @@ def test_a_narrow_terminal_still_shows_all():
         ({"state": "failed", "reason": "StoreError"}, 9.0, "StoreError: a store gave out"),
         ({"state": "failed", "reason": "ConfigError"}, 9.0, "ConfigError: its terminal says why"),
         ({"rate": None}, 2.0, "not known before something has ended"),
-        ({"rate": 0.004}, 2.0, "14.4 a hour"),
+        ({"rate": 0.004}, 2.0, "14.4 an hour"),
         ({"rate": 123456.0}, 2.0, "123,456 a second"),
         ({"n_workers": None}, 2.0, "not known now"),
         ({"stage": "report"}, 2.0, "not known yet"),

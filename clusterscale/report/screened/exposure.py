@@ -47,6 +47,7 @@ class Place:
     """
 
     label: str
+    period: str
     group_size: int
     n_groups: int
     exposures: Sequence[Exposure]
@@ -78,7 +79,7 @@ def read_places(screened: xr.Dataset) -> Iterator[Place]:
             if several or screened.sizes["group_size"] > 1:
                 parts.append(f"Groups of {int(size):,}")
             n_groups = int(np.median(chosen.n_groups.values))
-            yield Place(" · ".join(parts), int(size), n_groups, exposures)
+            yield Place(" · ".join(parts), str(period), int(size), n_groups, exposures)
 
 
 def _read(case: xr.Dataset) -> Exposure | None:

@@ -1,0 +1,41 @@
+"""Small tables of HTML, as notebooks show them: without colours, so that dark ones do too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+__all__ = ["Cell", "grid", "list_facts"]
+
+_LEFT = ' style="text-align: left"'
+
+Cell = str | Sequence[str]
+
+
+def list_facts(title: str, facts: Mapping[str, Cell]) -> str:
+    """Return a table of names and what is to be said of them; all texts are escaped.
+
+    Several texts in a cell stand below each other.
+    """
+    rows = "".join(
+        f'<tr><th scope="row"{_LEFT}>{escape(name)}</th><td{_LEFT}>{_cell(value)}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f"<table>{_caption(title)}<tbody>{rows}</tbody></table>"
+
+
+def grid(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Return a table with a header; all texts are escaped."""
+    head = "".join(f'<th scope="col"{_LEFT}>{escape(name)}</th>' for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td{_LEFT}>{_cell(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return f"<table>{_caption(title)}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _caption(title: str) -> str:
+    return f"<caption{_LEFT}><strong>{escape(title)}</strong></caption>"
+
+
+def _cell(cell: Cell) -> str:
+    return escape(cell) if isinstance(cell, str) else "<br>".join(map(escape, cell))
