@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Annotated
@@ -115,15 +116,23 @@ def _print(observer: Observer) -> None:
 
 
 def _follow(observer: Observer, every: float, patience: float) -> int:
-    """Show what is heard until the run has ended, or nothing was heard for too long."""
+    """Show what is heard until the run has ended, or nothing was heard for too long.
+
+    Where that is no terminal, such as a file, only the end is shown.
+    """
     from rich.live import Live
 
     from clusterscale.cli.frame import draw
 
-    with Live(console=out, auto_refresh=False, transient=False) as live:
-        for _ in _looks(observer, every, patience):
-            frame = draw(observer.status, observer.silence, trouble=observer.trouble)
-            live.update(frame, refresh=True)
+    looks = _looks(observer, every, patience)
+    if out.is_terminal:
+        with Live(console=out, auto_refresh=False) as live:
+            for _ in looks:
+                frame = draw(observer.status, observer.silence, trouble=observer.trouble)
+                live.update(frame, refresh=True)
+    else:
+        deque(looks, maxlen=0)
+        _print(observer)
     return _STOPPED if observer.exit_code is None else observer.exit_code
 
 

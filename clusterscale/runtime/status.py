@@ -48,7 +48,7 @@ class Stage(_Told):
     n_total, n_done, n_failed
         Tasks or rows; ``n_total`` is 0 where nothing is counted.
     n_before
-        How many were done when it began: by an earlier run.
+        How many of them had ended by an earlier run, or in another stage.
     seconds
         That it has taken so far.
     """

@@ -202,6 +202,8 @@ def test_a_stage_that_comes_again_adds_up(tmp_path):
     count, score = read_status(str(tmp_path)).stages
     assert 0.1 <= count.seconds < 10
     assert (score.n_done, score.n_before) == (10, 0)
+    assert score.moved
+    assert not count.moved, "what another stage does is not counted twice"
 
 
 def test_a_rate_is_that_of_late():
