@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
-from clusterscale.report.short import shorten
+from report.made import make_traits
 from tables import TAGS, Reader
 
 from clusterscale import open_screen, screen
@@ -14,6 +14,7 @@ from clusterscale.errors import FormatError
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.recovery import run as recover
 from clusterscale.report import write_report
+from clusterscale.report.short import shorten
 from clusterscale.runtime import SerialExecutor
 
 HOSTILE = "<script>alert('x')</script>&amp;"
@@ -175,14 +176,22 @@ def test_a_screen_is_told_as_a_distribution(plan, cube, tmp_path):
     at = next(i for i in range(len(shown)) if shown[i : i + 2] == ["6", "exact"])
     assert shown[at + 2] == str(case.attack.values[best])
     assert shown[at + 3 : at + 5] == [f"{auc.mean():.3f}", f"{np.quantile(auc, 0.95):.3f}"]
-    with pytest.raises(FormatError, match="not from clusterscale-screen"):
-        found.clusterscale.report(tmp_path / "report.html")
+    found.clusterscale.report(tmp_path / "report.html")
+    assert "How exposed everyone is" in (tmp_path / "report.html").read_text()
 
 
 def test_a_screen_without_a_number_is_shown(plan, cube, tmp_path):
     found = screen(plan, cube, tmp_path, SerialExecutor()).compute()
     nothing = found.assign(auc=found.auc * np.float32(np.nan))
-    assert "–" in texts(nothing.clusterscale)
+    shown = texts(nothing.clusterscale)
+    assert shown[shown.index("groups compared") + 1] == "none"
+
+
+def test_traits_are_told_by_what_differs_most():
+    shown = texts(make_traits(comparisons=2).clusterscale)
+    assert "What exposes" in shown
+    at = shown.index("everyone, as screened")
+    assert shown[at + 1 : at + 6] == ["likelihood", "6", "0.980", "0.600", "unicity"]
 
 
 def test_a_recovery_is_told_by_its_best_guess(cube, tmp_path):
