@@ -9,7 +9,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.bargains import least_gains, price_of
-from clusterscale.report.defences import BROKEN, Defences, tried
+from clusterscale.report.defences import BARE, BROKEN, Defences, tried
 from clusterscale.report.section import (
     Column,
     Table,
@@ -73,7 +73,7 @@ def verdicts(results: xr.Dataset, found: Defences, lines: Sequence[Row]) -> Mark
             interval(line.low, line.high),
             percent(line.above[1]),
             number(gains.get(name, float("nan")), 2),
-            _lost(price_of(found, name)),
+            "none" if name == BARE else _lost(price_of(found, name)),
             promises.get(name, "–"),
         ]
         for name, line in worst.items()

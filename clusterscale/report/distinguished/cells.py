@@ -56,7 +56,7 @@ def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str,
     shares = loading / max(float(loading.max()), 1e-12)
     top = np.unravel_index(int(np.argmax(shares)), shares.shape)
     return figures.plot(
-        figures.heatmap(_shrink(shares), across=across, up=up),
+        figures.heatmap(_shrink(shares), loading.shape, across=across, up=up),
         slug=f"cells-{view + 1}",
         title=f"{title[0].upper()}{title[1:]}, {plural(n, 'target')}",
         description=f"Heatmap of {shares.shape[0]} regions by {shares.shape[1]} epochs. The "

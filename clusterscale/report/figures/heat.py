@@ -25,12 +25,13 @@ def scale(low: str, high: str) -> Markup:
     return fill("scale.html.j2", stops=_PALETTE[::9], low=low, high=high)
 
 
-def heatmap(values: Floats, *, across: str, up: str) -> Any:
+def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> Any:
     """Draw shares of the largest value, shape (row, column), the first row at the bottom.
 
-    ``across`` and ``up`` say what columns and rows are.
+    ``across`` and ``up`` say what columns and rows are, ``size`` how many rows and columns these
+    were before neighbours were put together.
     """
-    n_rows, n_columns = values.shape
+    n_rows, n_columns = size
     drawn = panel(
         height=280,
         x_range=Range1d(0, n_columns),
@@ -69,8 +70,10 @@ def map_of(
         return (degrees_east - middle_lon) * stretch, (degrees_north - middle_lat) * _KM
 
     drawn = panel(height=420, match_aspect=True, x_axis_label="km east", y_axis_label="km north")
-    x, y = place(lon, lat)
-    data = {"x": np.round(x, 3).tolist(), "y": np.round(y, 3).tolist(), "name": list(names)}
+    order = np.argsort(values, kind="stable")  # what gives most away is drawn on top
+    names, values = [names[i] for i in order], values[order]
+    x, y = place(lon[order], lat[order])
+    data = {"x": np.round(x, 3).tolist(), "y": np.round(y, 3).tolist(), "name": names}
     source = ColumnDataSource(data | {"value": np.round(values, 3).tolist()})
     looks = {"fill_color": {"field": "value", "transform": _mapper(0, 1)}, "line_color": None}
     kind = shapes.get("kind")
