@@ -89,8 +89,8 @@ def _show_comparison(found: xr.Dataset) -> None:
     table.caption = (
         f"the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many least "
         f"exposed, {low:.3f}: mean ± standard deviation; the forest places "
-        f"{found.forest_accuracy.item():.0%} rightly; separation: chance that one of the most "
-        "exposed has more"
+        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
+        "chance that one of the most exposed has more"
     )
     table.add_column("characteristic", overflow="fold")
     for name in ("most", "least", "forest", "weight", "apart"):
