@@ -107,5 +107,5 @@ def _show_comparison(found: xr.Dataset) -> None:
 
 
 def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:
-    digits = 1 if mean.item() >= 10 else 2
+    digits = 1 if mean.item() >= 10 else 2 if mean.item() >= 1 else 3
     return f"{mean.item():,.{digits}f} ± {sd.item():,.{digits}f}"
