@@ -87,7 +87,6 @@ def traits(
     ConfigError
         If the cube cannot answer, or memory is too short.
     """
-    plan.check(cube)
     how, place = how or TraitsPlan(), absolute(str(output)).rstrip("/")
     exposures = find_exposures(plan, cube, place)
     seen = list_seen(plan, exposures, how)

@@ -94,8 +94,8 @@ def _show_comparison(found: xr.Dataset) -> None:
     table.caption = (
         f"the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many least "
         f"exposed, {low:.3f}: mean ± standard deviation; the forest places "
-        f"{found.forest_accuracy.item():.0%} rightly; separation: chance that one of the most "
-        "exposed has more"
+        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
+        "chance that one of the most exposed has more"
     )
     table.add_column("characteristic", overflow="fold")
     for name in ("most", "least", "forest", "weight", "apart"):
@@ -112,5 +112,5 @@ def _show_comparison(found: xr.Dataset) -> None:
 
 
 def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:
-    digits = 1 if mean.item() >= 10 else 2
+    digits = 1 if mean.item() >= 10 else 2 if mean.item() >= 1 else 3
     return f"{mean.item():,.{digits}f} ± {sd.item():,.{digits}f}"

@@ -66,7 +66,7 @@ class TraitsStore(TableStore):
     def add_popularity(
         self, period: int, roi_events: Ints, epoch_events: Ints, active: Ints
     ) -> None:
-        """Keep what all users of a period add up to, and that all of them are there.
+        """Keep what all users of a period add up to.
 
         ``active``: how many have an event in each epoch; the others are in the null ROI.
         """
@@ -75,10 +75,9 @@ class TraitsStore(TableStore):
             roi_events = np.append(roi_events, nowhere)
         self._array("roi_events")[period] = roi_events
         self._array("epoch_events")[period, self._question.within(period)] = epoch_events
-        self._say_done(f"movement-{period}")
 
     def add_unicity(self, period: int, share: Values) -> None:
-        """Keep the unicity of all users, float64, shape (user,)."""
+        """Keep the unicity of all users, float64, shape (user,): the last that is told of them."""
         array = self._array("value")
         for start in range(0, len(share), array.chunks[0]):
             some = slice(start, start + array.chunks[0])

@@ -9,6 +9,7 @@ from conftest import draw_dense, write_cube
 from oracles import traits as oracle
 
 from clusterscale import audit
+from clusterscale.attacks.spectral import Spectral
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import Finished
 from clusterscale.cube import storage
@@ -45,12 +46,12 @@ def cube(crowd, tmp_path_factory):
 def plan():
     return AuditPlan(
         seed=3,
-        targets={"random": 12},
+        targets={"random": 8},
         group_sizes=[4],
         periods=PERIODS,
         priors=[
-            {"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 20},
-            {"name": "perfect", "groups": 20},
+            {"name": "known_subset", "alpha": 0.5, "training": 20, "challenges": 10},
+            {"name": "perfect", "groups": 12},
         ],
         mechanisms=[{"name": "exact"}, {"name": "laplace", "epsilon": 1.0, "unit": "event"}],
         attacks=[{"name": "projection"}, {"name": "spectral"}],
@@ -127,7 +128,7 @@ def test_every_case_of_audit_and_screen_is_compared(found):
     )
     assert len(table) == 2 * 2 * 2 * 2 + 2 * 2  # the audit's, the screen's
     assert table[-1] == ("screen", "late", "", "projection")
-    assert found.n_compared.values.tolist() == [3] * 16 + [15] * 4
+    assert found.n_compared.values.tolist() == [2] * 16 + [15] * 4
 
 
 def test_a_comparison_is_what_the_parts_give(found, folder, crowd, plan):
@@ -148,7 +149,7 @@ def test_a_comparison_is_what_the_parts_give(found, folder, crowd, plan):
     for name in ("top_mean", "bottom_sd", "forest_importance", "logistic_coefficient"):
         np.testing.assert_allclose(case[name], getattr(expected, name), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(case.separation, expected.separation, rtol=1e-6)
-    assert case.auc_top == pytest.approx(np.sort(auc)[-3:].mean())
+    assert case.auc_top == pytest.approx(np.sort(auc)[-2:].mean())
     for who, users in zip(WHO, (results.target.values, top, bottom), strict=True):
         visits = crowd[users, :, 24:44].sum(axis=(0, 1))
         share = case.frequency.sel(who=who)
@@ -171,7 +172,7 @@ def by_hand(plan, cube, view, mechanism, targets):
 def test_views_are_of_bare_counts_of_the_targets(found, folder, plan, cube):
     results = audit.open_results(folder)
     assert found.view_mechanism.values.tolist() == ["exact"] * 4
-    assert found.n_viewed.values.tolist() == [[12, 3, 3]] * 4
+    assert found.n_viewed.values.tolist() == [[8, 2, 2]] * 4
     for number in (0, 3):
         view = found.isel(view=number)
         hand = np.array(list(by_hand(plan, cube, view, create("exact"), results.target.values)))
@@ -217,7 +218,7 @@ class CutOff:
                 yield [Finished(item, function(item))]
 
 
-@pytest.mark.parametrize("most", [0, 2, 3, 9, 27, 40])
+@pytest.mark.parametrize("most", [0, 2, 9, 40])
 def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(plan, cube, copied, found, most):
     with pytest.raises(KeyError, match="cut off"):
         audit.traits(plan, cube, copied, CutOff(most), how=HOW)
@@ -305,6 +306,45 @@ def test_other_steps_and_priors_have_views_too(cube, tmp_path):
     assert (values > 0).any(axis=(1, 2)).all()
 
 
+@pytest.mark.parametrize("refit", ["shared", "per_release"])
+def test_views_are_of_the_releases_that_the_attack_trained_on(cube, tmp_path, monkeypatch, refit):
+    """Noise and all; of an adversary who makes them up for each release, those of the first."""
+    plan = AuditPlan(
+        seed=1,
+        null_roi=False,
+        targets={"random": 2},
+        group_sizes=[4],
+        periods=[{"name": "all", "epochs": 48}],
+        priors=[
+            {"name": "known_subset", "alpha": 0.5, "training": 20, "challenges": 6},
+            {"name": "zero_knowledge", "reference": 30, "training": 20, "challenges": 6}
+            | {"validation": 20, "refit": refit},
+        ],
+        mechanisms=[{"name": "laplace", "epsilon": 1.0, "unit": "event"}],
+        attacks=[{"name": "spectral"}],
+        control=False,
+    )
+    fit, held = Spectral.fit, []
+
+    def watch(attack, knowledge, *, rng):
+        held.append(knowledge.training)
+        return fit(attack, knowledge, rng=rng)
+
+    monkeypatch.setattr(Spectral, "fit", watch)
+    audit.run(plan, cube, tmp_path, SerialExecutor())
+    found = audit.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
+    each = {"shared": 1, "per_release": 6}[refit]  # trainings for a target, after one that knows
+    assert len(held) == 2 * (1 + each)
+    groups = held[:: 1 + each], held[1 :: 1 + each]
+    for number in (0, 1):
+        values = [
+            loading(known.release.flat, known.labels, components=2).reshape(6, 48)
+            for known in groups[number]
+        ]
+        means = found.loading.isel(view=number).sel(who="all")
+        np.testing.assert_allclose(means, np.mean(values, axis=0), atol=1e-6)
+
+
 def test_without_an_audit_or_a_screen_there_is_nothing_to_explain(plan, cube, tmp_path):
     with pytest.raises(MissingError, match="run `clusterscale audit` or `clusterscale screen`"):
         audit.traits(plan, cube, tmp_path, SerialExecutor())
@@ -331,7 +371,7 @@ def test_other_exposures_are_another_question(plan, cube, copied, found):
     how = HOW.model_copy(update={"share": 0.5})
     again = audit.traits(plan, cube, copied, SerialExecutor(), how=how, force=True)
     assert json.loads(again.attrs["plan"])["traits"]["share"] == 0.5
-    assert again.n_compared.values.tolist() == [6] * 16
+    assert again.n_compared.values.tolist() == [4] * 16
 
 
 def test_memory_that_is_too_little_is_said(plan, cube, copied):

@@ -63,7 +63,7 @@ def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypa
         "ROIs per",  # what follows may be on another line
         "unique ROIs",
         "apart",
-        f"results  {tmp_path}/run/traits/results.zarr",
+        f"results {tmp_path}/run/traits/results.zarr",
     ):
         assert words in shown
     assert "u00" not in result.output
