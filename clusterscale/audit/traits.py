@@ -27,7 +27,6 @@ from clusterscale.traits import (
     TraitsStore,
     Work,
     open_traits,
-    sides,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ def _ask(plan: AuditPlan, how: TraitsPlan, exposures: list[Exposure], seen: list
 
 def _has_sides(exposure: Exposure, share: float) -> bool:
     try:
-        sides(exposure.read()[1], share)
+        exposure.read().sides(share)
     except InputError:
         return False
     return True

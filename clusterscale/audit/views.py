@@ -25,7 +25,7 @@ from clusterscale.cube.blocks import Range
 from clusterscale.errors import InputError
 from clusterscale.game import study
 from clusterscale.seeds import stream
-from clusterscale.traits import WHO, Exposure, TraitsPlan, View, loading, sides
+from clusterscale.traits import WHO, Exposed, Exposure, TraitsPlan, View, loading
 
 __all__ = ["LoadTask", "Seen", "Sums", "fold_loading", "list_seen", "load", "tasks_of"]
 
@@ -44,11 +44,15 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """The targets of a view, increasing, shape (target,), and how exposed they are."""
+    """The targets of a view, and how exposed they are."""
 
     view: View
-    users: Ints
-    auc: Values
+    told: Exposed
+
+    @property
+    def users(self) -> Ints:
+        """Index of each target in the cube, increasing, shape (target,)."""
+        return self.told.users
 
     def groups(self, share: float) -> NDArray[np.bool_]:
         """Return who is in each of :data:`~clusterscale.traits.WHO`, shape (who, target).
@@ -58,7 +62,7 @@ class Seen:
         members = np.zeros((len(WHO), len(self.users)), np.bool_)
         members[0] = True
         try:
-            for row, side in enumerate(sides(self.auc, share), 1):
+            for row, side in enumerate(self.told.sides(share), 1):
                 members[row, side] = True
         except InputError:
             pass
@@ -79,11 +83,11 @@ def list_seen(plan: AuditPlan, exposures: Sequence[Exposure], how: TraitsPlan) -
             found.setdefault(view, []).append(each)
     seen = []
     for view, cases in found.items():
-        told = [(case.attack, *case.read()) for case in cases]
-        told = [each for each in told if len(each[1])]
+        told = [(case.attack, case.read()) for case in cases]
+        told = [each for each in told if len(each[1].users)]
         if told:
-            _, users, auc = max(told, key=lambda each: (_is_spectral(each[0]), each[2].mean()))
-            seen.append(_thin(Seen(view, users, auc), how.targets, plan.seed))
+            _, chosen = max(told, key=lambda each: (_is_spectral(each[0]), each[1].auc.mean()))
+            seen.append(_thin(Seen(view, chosen), how.targets, plan.seed))
     return seen
 
 
@@ -97,7 +101,7 @@ def _thin(seen: Seen, most: int, seed: int) -> Seen:
         return seen
     rng = stream(seed, "traits", "targets")
     some = np.sort(rng.choice(len(seen.users), most, replace=False))
-    return replace(seen, users=seen.users[some], auc=seen.auc[some])
+    return Seen(seen.view, seen.told.take(some))
 
 
 def _mechanism(plan: AuditPlan) -> Mechanism:

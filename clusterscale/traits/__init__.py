@@ -34,7 +34,7 @@ from clusterscale.traits.characteristics import (
 from clusterscale.traits.comparing import WHO, frequency
 from clusterscale.traits.components import loading
 from clusterscale.traits.driver import TraitsProgress, Work
-from clusterscale.traits.exposure import Exposure, list_exposures
+from clusterscale.traits.exposure import Exposed, Exposure, list_exposures
 from clusterscale.traits.importance import LEAST, MOST, Importance, importance, sides
 from clusterscale.traits.plan import TraitsPlan
 from clusterscale.traits.question import Question, View
@@ -47,6 +47,7 @@ __all__ = [
     "MOST",
     "TITLES",
     "WHO",
+    "Exposed",
     "Exposure",
     "Importance",
     "Question",

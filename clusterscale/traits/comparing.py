@@ -13,7 +13,7 @@ from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.blocks import Source, Span, open_source
 from clusterscale.seeds import stream
 from clusterscale.traits.exposure import Exposure
-from clusterscale.traits.importance import Importance, importance, sides
+from clusterscale.traits.importance import Importance, importance
 from clusterscale.traits.plan import TraitsPlan
 
 __all__ = ["WHO", "CompareTask", "Compared", "compare", "frequency"]
@@ -62,8 +62,9 @@ def compare(task: CompareTask) -> Compared:
     ClusterscaleError
         If a store cannot be read.
     """
-    users, auc = task.exposure.read()
-    top, bottom = sides(auc, task.plan.share)
+    told = task.exposure.read()
+    users, auc = told.users, told.auc
+    top, bottom = told.sides(task.plan.share)
     rng = stream(task.source.seed, "traits", *task.exposure.path)
     pair = (_read(task.values, task.period, users[side]) for side in (top, bottom))
     with threadpool_limits(limits=1):

@@ -11,18 +11,40 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Values
+from clusterscale.contracts import Ints, Values
 from clusterscale.cube import storage
+from clusterscale.traits.importance import sides
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Exposure", "hash_exposures", "list_exposures"]
+__all__ = ["Exposed", "Exposure", "hash_exposures", "list_exposures"]
 
 _WHO = {"audit": "target", "screen": "user"}
 _DIMS = ("period", "prior", "group_size", "mechanism", "attack")
 
 Kind = Literal["audit", "screen"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposed:
+    """Users, by increasing index in the cube, and how well each is told: arrays of shape (user,).
+
+    ``second`` tells equals apart: the mean AUC of all attacks of an audit in the same setting, or
+    the gap between mean scores in a screen.
+    """
+
+    users: NDArray[np.int64]
+    auc: Values
+    second: Values
+
+    def sides(self, share: float) -> tuple[Ints, Ints]:
+        """Return the places of the most and of the least exposed, as :func:`sides`."""
+        return sides(self.auc, share, self.second)
+
+    def take(self, places: NDArray[np.int64]) -> Exposed:
+        """Return some of them."""
+        return Exposed(self.users[places], self.auc[places], self.second[places])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +70,17 @@ class Exposure:
         setting = self.period, self.prior, self.group_size
         return self.source, *setting, self.mechanism, self.attack
 
-    def read(self) -> tuple[NDArray[np.int64], Values]:
-        """Return who was told and how well: index in the cube, increasing, and AUC, (user,).
-
-        Those who were not attacked, or whose task failed, are left out.
-        """
+    def read(self) -> Exposed:
+        """Return who was told and how well; who was not attacked, or failed, is left out."""
         group = storage.open_group(self.uri)
         auc = np.asarray(group["auc"][(slice(None), *self.at)], np.float64)
+        if self.source == "screen":
+            second = np.asarray(group["score_gap"][(slice(None), *self.at)], np.float64)
+        else:
+            second = _mean(np.asarray(group["auc"][(slice(None), *self.at[:-1])], np.float64))
         users = np.asarray(group[_WHO[self.source]][:], np.int64)
         known = np.isfinite(auc)
-        return users[known], auc[known]
+        return Exposed(users[known], auc[known], np.nan_to_num(second[known]))
 
 
 def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[Exposure]:
@@ -83,8 +106,15 @@ def hash_exposures(exposures: tuple[Exposure, ...]) -> str:
     """Return a hash of who is exposed, and how much, in all of them."""
     total = blake2b(digest_size=16)
     for each in exposures:
-        users, auc = each.read()
+        told = each.read()
         total.update(repr(each.path).encode())
-        total.update(users.astype("<i8").tobytes())
-        total.update(auc.astype("<f8").tobytes())
+        total.update(told.users.astype("<i8").tobytes())
+        for numbers in (told.auc, told.second):
+            total.update(numbers.astype("<f8").tobytes())
     return total.hexdigest()
+
+
+def _mean(auc: Values) -> Values:
+    """Return the mean over attacks of what is known, 0 where nothing is, from (user, attack)."""
+    known = np.isfinite(auc)
+    return np.asarray(np.where(known, auc, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))

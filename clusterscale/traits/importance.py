@@ -40,16 +40,18 @@ class Importance:
     separation: Values
 
 
-def sides(auc: ArrayLike, share: float) -> tuple[Ints, Ints]:
+def sides(auc: ArrayLike, share: float, second: ArrayLike | None = None) -> tuple[Ints, Ints]:
     """Return who is most exposed and who is least, as many of either.
 
     Parameters
     ----------
     auc
-        Float, shape (user,): how well each is told. Among equals the one that comes first counts
-        as more exposed.
+        Float, shape (user,): how well each is told.
     share
         Of the users on each side, above 0 and at most ½; rounded up, and no more than half.
+    second
+        Float, shape (user,): who counts as more exposed among equals, of whom there are many where
+        an attack reaches 1. Among equals in this too, the one that comes first.
 
     Returns
     -------
@@ -59,11 +61,13 @@ def sides(auc: ArrayLike, share: float) -> tuple[Ints, Ints]:
     Raises
     ------
     InputError
-        If fewer than two would be on a side, or an AUC is not a number.
+        If fewer than two would be on a side, or one of the numbers is none.
     """
     exposure = np.asarray(auc, np.float64)
-    if exposure.ndim != 1 or not np.isfinite(exposure).all():
-        raise InputError("exposure is a number for each user, and this is not")
+    among = np.zeros_like(exposure) if second is None else np.asarray(second, np.float64)
+    for each in (exposure, among):
+        if each.shape != exposure.shape or each.ndim != 1 or not np.isfinite(each).all():
+            raise InputError("exposure is a number for each user, and this is not")
     if not 0 < share <= 0.5:
         raise InputError(f"a share of users on a side is above 0 and at most 0.5, not {share}")
     size = min(int(np.ceil(share * len(exposure) - 1e-9)), len(exposure) // 2)
@@ -72,7 +76,7 @@ def sides(auc: ArrayLike, share: float) -> tuple[Ints, Ints]:
             f"{len(exposure)} users make {size} on a side, of a share of {share:g}: at least "
             f"{LEAST} are needed on either"
         )
-    order = np.lexsort((np.arange(len(exposure)), -exposure))
+    order = np.lexsort((np.arange(len(exposure)), -among, -exposure))
     return order[:size], order[-size:]
 
 

@@ -53,10 +53,10 @@ def explain(cube: TraceCube, folder: str, workers: int, **fields: object) -> xr.
         return traits(plan, cube, folder, executor)
 
 
-def forests(found: xr.Dataset, auc: xr.DataArray, seeds: int) -> np.ndarray:
+def forests(found: xr.Dataset, auc: xr.DataArray, second: xr.DataArray, seeds: int) -> np.ndarray:
     """Return importances of many forests, float64, shape (seed, characteristic)."""
     values = found.value.isel(period=0).sel(user=auc.target.values).values
-    top, bottom = sides(auc.values, 0.1)
+    top, bottom = sides(auc.values, 0.1, second.values)
     return np.array(
         [
             importance(
@@ -67,8 +67,8 @@ def forests(found: xr.Dataset, auc: xr.DataArray, seeds: int) -> np.ndarray:
     )
 
 
-def tell(found: xr.Dataset, auc: xr.DataArray, seeds: int) -> Table:
-    """Return the table of a comparison."""
+def tell(found: xr.Dataset, auc: xr.DataArray, second: xr.DataArray, seeds: int) -> Table:
+    """Return the table of a comparison; ``second`` is the mean AUC of all attacks."""
     title = f"groups of {found.compared_group_size.item()}, {found.compared_attack.item()}"
     title += f": AUC {found.auc_top.item():.4f} {found.auc_bottom.item():.4f}"
     title += f", forest right {found.forest_accuracy.item():.2f}"
@@ -76,7 +76,7 @@ def tell(found: xr.Dataset, auc: xr.DataArray, seeds: int) -> Table:
     table = Table(title=title, title_justify="left", box=box.SIMPLE)
     for name in ("characteristic", "top", "bottom", "separation", "logistic", "forest", "paper"):
         table.add_column(name, justify="left" if name == "characteristic" else "right")
-    spread = forests(found, auc, seeds)
+    spread = forests(found, auc, second, seeds)
     for i, name in enumerate(map(str, found.characteristic.values)):
         at = found.isel(characteristic=i)
         unit = 168 if name == "unicity" else 1  # hours
@@ -119,7 +119,9 @@ def main(
         for number in range(found.sizes["comparison"]):
             one = found.isel(comparison=number)
             at = {dim: one[f"compared_{dim}"].item() for dim in ("group_size", "attack")}
-            out.print(tell(one, auc.sel(at).load(), seeds))
+            here = auc.sel(group_size=at["group_size"]).load()
+            told = here.sel(attack=at["attack"])
+            out.print(tell(one, told, here.mean("attack"), seeds))
 
 
 def _data() -> Path:

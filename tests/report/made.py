@@ -104,7 +104,7 @@ def make_traits(comparisons=3, views=1, shapes=None, names=None, seed=0):
     about = {
         "format": schema.TRAITS_FORMAT,
         "cube": CUBE,
-        "plan": json.dumps({"share": 0.1, "components": 5}),
+        "plan": json.dumps({"traits": {"share": 0.1, "components": 5}}),
         "roi_shapes": json.dumps(shapes or {"kind": "points"}),
     }
     return xr.Dataset(data, coords, about)

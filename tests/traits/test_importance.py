@@ -101,6 +101,14 @@ def test_sides_are_apart_and_in_order(auc, share):
     assert bottom.tolist() == ranked[-len(bottom) :]
 
 
+@given(st.lists(st.tuples(*[st.sampled_from([0.5, 0.75, 1.0])] * 2), min_size=4, max_size=40))
+def test_equals_are_told_apart_by_the_second_number(pairs):
+    auc, second = np.array(pairs).T
+    top, bottom = traits.sides(auc, 0.5, second)
+    ranked = sorted(range(len(auc)), key=lambda i: (-auc[i], -second[i], i))
+    assert [*top, *bottom] == ranked[: len(top)] + ranked[-len(bottom) :]
+
+
 def test_a_tenth_of_150_are_15():
     top, bottom = traits.sides(np.linspace(0, 1, 150), 0.1)
     assert top.tolist() == list(range(149, 134, -1))
@@ -121,6 +129,11 @@ def test_a_tenth_of_150_are_15():
 def test_sides_that_cannot_be_are_refused(auc, share, message):
     with pytest.raises(InputError, match=message):
         traits.sides(auc, share)
+
+
+def test_a_second_number_goes_with_each_user():
+    with pytest.raises(InputError, match="exposure is a number for each user"):
+        traits.sides(np.ones(10), 0.5, np.ones(9))
 
 
 def test_tables_that_do_not_fit_are_refused():

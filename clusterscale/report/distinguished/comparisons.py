@@ -84,7 +84,8 @@ def findings(traits: xr.Dataset) -> Markup:
     for source in dict.fromkeys(map(str, traits.source.values)):
         mine = [each for each in shown if traits.source.values[each.index] == source]
         leading[source] = _leading(traits, mine[0])
-    share = json_attribute(traits, "plan").get("share")
+    asked = json_attribute(traits, "plan").get("traits")
+    share = asked.get("share") if isinstance(asked, dict) else None
     return fill(
         "traits.html.j2",
         share=f"{100 * share:g} %" if isinstance(share, float) else "",
