@@ -3,6 +3,7 @@
 from clusterscale.audit.budget import Arrangement, arrange
 from clusterscale.audit.cost import Cost, predict
 from clusterscale.audit.driver import Progress, run
+from clusterscale.audit.exposed import find_exposures
 from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import UtilityPlan
@@ -22,6 +23,7 @@ __all__ = [
     "Targets",
     "UtilityPlan",
     "arrange",
+    "find_exposures",
     "open_results",
     "predict",
     "rank",

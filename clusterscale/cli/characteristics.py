@@ -45,6 +45,7 @@ def traits(
     How they move, which of that tells them from the least exposed, and where and when the attack
     looks. The `traits` section of a config says how they are compared.
     """
+    from clusterscale.audit import find_exposures
     from clusterscale.audit import traits as run
     from clusterscale.traits import TraitsProgress
 
@@ -52,6 +53,7 @@ def traits(
     place = pick_cluster(chosen.cluster, cluster, workers)
     plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
+    find_exposures(plan, cube, folder)  # before a cluster is started in vain
     with seen(folder, "traits", place) as beacon:
         with at_work(place, "traits", beacon) as (executor, move):
 

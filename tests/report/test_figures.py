@@ -7,8 +7,9 @@ import pytest
 from bokeh.models import Span
 from hypothesis import example, given
 from hypothesis import strategies as st
+from report.page import Page
 
-from clusterscale.report import figures
+from clusterscale.report import figures, render
 from clusterscale.report.figures import Point, axis, boxes, distributions, plot, tradeoff
 
 
@@ -114,3 +115,18 @@ def test_a_strip_shows_the_quartiles_in_per_cent():
     assert 'cx="2.0%"' in html
     assert 'cx="98.0%"' in html
     assert figures.strip(np.array([]), "#123456") == ""
+
+
+def test_periods_stand_beside_each_other_by_number(make_results):
+    page = Page(render(make_results(periods=("0:168", "168:336"), sizes=(5, 100))))
+    assert "periods" in page.sections
+    assert {name for name in page.figures if name.startswith("periods")} == {
+        "periods-1-5",
+        "periods-1-100",
+    }
+    text = json.dumps(page.figures["periods-1-5"])
+    assert '"period"' in text
+    assert "168:336" not in text  # text of the data is no label of a figure
+    numbered = [named for tag, named in page.tags if named.get("class") == "numbered"]
+    assert len(numbered) == 1
+    assert "periods" not in Page(render(make_results())).sections

@@ -9,6 +9,7 @@ from clusterscale.report.audited import (
     failures,
     gains,
     losses,
+    periods,
     promises,
     sure,
     table,
@@ -29,6 +30,7 @@ _SECTIONS: tuple[Build, ...] = (
     sure.build,
     distributions.build,
     losses.build,
+    periods.build,
     table.build,
     exposed.build,
 )

@@ -14,8 +14,15 @@ from clusterscale.report.figures.looks import colour
 __all__ = ["boxes", "quartiles"]
 
 
-def boxes(groups: Sequence[tuple[int, Mapping[int, Floats]]], names: Sequence[str]) -> Any:
-    """Draw the privacy loss of targets as boxes, by group size and attack (NDSS18 Fig. 3).
+def boxes(
+    groups: Sequence[tuple[int, Mapping[int, Floats]]],
+    names: Sequence[str],
+    *,
+    across: str = "group size",
+) -> Any:
+    """Draw the privacy loss of targets as boxes, by attack and what stands ``across`` the axis.
+
+    That is the group size (NDSS18 Fig. 3) or the number of a period (Fig. 11).
 
     A box spans the quartiles, whiskers reach the furthest target within 1.5 times its height
     (Tukey), circles are targets beyond, the diamond is the mean.
@@ -23,7 +30,7 @@ def boxes(groups: Sequence[tuple[int, Mapping[int, Floats]]], names: Sequence[st
     drawn = panel(
         height=300,
         y_range=Range1d(-0.03, 1.03),
-        x_axis_label="group size",
+        x_axis_label=across,
         y_axis_label="privacy loss",
     )
     width, ticks = len(names) + 1, {}
@@ -41,7 +48,7 @@ def boxes(groups: Sequence[tuple[int, Mapping[int, Floats]]], names: Sequence[st
     drawn.xaxis.ticker = FixedTicker(ticks=list(ticks))
     drawn.xaxis.major_label_overrides = ticks
     drawn.xgrid.grid_line_color = None
-    _draw_boxes(drawn, summaries, beyond)
+    _draw_boxes(drawn, summaries, beyond, across)
     return drawn
 
 
@@ -56,7 +63,10 @@ def quartiles(values: Floats) -> dict[str, Any]:
 
 
 def _draw_boxes(
-    drawn: Any, summaries: list[dict[str, Any]], beyond: list[tuple[float, float, str]]
+    drawn: Any,
+    summaries: list[dict[str, Any]],
+    beyond: list[tuple[float, float, str]],
+    across: str,
 ) -> None:
     data = {key: [box[key] for box in summaries] for key in summaries[0]}
     line = {"line_color": "colour", "line_width": 1.5, "source": data}
@@ -72,6 +82,6 @@ def _draw_boxes(
     drawn.scatter("x", "mean", marker="diamond", size=8, color="colour", source=data)
     x, y, colours = zip(*beyond, strict=True) if beyond else ((), (), ())
     drawn.scatter(list(x), list(y), size=4, line_color=list(colours), fill_color=None)
-    tips = [("attack", "@attack"), ("group size", "@size"), ("targets", "@n")]
+    tips = [("attack", "@attack"), (across, "@size"), ("targets", "@n")]
     tips += [(name, f"@{name}{{0.000}}") for name in ("median", "mean", "q1", "q3")]
     drawn.add_tools(HoverTool(renderers=[body], tooltips=tips))
