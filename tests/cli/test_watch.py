@@ -292,7 +292,7 @@ def config(tmp_path, cube, plan_fields):
     ("verb", "work", "stages"),
     [
         ("audit", "audit", ["audit", "report"]),
-        ("screen", "screen", ["count", "score", "summary"]),
+        ("screen", "screen", ["count", "score", "report"]),
         ("recover", "recovery", ["recover", "report"]),
     ],
 )
