@@ -44,14 +44,14 @@ def test_the_page_of_a_run_tells_all_that_has_finished(folder):
     assert '<section id="exposed"' not in (folder / "screen" / "report.html").read_text()
 
 
-def test_what_has_not_finished_is_left_out_and_said(folder, capsys):
+def test_what_has_not_finished_is_left_out_and_said(folder):
     import zarr
 
     zarr.open_group(str(folder / "screen" / "results.zarr"), mode="r+").attrs["complete"] = False
     result = call("report", folder)
     assert result.exit_code == 0
-    assert "the screen in" in result.stderr
-    assert "has not finished, and is left out" in result.stderr
+    assert "the screen in" in result.output
+    assert "has not finished, and is left out" in result.output
     assert '<section id="everyone"' not in (folder / "report.html").read_text()
 
 
@@ -62,7 +62,7 @@ def test_what_is_of_another_cube_is_left_out_and_said(folder):
     group.attrs["cube_fingerprint"] = "0" * 32
     result = call("report", folder)
     assert result.exit_code == 0
-    assert "is of another cube, and left out" in result.stderr
+    assert "is of another cube, and left out" in result.output
 
 
 def test_several_runs_on_one_page(folder, tmp_path):
