@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import Address, Component, Count
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import PRESETS, synthesise
@@ -27,15 +27,12 @@ from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.markup import list_facts
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
-from clusterscale.secrets import check_url
 from clusterscale.traits import TraitsPlan
 from clusterscale.wording import choices, explain
 
 __all__ = ["Config", "CubeSource", "built_in", "load", "parse", "schema"]
 
 QUICKSTART = "quickstart.yaml"
-
-Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 
 
 class CubeSource(Component):

@@ -1,0 +1,174 @@
+"""One release audited: the game, everyone screened, the values themselves scored and checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clusterscale.audit import AuditPlan, Progress, arrange, run, screen
+from clusterscale.audit.published import (
+    VALUES,
+    PublishedTask,
+    fold_published,
+    list_published,
+    score_published,
+)
+from clusterscale.audit.source import TraceSource
+from clusterscale.consistency import CHECKS, Finding, Table, check_table
+from clusterscale.contracts import Bounds, Executor, Finished, Mechanism, Values
+from clusterscale.cube import TraceCube, storage
+from clusterscale.cube.blocks import Range
+from clusterscale.cube.staging import staged
+from clusterscale.errors import ConfigError
+from clusterscale.game import Standing
+from clusterscale.metrics import auc, auc_interval
+from clusterscale.reaudit.known import INSIDE, count_known
+from clusterscale.reaudit.listed import Content, Listed
+from clusterscale.reaudit.measured import Estimate
+from clusterscale.reaudit.members import Membership
+from clusterscale.screening import ScreenProgress, open_screen
+from clusterscale.screening import check as check_screen
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Question", "Tell", "audit_release"]
+
+Tell = Callable[[str, int, int, int], None]
+"""Told of a stage: its name, how much there is, is done, and has failed."""
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a release.
+
+    Attributes
+    ----------
+    plan
+        The audit.
+    everyone
+        Is everyone screened too?
+    n_published
+        How many of those of whom it is known are asked for in the values themselves.
+    """
+
+    plan: AuditPlan
+    everyone: bool
+    n_published: int
+
+
+def audit_release(
+    listed: Listed,
+    content: Content,
+    members: Membership,
+    cube: TraceCube,
+    question: Question,
+    folder: Audited,
+    executor: Executor,
+    *,
+    memory: int,
+    tell: Tell,
+) -> Facts:
+    """Play the game, screen everyone, score the values and check them; goes on where it was left.
+
+    Parameters
+    ----------
+    listed, content, members
+        What was released, and what is known of whom.
+    cube
+        Whose traces it counts.
+    question
+        What is asked.
+    folder
+        Where all is kept.
+    executor, memory
+        Where the work is done, and the bytes that a worker may use; neither changes a result.
+    tell
+        Told how far it is.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot answer, the release does not fit it, or the cluster cannot do the work.
+    """
+    plan = question.plan
+    plan.check(cube)
+    folder.lay(content.values, members.inside)
+
+    def tell_audit(now: Progress) -> None:
+        tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
+
+    results = run(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_audit)
+    if question.everyone:
+        _screen(plan, cube, folder, executor, memory, tell)
+    users = arrange(plan, cube, memory, executor.n_workers).users
+    scores, inside, n_lost = _score(plan, cube, members, question, folder, executor, users, tell)
+    published, attack = _pool(scores, inside)
+    (source,) = {price.source for price in plan.prices(cube)}
+    table, bounds = _table(listed, content, members, source, users or ((0, cube.n_users),), folder, executor)
+    alone = [CHECKS.create(name) for name in CHECKS if not CHECKS[name].compares]
+    tell("consistency", len(alone), 0, 0)
+    findings = check_table(table, [], alone, seed=plan.seed)
+    n_failed = int((results.status == "failed").sum()) + n_lost
+    n_failed += len(json.loads(results.attrs["price_errors"]))
+    facts = Facts(n_failed, published, attack, tuple(findings), bounds)
+    if not n_failed:
+        folder.keep(facts)
+    return facts
+
+
+def _screen(
+    plan: AuditPlan, cube: TraceCube, folder: Audited, executor: Executor, memory: int, tell: Tell
+) -> None:
+    """Screen everyone, where the mechanism lets that be done."""
+    try:
+        check_screen(plan.whole_screen, cube)
+    except ConfigError:
+        return
+
+    def tell_screen(now: ScreenProgress) -> None:
+        tell(now.stage, now.n_rows, now.n_done, 0)
+
+    screen(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_screen)
+
+
+def _table(
+    listed: Listed,
+    content: Content,
+    members: Membership,
+    source: TraceSource,
+    users: tuple[Range, ...],
+    folder: Audited,
+    executor: Executor,
+) -> tuple[Table, Bounds]:
+    """Return the table with what is known of its counts; that is forgotten when it was checked."""
+    steps = listed.mechanism.trace_steps
+    known = count_known(source, steps, users, folder.tables, executor)
+    complete = len(members.inside) == listed.group_size and not steps
+    counts = known.counts(complete=complete)
+    return make_table(listed, content, known.bounds, counts), known.bounds
+
+
+def make_table(listed: Listed, content: Content, bounds: Bounds, counts: Any = None) -> Table:
+    """Return a release as the checks of consistency take it."""
+    unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
+    return Table(
+        name=listed.name,
+        values=content.values,
+        group_size=listed.group_size,
+        mechanism=_bound(listed.mechanism, bounds),
+        first_epoch=listed.first,
+        counts=unknown,
+        roi_totals=content.totals.roi,
+        epoch_totals=content.totals.epoch,
+    )
+
+
+def _bound(mechanism: Mechanism, bounds: Bounds) -> Mechanism:
+    return mechanism.bind(bounds)
+
+
