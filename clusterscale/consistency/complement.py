@@ -36,9 +36,7 @@ class Complement(Component):
     small: Count | None = None
     least: Count = 10
 
-    def check(
-        self, table: Table, others: Sequence[Table], *, rng: np.random.Generator
-    ) -> Finding:
+    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return how many hidden cells any two of ``others`` tell of; ``rng`` is not used."""
         sums = [
             found
@@ -114,5 +112,5 @@ def _sum_of(tables: tuple[Table, Table, Table], least: int) -> _Sum | None:
             return None
         shared = slice(begin - table.first_epoch, stop - table.first_epoch)
         counts.append((found[0][:, shared], found[1][:, shared]))
-    found = _Sum((total, first, second), *counts)
-    return found if found.agrees and found.n_seen >= least else None
+    whole = _Sum((total, first, second), *counts)
+    return whole if whole.agrees and whole.n_seen >= least else None

@@ -61,9 +61,7 @@ class Differencing(Component):
     least: Count = 10
     chance: Probability = 0.001
 
-    def check(
-        self, table: Table, others: Sequence[Table], *, rng: np.random.Generator
-    ) -> Finding:
+    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return what the table tells together with each of ``others``; ``rng`` is not used."""
         found = [
             self._compare(table, other, *where)
@@ -258,6 +256,7 @@ class _Pair:
             counts = np.unique([0, 1, table.group_size // 2, table.group_size])
             due += float(law.moments(counts)[1].min())
         return seen, due, 2 * due / len(difference) ** 0.5  # √3.5 of Laplace noise
+
 
 def _atoms(values: Values) -> float:
     """Return the share of the most frequent fraction: of values on a grid many agree."""

@@ -55,9 +55,7 @@ class Check(Protocol):
     def label(self) -> str:
         """Name with its settings."""
 
-    def check(
-        self, table: Table, others: Sequence[Table], *, rng: np.random.Generator
-    ) -> Finding:
+    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return what is found of ``table``."""
 
 

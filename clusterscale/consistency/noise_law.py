@@ -44,9 +44,7 @@ class NoiseLaw(Component):
     trials: Annotated[int, Strict(), Field(ge=20)] = 200
     least: Count = 30
 
-    def check(
-        self, table: Table, others: Sequence[Table], *, rng: np.random.Generator
-    ) -> Finding:
+    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return how unusual the noise is; ``others`` are not used.
 
         Raises

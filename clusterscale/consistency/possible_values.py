@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
-from clusterscale.consistency.finding import Finding, told
+from clusterscale.consistency.finding import Finding
 from clusterscale.consistency.support import support
 from clusterscale.consistency.table import Table, steps_of
 from clusterscale.contracts import Component, Mechanism, Values
-from clusterscale.mechanisms import Chain
+from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import Publication
 
 __all__ = ["PossibleValues"]
@@ -44,9 +44,7 @@ class PossibleValues(Component):
 
     name: Literal["possible_values"] = "possible_values"
 
-    def check(
-        self, table: Table, others: Sequence[Table], *, rng: np.random.Generator
-    ) -> Finding:
+    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return how many values are impossible; ``others`` and ``rng`` are not used."""
         published = table.published
         values = table.values[published]
@@ -100,7 +98,7 @@ def _law(mechanism: Mechanism, group_size: int) -> Publication | None:
         rest = tuple(step for step in steps_of(mechanism) if step.name != "sample_events")
         if len(rest) == len(steps_of(mechanism)):
             return None
-        law = Chain.model_construct(steps=rest).law(group_size)
+        law = Chain.model_construct(steps=rest).law(group_size)  # type: ignore[arg-type]
     return law if isinstance(law, Publication) else None
 
 

@@ -76,7 +76,7 @@ def _revised(step: Revision, before: Support) -> Support:
     step.revise(ends)
     size = getattr(step, "size", None)
     if size is not None:  # middles of ranges
-        return Support(*ends[0], 0.5 if size % 2 else 1.0)
+        return Support(float(ends[0, 0]), float(ends[0, 1]), 0.5 if size % 2 else 1.0)
     low, high = min(ends[0, 0], 0.0), max(ends[0, 1], 0.0)
     return Support(low, high, before.step)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Mechanism, Values
 from clusterscale.errors import InputError
-from clusterscale.mechanisms import Chain
+from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import Publication
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
@@ -107,7 +107,8 @@ class Table:
 
 def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
     """Return the steps of a chain, or the mechanism as its only one."""
-    return mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
+    steps: Sequence[Mechanism] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
+    return steps
 
 
 def suppressed_up_to(mechanism: Mechanism) -> int | None:
