@@ -167,9 +167,7 @@ def pool_exposure(releases: Sequence[tuple[ArrayLike, ArrayLike]]) -> tuple[User
     InputError
         As :func:`compare_exposure`; says which release, from 0.
     """
-    seen = [
-        _read(users, loss, None, f"release {i}")[0] for i, (users, loss) in enumerate(releases)
-    ]
+    seen = [_read(users, loss, None, f"release {i}")[0] for i, (users, loss) in enumerate(releases)]
     if not seen:
         return np.empty(0, np.int64), np.empty(0)
     users, place = np.unique(np.concatenate([each for each, _ in seen]), return_inverse=True)

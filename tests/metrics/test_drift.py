@@ -238,7 +238,12 @@ def test_a_pool_is_the_plain_mean(sides):
     ("before", "after", "options", "message"),
     [
         (([0.5], [0.1]), ([1], [0.1]), {}, "before: users are row indices, whole numbers, not flo"),
-        (([True], [0.1]), ([1], [0.1]), {}, "before: users are row indices, whole numbers, not boo"),
+        (
+            ([True], [0.1]),
+            ([1], [0.1]),
+            {},
+            "before: users are row indices, whole numbers, not boo",
+        ),
         (([1], [0.1]), ([1, 1], [0.1, 0.2]), {}, "after: 1 users appear twice"),
         (([1], [0.1]), ([1, 2], [0.1]), {}, "after: one row of users and one loss each, not"),
         (([1], [1.1]), ([1], [0.1]), {}, "before: a privacy loss is between 0 and 1, not 1.1"),
