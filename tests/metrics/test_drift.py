@@ -272,5 +272,5 @@ def test_nonsense_is_refused(before, after, options, message):
 
 
 def test_a_bad_release_of_a_pool_is_named():
-    with pytest.raises(InputError, match="release 1: a privacy loss is between 0 and 1, not 2.0"):
+    with pytest.raises(InputError, match=r"release 1: a privacy loss is between 0 and 1, not 2\.0"):
         pool_exposure([([1], [0.2]), ([1], [2.0])])

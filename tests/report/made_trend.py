@@ -1,4 +1,4 @@
-"""Tables of verdicts as a ledger keeps them, with numbers made up."""
+"""Tables of verdicts as a ledger keeps them, with numbers made up, and the pages they make."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 
 import numpy as np
 import pandas as pd
+from report.page import Page
+
+from clusterscale.report import render_trend
 
 LIMITS = (0.3, 0.4)  # of the mean privacy loss, to warn and to fail
 
@@ -94,3 +97,19 @@ def _row(number, place, n, index, name, rng):
         "policy": "bb",
         "version": "0.1.0",
     }
+
+
+def shown(table, **options):
+    return Page(render_trend(table, **options))
+
+
+def said(page):
+    """Everything in words, with plain spaces."""
+    return " ".join(page.text.split())
+
+
+def judged(*reasons):
+    """One release, with the verdict that its reasons come to."""
+    levels = {each["level"] for each in reasons}
+    verdict = next((each for each in ("fail", "warn") if each in levels), "pass")
+    return make_trend(1, verdict=verdict, reasons=json.dumps(reasons))

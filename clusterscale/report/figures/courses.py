@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, isfinite
+from math import isfinite
 from typing import Any
 
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d
@@ -16,6 +16,7 @@ from clusterscale.report.section import fill
 
 __all__ = ["Course", "Judged", "course_legend", "courses", "verdict_mark"]
 
+_LINES = (0, 3, 6)  # looks of the courses, in colours that no verdict has
 # A verdict has a shape and a size besides its colour: a good one is small, a bad one is not.
 _MARKS = {
     "pass": (colour(2), "circle", 5),
@@ -23,16 +24,17 @@ _MARKS = {
     "fail": (colour(5), "square", 10),
 }
 _ROOMY = 80  # releases beyond which marks are smaller
-_N_TICKS = 10
+_N_TICKS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The releases along the axis: what tooltips call each, and its verdict."""
+    """The releases along the axis: what tooltips call each, and its verdict with a word for it."""
 
     names: Sequence[str]
     periods: Sequence[str]
     verdicts: Sequence[str]
+    words: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def verdict_mark(verdict: str, word: str) -> Markup:
 
 def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
     """Name the courses in HTML, in their order, and the marks of verdicts."""
-    lines = [(name, colour(i), dash(i)) for i, name in enumerate(names)]
+    lines = [(name, colour(i), dash(i)) for i, name in zip(_LINES, names, strict=False)]
     marks = [verdict_mark(verdict, word) for verdict, word in verdicts.items()]
     return fill("course_legend.html.j2", lines=lines, marks=marks)
 
@@ -61,15 +63,15 @@ def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
 def courses(
     drawn: Sequence[Course], judged: Judged, *, axis: str, span: tuple[float, float] | None = None
 ) -> Any:
-    """Draw numbers over releases, a line each; the marks on the first say the verdicts.
+    """Draw up to three numbers over releases, a line each; the marks on the first say the verdicts.
 
     Within a ``span`` of the vertical axis, a release without a number is marked at its low end;
     else it is not drawn. Bars are intervals.
     """
     n = len(judged.names)
-    box = panel(height=300 if span else 220, x_axis_label="release, in order", y_axis_label=axis)
+    box = panel(height=300 if span else 250, x_axis_label="release, in order", y_axis_label=axis)
     box.x_range = Range1d(0.4, n + 0.6)
-    box.xaxis.ticker = FixedTicker(ticks=list(range(1, n + 1, ceil(n / _N_TICKS))))
+    box.xaxis.ticker = FixedTicker(ticks=_ticks(n))
     if span:
         reach = 0.03 * (span[1] - span[0])
         box.y_range = Range1d(span[0] - reach, span[1] + reach)
@@ -77,26 +79,34 @@ def courses(
         "place": list(range(1, n + 1)),
         "release": list(judged.names),
         "period": list(judged.periods),
-        "verdict": list(judged.verdicts),
+        "verdict": list(judged.words),
     }
     data |= {f"y{i}": [_short(value) for value in each.values] for i, each in enumerate(drawn)}
     source = ColumnDataSource(data)
     for index, each in enumerate(drawn):
-        look = {"line_color": colour(index), "line_dash": dash(index)}
+        look = {"line_color": colour(_LINES[index]), "line_dash": dash(_LINES[index])}
         box.line("place", f"y{index}", source=source, line_width=1.5, **look)
-        _bars(box, each, colour(index))
-    marks = _marks(box, data, span[0] if span else None)
+        _bars(box, each, colour(_LINES[index]))
+    marks = _marks(box, data, judged.verdicts, span[0] if span else None)
     tips = [("release", "@release"), ("period", "@period"), ("verdict", "@verdict")]
     tips += [(each.name, f"@y{index}{{0.000}}") for index, each in enumerate(drawn)]
     box.add_tools(HoverTool(renderers=marks, tooltips=tips))
     return box
 
 
-def _marks(box: Any, data: Mapping[str, list[Any]], floor: float | None) -> list[Any]:
+def _ticks(n: int) -> list[int]:
+    """Return at most a dozen whole numbers up to n, round ones where there are many."""
+    step = next(s * 10**k for k in range(12) for s in (1, 2, 5) if n <= _N_TICKS * s * 10**k)
+    return list(range(step, n + 1, step))
+
+
+def _marks(
+    box: Any, data: Mapping[str, list[Any]], verdicts: Sequence[str], floor: float | None
+) -> list[Any]:
     """Mark every release on the first line, in the order of verdicts, so that bad is on top."""
     drawn = []
     for verdict, (hue, shape, size) in _MARKS.items():
-        chosen = [i for i, each in enumerate(data["verdict"]) if each == verdict]
+        chosen = [i for i, each in enumerate(verdicts) if each == verdict]
         if floor is None:
             chosen = [i for i in chosen if isfinite(data["y0"][i])]
         if not chosen:

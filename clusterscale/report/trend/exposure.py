@@ -38,6 +38,7 @@ def judged(releases: Sequence[Release]) -> figures.Judged:
     return figures.Judged(
         [each.release for each in releases],
         [each.period for each in releases],
+        [each.verdict for each in releases],
         [WORDS[each.verdict] for each in releases],
     )
 

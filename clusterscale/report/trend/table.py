@@ -45,12 +45,14 @@ def _words(releases: Sequence[Release], *, several: bool) -> list[LongColumn]:
         return LongColumn(name, [told(each) for each in releases], **options)  # type: ignore[arg-type]
 
     found = [
-        column("Release", lambda each: each.release, links=[link(each) for each in releases]),
+        column(
+            "Release", lambda each: each.release, wide=True, links=[link(each) for each in releases]
+        ),
         column("Verdict", lambda each: WORDS[each.verdict], looks=_LOOKS),
         column("Reasons", _reasons, wide=True, hint="Checks that warned or failed"),
         column("Period", lambda each: each.period),
         LongColumn("Group size", [each.group_size for each in releases], 0),
-        column("Mechanism", lambda each: each.mechanism, wide=True),
+        column("Mechanism", lambda each: each.mechanism),
     ]
     return (
         [*found[:1], column("Series", lambda each: each.series), *found[1:]] if several else found
@@ -71,13 +73,13 @@ def _measured(releases: Sequence[Release]) -> list[LongColumn]:
 
     return [
         numbers("Mean loss", "mean_privacy_loss", 3, "Mean privacy loss"),
-        between("Interval of it", "mean_privacy_loss_low", "mean_privacy_loss_high"),
+        between("Interval of mean", "mean_privacy_loss_low", "mean_privacy_loss_high"),
         *_above(releases),
         *(numbers(*each) for each in _NUMBERS),
         numbers(
             "AUC of published values", "published_auc", 3, "Of the attack on these very values"
         ),
-        between("Its interval", "published_auc_low", "published_auc_high"),
+        between("Interval of AUC", "published_auc_low", "published_auc_high"),
         numbers("Change", "change", 3, "Of people’s privacy loss, against the last releases"),
         between("Interval of change", "change_low", "change_high"),
         *(numbers(*each) for each in _COMPARED),

@@ -14,6 +14,8 @@ from clusterscale.report.trend.releases import Reason, Release
 
 __all__ = ["WORDS", "change", "crossed", "in_short", "link", "span", "verdict"]
 
+_PLAIN = 0.005  # least number that two digits show
+
 WORDS: Mapping[str, str] = {"pass": "passed", "warn": "warned", "fail": "failed"}
 """What a verdict is called."""
 
@@ -31,10 +33,10 @@ def link(release: Release) -> str:
 
 
 def span(low: float, high: float, digits: int = 3) -> str:
-    """Write an interval whose ends may be negative; a dash where there is none."""
+    """Write an interval whose ends may be negative, on one line; a dash where there is none."""
     if not (isfinite(low) and isfinite(high)):
         return "–"
-    return f"{number(low, digits)} to {number(high, digits)}"
+    return f"{number(low, digits)}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{number(high, digits)}"
 
 
 def change(release: Release) -> str:
@@ -43,10 +45,14 @@ def change(release: Release) -> str:
         if release.n_common:
             return "How exposure changed against the last releases is not known."
         return "There is nothing to compare it with: nobody was seen in a release before it too."
-    by = f"{release.change:+z.2f}"
+    by = f"{release.change:+z.3f}"
     if not (isfinite(release.change_low) and isfinite(release.change_high)):
         return f"Against the last releases exposure changed by {by}; too few to say how surely."
-    by += f" ({span(release.change_low, release.change_high, 2)})"
+    # the end that decides must not be rounded to nothing
+    nearest = min(abs(release.change_low), abs(release.change_high))
+    digits = 3 if nearest < _PLAIN else 2
+    by = f"{release.change:+z.{digits}f}"
+    by += f" ({span(release.change_low, release.change_high, digits)})"
     if release.change_low > 0:
         return f"People are more exposed than in the last releases: {by}."
     if release.change_high < 0:
