@@ -98,5 +98,5 @@ def _judge(task: PublishedTask, game: Game, bounds: Bounds) -> list[Standing]:
 
 @lru_cache(maxsize=2)
 def _read(uri: str) -> Values:
-    values = np.asarray(open_group(uri)[VALUES][:], np.float64)  # type: ignore[index]
+    values = np.asarray(open_group(uri)[VALUES][:], np.float64)
     return cast(Values, np.nan_to_num(values, nan=0.0))  # what is redacted says nothing

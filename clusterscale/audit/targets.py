@@ -129,7 +129,7 @@ def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
 
     users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
     rows = [name.removeprefix("row ") for name in wanted]
-    for i in np.flatnonzero(users < 0):
+    for i in np.flatnonzero(users < 0).tolist():
         row = int(rows[i]) if rows[i].isdecimal() else cube.n_users
         if row < cube.n_users and cube.pseudonyms(np.array([row]))[0] == wanted[i]:
             users[i] = row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class Complement(Component):
     """
 
     name: Literal["complement"] = "complement"
+    compares: ClassVar[bool] = True
     small: Count | None = None
     least: Count = 10
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,7 @@ class Differencing(Component):
     """
 
     name: Literal["differencing"] = "differencing"
+    compares: ClassVar[bool] = True
     small: Count | None = None
     least: Count = 10
     chance: Probability = 0.001

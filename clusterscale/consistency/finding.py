@@ -55,6 +55,10 @@ class Check(Protocol):
     def label(self) -> str:
         """Name with its settings."""
 
+    @property
+    def compares(self) -> bool:
+        """Whether it looks at other tables; else it looks at this one alone."""
+
     def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return what is found of ``table``."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class NoiseLaw(Component):
     """
 
     name: Literal["noise_law"] = "noise_law"
+    compares: ClassVar[bool] = False
     confidence: Probability = 0.999
     trials: Annotated[int, Strict(), Field(ge=20)] = 200
     least: Count = 30

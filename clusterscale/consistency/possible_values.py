@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ class PossibleValues(Component):
     """
 
     name: Literal["possible_values"] = "possible_values"
+    compares: ClassVar[bool] = False
 
     def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
         """Return how many values are impossible; ``others`` and ``rng`` are not used."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class Totals(Component):
     """
 
     name: Literal["totals"] = "totals"
+    compares: ClassVar[bool] = False
     small: Count | None = None
 
     def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from clusterscale.audit import AuditPlan, Progress, arrange, run, screen
-from clusterscale.audit.published import (
-    VALUES,
-    PublishedTask,
-    fold_published,
-    list_published,
-    score_published,
-)
-from clusterscale.audit.source import TraceSource
-from clusterscale.consistency import CHECKS, Finding, Table, check_table
-from clusterscale.contracts import Bounds, Executor, Finished, Mechanism, Values
-from clusterscale.cube import TraceCube, storage
-from clusterscale.cube.blocks import Range
-from clusterscale.cube.staging import staged
+from clusterscale.consistency import CHECKS, Table, check_table
+from clusterscale.contracts import Bounds, Counts, Executor
+from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.game import Standing
-from clusterscale.metrics import auc, auc_interval
-from clusterscale.reaudit.known import INSIDE, count_known
+from clusterscale.reaudit.folder import Audited, Facts
+from clusterscale.reaudit.known import count_known
 from clusterscale.reaudit.listed import Content, Listed
-from clusterscale.reaudit.measured import Estimate
 from clusterscale.reaudit.members import Membership
-from clusterscale.screening import ScreenProgress, open_screen
+from clusterscale.reaudit.scoring import pool, score
+from clusterscale.screening import ScreenProgress
 from clusterscale.screening import check as check_screen
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-__all__ = ["Question", "Tell", "audit_release"]
+__all__ = ["Question", "Tell", "audit_release", "make_table"]
 
 Tell = Callable[[str, int, int, int], None]
 """Told of a stage: its name, how much there is, is done, and has failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -97,7 +82,7 @@ def audit_release(
     """
     plan = question.plan
     plan.check(cube)
-    folder.lay(content.values, members.inside)
+    folder.lay(content, members.inside)
 
     def tell_audit(now: Progress) -> None:
         tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
@@ -106,16 +91,23 @@ def audit_release(
     if question.everyone:
         _screen(plan, cube, folder, executor, memory, tell)
     users = arrange(plan, cube, memory, executor.n_workers).users
-    scores, inside, n_lost = _score(plan, cube, members, question, folder, executor, users, tell)
-    published, attack = _pool(scores, inside)
-    (source,) = {price.source for price in plan.prices(cube)}
-    table, bounds = _table(listed, content, members, source, users or ((0, cube.n_users),), folder, executor)
-    alone = [CHECKS.create(name) for name in CHECKS if not CHECKS[name].compares]
+    most, values = question.n_published, folder.tables
+    scored, inside, n_lost = score(
+        plan, cube, members, executor, most=most, values=values, users=users, tell=tell
+    )
+    published, attack = pool(scored, inside)
+    (price,) = plan.prices(cube)
+    steps = listed.mechanism.trace_steps
+    parts = users or ((0, cube.n_users),)
+    known = count_known(price.source, steps, parts, folder.tables, executor)
+    complete = len(members.inside) == listed.group_size and not steps
+    table = make_table(listed, content, known.bounds, known.counts(complete=complete))
+    alone = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
     tell("consistency", len(alone), 0, 0)
-    findings = check_table(table, [], alone, seed=plan.seed)
+    findings = tuple(check_table(table, [], alone, seed=plan.seed))
     n_failed = int((results.status == "failed").sum()) + n_lost
     n_failed += len(json.loads(results.attrs["price_errors"]))
-    facts = Facts(n_failed, published, attack, tuple(findings), bounds)
+    facts = Facts(listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds)
     if not n_failed:
         folder.keep(facts)
     return facts
@@ -136,39 +128,18 @@ def _screen(
     screen(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_screen)
 
 
-def _table(
-    listed: Listed,
-    content: Content,
-    members: Membership,
-    source: TraceSource,
-    users: tuple[Range, ...],
-    folder: Audited,
-    executor: Executor,
-) -> tuple[Table, Bounds]:
-    """Return the table with what is known of its counts; that is forgotten when it was checked."""
-    steps = listed.mechanism.trace_steps
-    known = count_known(source, steps, users, folder.tables, executor)
-    complete = len(members.inside) == listed.group_size and not steps
-    counts = known.counts(complete=complete)
-    return make_table(listed, content, known.bounds, counts), known.bounds
-
-
-def make_table(listed: Listed, content: Content, bounds: Bounds, counts: Any = None) -> Table:
-    """Return a release as the checks of consistency take it."""
+def make_table(
+    listed: Listed, content: Content, bounds: Bounds, counts: Counts | None = None
+) -> Table:
+    """Return a release as the checks of consistency take it; no count is known where None."""
     unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
     return Table(
         name=listed.name,
         values=content.values,
         group_size=listed.group_size,
-        mechanism=_bound(listed.mechanism, bounds),
+        mechanism=listed.mechanism.bind(bounds),
         first_epoch=listed.first,
         counts=unknown,
         roi_totals=content.totals.roi,
         epoch_totals=content.totals.epoch,
     )
-
-
-def _bound(mechanism: Mechanism, bounds: Bounds) -> Mechanism:
-    return mechanism.bind(bounds)
-
-

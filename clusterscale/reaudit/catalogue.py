@@ -85,7 +85,9 @@ class Catalogue:
             self._cubes[uri] = TraceCube(uri)
         return self._cubes[uri]
 
-    def list(self, tell: Callable[[int, int], None] = lambda total, done: None) -> list[Listed | Problem]:
+    def look(
+        self, tell: Callable[[int, int], None] = lambda total, done: None
+    ) -> list[Listed | Problem]:
         """Return every release in order, or why it cannot be listed.
 
         ``tell`` is called with how many there are, and how many are listed.
@@ -159,5 +161,3 @@ def _stamp(uri: str) -> Iterator[list[Any]]:
     for name, facts in sorted(found.items()):
         marks = (facts.get(key) for key in ("size", "mtime", "ETag", "LastModified", "created"))
         yield [PurePosixPath(name).name, *map(str, marks)]
-
-

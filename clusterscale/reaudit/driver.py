@@ -1,15 +1,15 @@
-"""Audit what is new in a catalogue, judge it, and put it in the ledger: once, whoever else tries."""
+"""Audit what is new in a catalogue, judge it, and put it in the ledger, once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
 
-from clusterscale.consistency import CHECKS, Table, check_table
+from clusterscale.consistency import CHECKS, Finding, Table, check_table
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, StoreError
@@ -18,19 +18,21 @@ from clusterscale.reaudit.catalogue import Catalogue, Problem
 from clusterscale.reaudit.changes import Change, change_since
 from clusterscale.reaudit.folder import Audited, Facts, plain
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
-from clusterscale.reaudit.listed import Content, Listed
-from clusterscale.reaudit.measured import Measured, measure
+from clusterscale.reaudit.listed import Listed
+from clusterscale.reaudit.measured import Exposures, Measured, exposures_of, measure
 from clusterscale.reaudit.members import NOBODY, read_members
 from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.reasons import (
+    Reason,
     judge,
     judge_change,
     judge_findings,
     verdict_of,
 )
-from clusterscale.reaudit.values import Totals
 
 __all__ = ["Pending", "Reaudit"]
+
+_RUNS = "runs"
 
 Tell = Callable[[str, int, int, int], None]
 
@@ -69,7 +71,7 @@ class Reaudit:
         self._version, self._policy = version("clusterscale"), plan.policy.digest
         self.output = storage.absolute(output).rstrip("/")
         self.ledger = Ledger(self.output)
-        found = catalogue.list(tell)
+        found = catalogue.look(tell)
         self.listed = [each for each in found if isinstance(each, Listed)]
         self.problems = [each for each in found if isinstance(each, Problem)]
 
@@ -126,12 +128,11 @@ class Reaudit:
         """
         listed = pending.listed
         try:
-            content = self._catalogue.read(listed)
-            facts = self._audit(pending, content, executor, memory, tell)
+            facts = self._audit(pending, executor, memory, tell)
             if facts.n_failed:
                 error = ClusterscaleError(f"{facts.n_failed} tasks failed; no verdict without them")
                 return Problem(listed.name, error)
-            row = self._judge(pending, content, facts)
+            row = self._judge(pending, facts)
         except StoreError:
             raise
         except ClusterscaleError as error:
@@ -142,13 +143,12 @@ class Reaudit:
         self.ledger.append(row)
         return row
 
-    def _audit(
-        self, pending: Pending, content: Content, executor: Executor, memory: int, tell: Tell
-    ) -> Facts:
+    def _audit(self, pending: Pending, executor: Executor, memory: int, tell: Tell) -> Facts:
         folder, listed = self._folder(pending.audit), pending.listed
         facts = folder.facts()
         if facts is not None:
             return facts
+        content = self._catalogue.read(listed)
         cube, members = self._catalogue.cube_of(listed), NOBODY
         if listed.members:
             known = storage.read(listed.members)
@@ -159,40 +159,96 @@ class Reaudit:
             listed, content, members, cube, question, folder, executor, memory=memory, tell=tell
         )
 
-    def _judge(self, pending: Pending, content: Content, facts: Facts) -> Verdict:
+    def _judge(self, pending: Pending, facts: Facts) -> Verdict:
         listed, policy = pending.listed, self._plan.policy
         folder = self._folder(pending.audit)
-        results, screen = folder.results(), folder.screen()
-        label = listed.mechanism.label
+        results, screen, label = folder.results(), folder.screen(), listed.mechanism.label
         found = measure(results, screen, label, exposed_above=policy.exposed_above)
-        change = change_since(
-            self._last(listed), results, screen, label, found, limit=policy.exposed_above
-        )
-        table = make_table(listed, content, facts.bounds)
-        comparing = [CHECKS.create(name) for name in CHECKS if CHECKS[name].compares]
-        others = list(self._others(listed))
-        findings = check_table(table, others, comparing, seed=self._plan.audit.seed)
+        told = exposures_of(results, screen, label)
+        change = change_since(self._last(listed), told, found, limit=policy.exposed_above)
         reasons = [
             *judge(policy, found, facts.published),
-            *judge_findings(policy, [*facts.findings, *findings]),
+            *judge_findings(policy, [*facts.findings, *self._compare(listed, folder, facts)]),
             *judge_change(policy, change.drift),
         ]
-        return self._row(pending, found, facts, change, verdict_of(reasons), reasons)
+        return self._row(pending, found, facts, change, reasons)
 
-    def _last(self, listed: Listed) -> list[tuple[Verdict, Audited]]:
-        """Return the last releases of the series, the newest last."""
-        rows = self.ledger.last_of(listed.series, listed.name, self._plan.policy.last)
-        return [(row, Audited(f"{self.output}/{row.run}")) for row in rows]
+    def _compare(self, listed: Listed, folder: Audited, facts: Facts) -> list[Finding]:
+        """Look at a release beside those of the same epochs that were judged before it."""
+        table = make_table(listed, folder.content(), facts.bounds)
+        comparing = [check for check in map(CHECKS.create, CHECKS) if check.compares]
+        others = list(self._others(listed, facts.cube))
+        return check_table(table, others, comparing, seed=self._plan.audit.seed)
 
-    def _others(self, listed: Listed) -> Iterator[Table]:
-        """Yield what was published of the same cube before, where it tells of the same epochs."""
-        now, seen = self._catalogue.cube_of(listed).fingerprint, set()
-        for row in self.ledger.rows:
-            meet = row.first < listed.span[1] and listed.first < row.span[1]
-            if row.release == listed.name or not meet or row.audit in seen:
-                continue
+    def _others(self, listed: Listed, cube: str) -> Iterator[Table]:
+        newest = {row.release: row for row in self.ledger.rows if row.release != listed.name}
+        for row in newest.values():
             folder = Audited(f"{self.output}/{row.run}")
-            if folder.cube != now:
-                continue
-            seen.add(row.audit)
-            yield folder.table(row.release)
+            meet = row.first < listed.span[1] and listed.first < row.span[1]
+            facts = folder.facts() if meet else None
+            if facts is not None and facts.cube == cube:
+                table = make_table(facts.listed, folder.content(), facts.bounds)
+                yield replace(table, name=row.release)
+
+    def _last(self, listed: Listed) -> list[tuple[Verdict, Exposures]]:
+        """Return the last releases of the series that can be compared, the newest last."""
+        cube, found = self._catalogue.cube_of(listed).fingerprint, []
+        for row in self.ledger.last_of(listed.series, listed.name, self._plan.policy.last):
+            folder = Audited(f"{self.output}/{row.run}")
+            facts = folder.facts()
+            if facts is not None and facts.cube == cube:
+                told = exposures_of(folder.results(), folder.screen(), row.mechanism)
+                found.append((row, told))
+        return found
+
+    def _folder(self, audit: str) -> Audited:
+        return Audited(f"{self.output}/{_RUNS}/{audit}")
+
+    def _row(
+        self,
+        pending: Pending,
+        found: Measured,
+        facts: Facts,
+        change: Change,
+        reasons: Sequence[Reason],
+    ) -> Verdict:
+        listed, drift = pending.listed, change.drift
+        calendar = self._catalogue.cube_of(listed).calendar
+        return Verdict(
+            number=len(self.ledger),
+            series=listed.series,
+            release=listed.name,
+            period=calendar.describe(listed.span),
+            first=listed.first,
+            epochs=listed.epochs,
+            group_size=listed.group_size,
+            mechanism=listed.mechanism.label,
+            verdict=verdict_of(reasons),
+            reasons=json.dumps([plain(reason.plain()) for reason in reasons]),
+            n_targets=found.n_targets,
+            mean_privacy_loss=found.mean_loss.value,
+            mean_privacy_loss_low=found.mean_loss.low,
+            mean_privacy_loss_high=found.mean_loss.high,
+            worst_privacy_loss=found.worst_loss,
+            share_above=found.share_exposed,
+            loss_above=found.exposed_above,
+            epsilon_lower=found.epsilon_seen,
+            epsilon_declared=found.epsilon_declared,
+            published_auc=facts.published.value,
+            published_auc_low=facts.published.low,
+            published_auc_high=facts.published.high,
+            utility=json.dumps({name: value for name, (value, _) in found.utility.items()}),
+            change=drift.change if drift else np.nan,
+            change_low=drift.low if drift else np.nan,
+            change_high=drift.high if drift else np.nan,
+            change_p=drift.p_value if drift else np.nan,
+            n_common=drift.n_common if drift else 0,
+            n_newly_exposed=drift.n_newly_exposed if drift else 0,
+            n_no_longer_exposed=drift.n_no_longer_exposed if drift else 0,
+            utility_change=json.dumps(change.utility),
+            run=f"{_RUNS}/{pending.audit}",
+            content=listed.content,
+            audit=pending.audit,
+            policy=self._policy,
+            version=self._version,
+        )

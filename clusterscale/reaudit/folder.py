@@ -11,11 +11,13 @@ import numpy as np
 from clusterscale.audit import open_results
 from clusterscale.audit.published import VALUES
 from clusterscale.consistency import Finding
-from clusterscale.contracts import Bounds, Ints, Values
+from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import storage
 from clusterscale.cube.staging import staged
 from clusterscale.reaudit.known import INSIDE
+from clusterscale.reaudit.listed import Content, Listed
 from clusterscale.reaudit.measured import Estimate
+from clusterscale.reaudit.values import Totals
 from clusterscale.screening import open_screen
 
 if TYPE_CHECKING:
@@ -31,11 +33,14 @@ _FACTS = "release/facts.json"
 class Facts:
     """What was found of a release beside its audit.
 
-    ``n_failed`` tasks of any kind failed; ``published`` is the AUC over known users of the attack
-    on the values themselves, by the ``attack`` that is strongest there; ``findings`` are of checks
-    on this table alone, and ``bounds`` what one unit of data changes.
+    ``listed`` is what was audited, of the cube with the fingerprint ``cube``. ``n_failed`` tasks of
+    any kind failed; ``published`` is the AUC over known users of the attack on the values
+    themselves, by the ``attack`` that is strongest there; ``findings`` are of checks on this table
+    alone, and ``bounds`` what one unit of data changes.
     """
 
+    listed: Listed
+    cube: str
     n_failed: int
     published: Estimate
     attack: str
@@ -61,32 +66,38 @@ class Audited:
         except FileNotFoundError:
             return None
         return Facts(
+            listed=Listed.model_validate(told["listed"], strict=False),
+            cube=told["cube"],
             n_failed=told["n_failed"],
             published=Estimate(**{key: _number(each) for key, each in told["published"].items()}),
             attack=told["attack"],
-            findings=tuple(
-                Finding(**{**each, "measured": _number(each["measured"]), "expected": _number(each["expected"])})
-                for each in told["findings"]
-            ),
+            findings=tuple(_finding(each) for each in told["findings"]),
             bounds=Bounds(**told["bounds"]),
         )
 
     def keep(self, facts: Facts) -> None:
         """Write what was found; it is all there then."""
-        text = json.dumps(plain(asdict(facts)), indent=1, sort_keys=True)
+        told = asdict(facts) | {"listed": facts.listed.model_dump(mode="json")}
+        text = json.dumps(plain(told), indent=1, sort_keys=True)
         storage.put(f"{self.uri}/{_FACTS}", text.encode())
 
-    def values(self) -> Values:
-        """Return the values as published, float64, shape (roi, epoch)."""
-        return np.asarray(storage.open_group(self.tables)[VALUES][:])  # type: ignore[index]
+    def content(self) -> Content:
+        """Return what was published."""
+        group = storage.open_group(self.tables)
+        found = {name: np.asarray(group[name][:]) for name in group.array_keys()}
+        totals = Totals(found.get("roi_total"), found.get("epoch_total"))
+        return Content(found[VALUES], totals)
 
-    def lay(self, values: Values, inside: Ints) -> None:
-        """Write what workers read, unless it is there."""
+    def lay(self, content: Content, inside: Ints) -> None:
+        """Write what workers read and later releases are compared with, unless it is there."""
         if storage.exists(f"{self.tables}/zarr.json"):
             return
+        arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
+        totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
+        arrays |= {name: each for name, each in totals.items() if each is not None}
         with staged(self.tables, force=True) as place:
             group = storage.create_group(place)
-            for name, array in ((VALUES, values), (INSIDE, np.asarray(inside, np.int64))):
+            for name, array in arrays.items():
                 kept = group.create_array(name, shape=array.shape, dtype=array.dtype)
                 if array.size:
                     kept[:] = array
@@ -99,6 +110,11 @@ class Audited:
         """Open the screen, None where there is none."""
         place = f"{self.uri}/screen"
         return open_screen(place) if storage.exists(f"{place}/results.zarr") else None
+
+
+def _finding(told: dict[str, Any]) -> Finding:
+    numbers = {key: _number(told[key]) for key in ("measured", "expected")}
+    return Finding(**{**told, **numbers})
 
 
 def _number(value: float | None) -> float:

@@ -102,4 +102,4 @@ def _add(one: Known, other: Known) -> Known:
 
 @lru_cache(maxsize=2)
 def _inside(uri: str) -> Ints:
-    return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))  # type: ignore[index]
+    return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 import uuid
+from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self
@@ -183,12 +184,8 @@ def _is_gone(text: bytes) -> bool:
 
 def _boot() -> str:
     """Return what tells this start of the machine from any other, and containers on it apart."""
-    found = ""
-    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
-        try:
-            found += os.readlink(path) if path.endswith("pid") else open(path).read().strip()
-        except OSError:
-            return ""
-    return found
-
-
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return boot + str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from clusterscale.audit import AuditPlan, AuditTemplate, Period
-from clusterscale.contracts import Address, Component, Count, Mechanism, Values
+from clusterscale.contracts import Address, Component, Count, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError

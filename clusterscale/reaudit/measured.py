@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -55,6 +56,13 @@ class Exposures:
     everyone: bool
 
 
+class _Promise(NamedTuple):
+    seen: float
+    declared: float
+    verdict: str
+    unit: str
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """The numbers of a release.
@@ -98,7 +106,7 @@ def measure(
     Parameters
     ----------
     audit, screen
-        Results, which keep :data:`clusterscale.schema.RESULTS` and :data:`~clusterscale.schema.SCREEN`.
+        Results, which keep :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
     mechanism
         Label of the mechanism that is judged.
     exposed_above
@@ -122,7 +130,10 @@ def measure(
         share_exposed=float((everyone.loss > exposed_above).mean()),
         n_screened=len(everyone.users),
         exposed_above=exposed_above,
-        **promise,
+        epsilon_seen=promise.seen,
+        epsilon_declared=promise.declared,
+        verdict=promise.verdict,
+        unit=promise.unit,
         utility=_utility(told),
     )
 
@@ -184,20 +195,20 @@ def _best(told: xr.Dataset, loss: Floats, over: tuple[str, ...]) -> tuple[int, s
     return best, " · ".join(reversed(several))
 
 
-def _promise(told: xr.Dataset) -> dict[str, float | str]:
-    """Return what was measured of the promise, of the worst period and group size."""
-    verdicts = told.verdict.values.ravel().tolist()
+def _promise(told: xr.Dataset) -> _Promise:
+    """Return what was measured of the promise, at the worst period and group size."""
+    verdicts = [str(each) for each in told.verdict.values.ravel()]
     order = ["broken", "too few samples", "consistent", _NOTHING_PROMISED]
     worst = min(verdicts, key=lambda each: order.index(each) if each in order else len(order))
     place = np.unravel_index(verdicts.index(worst), told.verdict.shape)
     at = dict(zip(told.verdict.dims, place, strict=True))
     period = {"period": at["period"]}
-    return {
-        "epsilon_seen": float(told.epsilon_seen.isel(at)),
-        "epsilon_declared": float(told.guarantee_epsilon.isel(period)),
-        "unit": str(told.guarantee_unit.isel(period).values),
-        "verdict": worst or _NOTHING_PROMISED,
-    }
+    return _Promise(
+        float(told.epsilon_seen.isel(at)),
+        float(told.guarantee_epsilon.isel(period)),
+        worst or _NOTHING_PROMISED,
+        str(told.guarantee_unit.isel(period).values),
+    )
 
 
 def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:

@@ -73,16 +73,17 @@ def _is_number(value: Any) -> bool:
 class Policy(Component):
     """What a release may cost people, and must be worth; what is not limited is only told.
 
-    ``mean_privacy_loss``: of the targets of the audit, by the strongest attack. ``worst_privacy_loss``:
-    of the one who loses most; the largest of many measured numbers tends to be a little too large.
-    ``share_exposed``: of everyone screened (of the targets where nobody is), who loses more than
-    ``exposed_above``. ``published_auc``: of the attack on the very values published, over those of
-    whom it is known whether they are inside. ``utility``: limits by measure, floors for what is
-    good when large, ceilings for what is good when small. ``change``: of the mean privacy loss
-    since the last releases, and ``newly_exposed``, as a share of those compared. ``promise`` is the
-    level of a broken promise: more ε is seen than is declared. ``consistency`` is that of a release
-    that contradicts itself, what is declared, or what was published before; by check where they
-    are named. ``last``: how many releases of a series a new one is compared with.
+    ``mean_privacy_loss``: of the targets of the audit, by the strongest attack.
+    ``worst_privacy_loss``: of the one who loses most; the largest of many measured numbers tends to
+    be a little too large. ``share_exposed``: of everyone screened (of the targets where nobody is),
+    who loses more than ``exposed_above``. ``published_auc``: of the attack on the very values
+    published, over those of whom it is known whether they are inside. ``utility``: limits by
+    measure, floors for what is good when large, ceilings for what is good when small. ``change``:
+    of the mean privacy loss since the last releases, and ``newly_exposed``, as a share of those
+    compared. ``promise`` is the level of a broken promise: more ε is seen than is declared.
+    ``consistency`` is that of a release that contradicts itself, what is declared, or what was
+    published before; by check where they are named. ``last``: how many releases of a series a new
+    one is compared with.
     """
 
     mean_privacy_loss: Bound | None = None

@@ -75,8 +75,7 @@ def judge_findings(policy: Policy, findings: Sequence[Finding]) -> Iterator[Reas
         level: Level | Literal["unknown"] = "pass"
         if each.level != "consistent":
             level = "unknown" if each.level == "unknown" else policy.level_of(each.check)
-        measured, expected = (value if isfinite(value) else None for value in (each.measured, each.expected))
-        yield Reason(each.check, level, measured, expected, each.text)
+        yield Reason(each.check, level, _or_none(each.measured), _or_none(each.expected), each.text)
 
 
 def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
@@ -124,8 +123,7 @@ def _limits(limit: Limit) -> str:
 
 def _promised(policy: Policy, found: Measured) -> Reason:
     """Return what trials say of a promise."""
-    declared = found.epsilon_declared if isfinite(found.epsilon_declared) else None
-    seen = found.epsilon_seen if isfinite(found.epsilon_seen) else None
+    declared, seen = _or_none(found.epsilon_declared), _or_none(found.epsilon_seen)
     unit = _UNITS.get(found.unit, found.unit)
     if found.verdict == "broken":
         text = f"ε {declared:g} is promised for {unit}, but {seen:.2f} is seen"
@@ -148,6 +146,10 @@ def _useful(name: str, limit: Limit, found: Measured) -> Reason:
     value, ideal = found.utility[fitting[0]]
     text = f"{fitting[0]} is {value:.3g}, where {ideal:g} is best"
     return _of(name, limit, Estimate.exact(value), text, ideal=ideal)
+
+
+def _or_none(value: float) -> float | None:
+    return value if isfinite(value) else None
 
 
 def _told(found: Estimate, sign: str = "") -> str:

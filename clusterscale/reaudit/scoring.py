@@ -1,4 +1,4 @@
-"""The values of a release scored: does an attack tell those inside from those who are not?"""
+"""The values of a release scored: by whether they tell those inside from those who are not."""
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def _open(uri: str) -> xr.Dataset:
             content = io.BytesIO(storage.read(uri))
             engine = "h5netcdf" if content.getvalue()[:4] == b"\x89HDF" else "scipy"
             return xr.open_dataset(content, engine=engine)
-        return xr.open_zarr(storage.open_store(uri), consolidated=False, chunks=None)
+        found: xr.Dataset = xr.open_zarr(storage.open_store(uri), consolidated=False, chunks=None)
+        return found
     except (MemoryError, StoreError):
         raise
     except Exception as error:
