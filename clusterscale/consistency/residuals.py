@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 _EDGES = 33  # quantiles at which distribution functions are compared
 _PARTS = 8  # groups of cells by what is published of them on average
 _SURE = 1e-9  # numbers that close are one
+_FEW = 8  # cells of a ROI or an epoch, whose sum has tails that would hide other faults
 _CELL = 1 / 8  # of a cell: so little is the spread of what never varied, so one cell shows
 
 _PLAIN = (
@@ -30,17 +31,18 @@ _PLAIN = (
     "mean of the noise",
     "standard deviation of the noise",
     "mean size of the noise",
+    "mean size of the noise over its standard deviation",
     "correlation of the noise from one epoch to the next",
     "correlation of the noise from one ROI to the next",
     "largest correlation of the noise between epochs at any distance",
-    "largest size of the noise in a ROI, in standard errors",
-    "smallest size of the noise in a ROI, in standard errors",
-    "largest size of the noise in an epoch, in standard errors",
-    "smallest size of the noise in an epoch, in standard errors",
+    "largest root size of the noise in a ROI, in standard errors",
+    "smallest root size of the noise in a ROI, in standard errors",
+    "largest root size of the noise in an epoch, in standard errors",
+    "smallest root size of the noise in an epoch, in standard errors",
 )
 NAMES: tuple[str, ...] = (
     *_PLAIN,
-    *(f"mean size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
+    *(f"mean root size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
     *("share of noise up to a quantile" for _ in range(_EDGES)),
 )
 """What the statistics are, in their order."""
@@ -95,15 +97,20 @@ class Frame:
         parts = ranks * _PARTS // max(len(ranks), 1)
         return cls(counts, known, mean, spread, same, edges, parts)
 
+    @property
+    def varied(self) -> Flags:
+        """Which cells have noise, bool, shape (roi, epoch)."""
+        return np.asarray(self.known & ~self.fixed & (self.spread > _SURE))
+
     def statistics(self, values: Values) -> tuple[Floats, Floats, Floats]:
-        """Return the plain statistics, and the size of the noise by ROI and by epoch."""
+        """Return the plain statistics, and the root size of the noise by ROI and by epoch."""
         known = self.known
         seen = values[known]
         noise = seen - self.counts[known]
-        varied = known & ~self.fixed & (self.spread > _SURE)
+        varied = self.varied
         away = np.where(varied, values - self.mean, 0.0)
         away /= np.where(varied, self.spread, 1.0)
-        size = np.abs(away)
+        size = np.sqrt(np.abs(away))  # roots have lighter tails, so that smaller faults stand out
         sizes = size[known]
         plain = [
             np.count_nonzero(values[self.fixed] != self.mean[self.fixed]),
@@ -111,8 +118,9 @@ class Frame:
             np.mean(seen == 0),
             np.mean(np.abs(noise) < _SURE),
             noise.mean(),
-            noise.std(),
-            np.abs(noise).mean(),
+            deviation := noise.std(),
+            extent := np.abs(noise).mean(),
+            extent / deviation if deviation > _SURE else 0.0,
             *_correlations(away),
         ]
         by_part = np.bincount(self.parts, sizes, minlength=_PARTS)
@@ -150,8 +158,8 @@ class Pilot:
     mean, spread
         float64, shape (statistic,): their mean and standard deviation.
     rois, epochs
-        float64, shapes (2, roi) and (2, epoch): mean and standard deviation of the summed size of
-        the noise.
+        float64, shapes (2, roi) and (2, epoch): mean and standard deviation of the summed root
+        size of the noise; no deviation where there are few cells.
     """
 
     frame: Frame
@@ -194,7 +202,12 @@ def study(frame: Frame, releases: Iterator[Values], n: int) -> Pilot:
     """Return the moments of the statistics over the next ``n`` releases."""
     found = [frame.statistics(values) for values in islice(releases, n)]
     plain, by_roi, by_epoch = (np.array(each) for each in zip(*found, strict=True))
-    rois, epochs = (np.array([each.mean(axis=0), each.std(axis=0)]) for each in (by_roi, by_epoch))
+    rois, epochs = (
+        np.array([each.mean(axis=0), np.where(n_cells < _FEW, 0.0, each.std(axis=0))])
+        for each, n_cells in zip(
+            (by_roi, by_epoch), (frame.varied.sum(axis=1), frame.varied.sum(axis=0)), strict=True
+        )
+    )
     ends = [
         [*_extremes(roi, rois), *_extremes(epoch, epochs)]
         for roi, epoch in zip(by_roi, by_epoch, strict=True)

@@ -107,7 +107,7 @@ class Table:
 
 def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
     """Return the steps of a chain, or the mechanism as its only one."""
-    steps: Sequence[Mechanism] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
+    steps: Sequence[Any] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
     return steps
 
 
