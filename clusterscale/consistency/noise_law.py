@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -61,9 +62,9 @@ class NoiseLaw(Component):
         if table.mechanism.reach != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} looks at many counts at once, and not all are known"
             return self._unknown(n_known, text)
-        before = rng.bit_generator.state
+        before = deepcopy(rng)
         once = _publish(table, rng)
-        if rng.bit_generator.state == before:
+        if deepcopy(rng).random() == before.random():  # nothing was drawn
             return self._exactly(table, values, once, known)
         if n_known < self.least:
             text = f"the true counts of {told(n_known, 'cell')} are known, but {self.least} needed"
