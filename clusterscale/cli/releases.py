@@ -223,13 +223,14 @@ def _tell(
     """Write verdicts where they are asked for, and the page of all of them."""
     from clusterscale.cube.storage import put
     from clusterscale.reaudit.telling import junit, summary
-    from clusterscale.report import write_trend
 
     _complain(problems)
     if not verdicts and not problems:
         out.print(f"nothing new among {len(work.listed)} releases")
     text = json.dumps(summary(verdicts, problems), indent=1).encode()
     if verdicts:
+        from clusterscale.report import write_trend
+
         put(f"{work.output}/summary.json", text)
         page = write_trend(work.ledger.table(), f"{work.output}/trend.html")
         out.print(f"trend    {page}", highlight=False, soft_wrap=True)
