@@ -54,6 +54,7 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
     ]
     if not names:
         raise MissingError(f"{pattern}: there are no releases")
+    names.sort(key=lambda name: PurePosixPath(name).stem)  # "week-3", then "week-3-revised"
     return tuple(ReleaseEntry(counts=f"{place}/{name}") for name in names)
 
 
@@ -78,12 +79,9 @@ class Catalogue:
         self._known = _recall(memory)
         self._cubes: dict[str, TraceCube] = {}
 
-    def cube_of(self, listed: Listed | ReleaseEntry) -> TraceCube:
+    def cube_of(self, listed: Listed) -> TraceCube:
         """Return the cube that a release is made of, opened once."""
-        uri = listed.cube or self._cube
-        if uri not in self._cubes:
-            self._cubes[uri] = TraceCube(uri)
-        return self._cubes[uri]
+        return self._open(listed.cube)
 
     def look(
         self, tell: Callable[[int, int], None] = lambda total, done: None
@@ -100,7 +98,7 @@ class Catalogue:
             except ClusterscaleError as error:
                 found.append(Problem(entry.label, error))
             else:
-                known[key] = listed.model_dump(mode="json")
+                known[key] = self._describe(listed)
                 found.append(listed)
             tell(len(self._entries), len(found))
         if known != self._known:
@@ -125,22 +123,38 @@ class Catalogue:
 
     def _look(self, entry: ReleaseEntry) -> tuple[str, Listed]:
         """Return a release with the key that it is known by."""
-        cube = self.cube_of(entry)
-        files = [*_stamp(entry.counts), *(_stamp(entry.members) if entry.members else ())]
-        key = hash_of([entry.model_dump(mode="json"), cube.fingerprint, files])
-        known = self._known.get(key)
-        if known is not None:
-            try:
-                return key, Listed.model_validate(known, strict=False)
-            except ValidationError:  # written by another version
-                pass
-        return key, self._settle(entry)[0]
+        key = hash_of([entry.model_dump(mode="json"), list(_stamp(entry.counts))])
+        return key, self._remember(key) or self._settle(entry)[0]
+
+    def _remember(self, key: str) -> Listed | None:
+        """Return what is known by a key, unless the cube or the table of members is another now."""
+        try:
+            known = self._known[key]
+            listed = Listed.model_validate(known["listed"], strict=False)
+            same = known["cube"] == self.cube_of(listed).fingerprint
+            members = list(_stamp(listed.members)) if listed.members else []
+            return listed if same and known["members"] == members else None
+        except (KeyError, TypeError, ValidationError, ClusterscaleError):
+            return None  # of another version, or gone: look again, and say what is wrong
+
+    def _describe(self, listed: Listed) -> dict[str, Any]:
+        return {
+            "listed": listed.model_dump(mode="json"),
+            "cube": self.cube_of(listed).fingerprint,
+            "members": list(_stamp(listed.members)) if listed.members else [],
+        }
 
     def _settle(self, entry: ReleaseEntry) -> tuple[Listed, Content]:
         written = read_values(entry.counts, entry.variable)
-        place = entry.or_else(written.described).get("members")
-        members = storage.read(place) if place else b""
-        return settle(entry, written, self.cube_of(entry), members)
+        said = entry.or_else(written.described)
+        members = storage.read(said["members"]) if said.get("members") else b""
+        return settle(entry, written, self._open(said.get("cube")), members)
+
+    def _open(self, cube: str | None) -> TraceCube:
+        uri = cube or self._cube
+        if uri not in self._cubes:
+            self._cubes[uri] = TraceCube(uri)
+        return self._cubes[uri]
 
 
 def _recall(memory: str) -> dict[str, Any]:
