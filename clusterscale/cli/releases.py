@@ -286,5 +286,5 @@ def _complain(problems: Sequence[Problem]) -> None:
 def _code(verdicts: Sequence[Verdict], problems: Sequence[Problem]) -> int:
     """Return the exit code: of what could not be judged before that of any verdict."""
     if problems:
-        return 2 if any(isinstance(each.error, InputError) for each in problems) else 1
+        return 1 if all(each.passing for each in problems) else 2
     return max((CODES[row.verdict] for row in verdicts), default=0)

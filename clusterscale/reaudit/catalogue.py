@@ -23,10 +23,11 @@ __all__ = ["Catalogue", "Problem", "find_releases"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A release that cannot be listed, and why."""
+    """A release that could not be judged, and why; ``passing`` if the same may work next time."""
 
     name: str
     error: ClusterscaleError
+    passing: bool = False
 
 
 def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:

@@ -105,9 +105,8 @@ def test_what_is_there_already_costs_nothing(judged):
 def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, tmp_path):
     """Killed with -9 within an audit and between two; and started twice at the same time."""
     whole, _, _ = judged
-    config = write_config(cubes["cabs"], tmp_path)
-    for release in RELEASES:
-        write(release, cubes[release.cube], tmp_path)
+    listed = [write(release, cubes[release.cube], tmp_path) for release in RELEASES]
+    config = write_config(cubes["cabs"], tmp_path, listed)
     for wanted in (1, 3):
         process = start(config)
         while len(rows(tmp_path)) < wanted:
@@ -132,16 +131,18 @@ def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, t
 
 
 def check_same(one: Path, other: Path):
-    """Rows bit by bit, but for the order in which releases came; results but for times."""
-    left, right = (
-        pd.read_parquet(folder / "ledger" / "verdicts.parquet") for folder in (one, other)
-    )
-    assert set(left.release) == set(right.release)
-    for row in left.itertuples():
-        (run_of_other,) = right.run[right.release == row.release]
-        assert run_of_other == row.run
+    """Every row to the last bit, and all results but for times."""
+    assert [path.name for path in rows(one)] == [path.name for path in rows(other)]
+    for left, right in zip(rows(one), rows(other), strict=True):
+        assert left.read_bytes() == right.read_bytes(), left.name
+    for run in pd.read_parquet(one / "ledger" / "verdicts.parquet").run:
+        for name in ("release/facts.json", "screen/results.zarr/auc/c/0/0/0/0/0"):
+            pair = [(folder / "ledger" / run / name).read_bytes() for folder in (one, other)]
+            if name.endswith("json"):
+                pair = [{**json.loads(each), "listed": None} for each in pair]  # where it lay
+            assert pair[0] == pair[1]
         results = [
-            xr.open_zarr(folder / "ledger" / row.run / "results.zarr", consolidated=False).load()
+            xr.open_zarr(folder / "ledger" / run / "results.zarr", consolidated=False).load()
             for folder in (one, other)
         ]
         xr.testing.assert_identical(*(each.drop_vars("seconds") for each in results))

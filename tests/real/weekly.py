@@ -1,6 +1,7 @@
 """Eight weekly releases of riders and cabs as a publisher would make them, three of them wrong."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +55,8 @@ RELEASES = (
 BAD = {each.name: each.check for each in RELEASES if each.fault}
 
 
-def write(release: Weekly, cube: TraceCube, folder: Path) -> None:
-    """Write one release as NetCDF or Zarr, with who is in it beside it."""
+def write(release: Weekly, cube: TraceCube, folder: Path) -> Path:
+    """Write one release as NetCDF or Zarr, with who is in it beside it, and return where it is."""
     span = release.week * WEEK, (release.week + 1) * WEEK
     traces = cube.traces(None, span)
     rng = np.random.default_rng([7, release.week, len(release.cube)])
@@ -84,9 +85,12 @@ def write(release: Weekly, cube: TraceCube, folder: Path) -> None:
     place = folder / "releases"
     place.mkdir(exist_ok=True)
     if release.week % 2:
-        dataset.to_zarr(place / f"{release.name}.zarr", consolidated=False)
+        path = place / f"{release.name}.zarr"
+        dataset.to_zarr(path, consolidated=False)
     else:
-        dataset.to_netcdf(place / f"{release.name}.nc", engine="h5netcdf")
+        path = place / f"{release.name}.nc"
+        dataset.to_netcdf(path, engine="h5netcdf")
+    return path
 
 
 def publish(release: Weekly, counts, bounds: Bounds, rng) -> np.ndarray:
@@ -99,12 +103,12 @@ def publish(release: Weekly, counts, bounds: Bounds, rng) -> np.ndarray:
     return mechanism.release(counts[None], group_size=release.group_size, rng=rng)[0]
 
 
-def write_config(cube: TraceCube, folder: Path) -> Path:
-    """Write the config of the catalogue."""
+def write_config(cube: TraceCube, folder: Path, listed: Sequence[Path] = ()) -> Path:
+    """Write the config of the catalogue: of what is ``listed``, or of all that will be there."""
     content = {
         "cube": cube.uri,
         "output": str(folder / "ledger"),
-        "releases": str(folder / "releases"),
+        "releases": [{"counts": str(path)} for path in listed] or str(folder / "releases"),
         "audit": {
             "seed": 1,
             "targets": {"tertiles": 2},

@@ -1,0 +1,225 @@
+"""The verbs that judge releases: exit codes, what they write, what they refuse."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import yaml
+from junitparser import JUnitXml
+from typer.testing import CliRunner
+
+from clusterscale.cli import app
+from clusterscale.errors import InputError, MissingError
+from clusterscale.groups import count_visits
+from clusterscale.reaudit import Lease
+
+MEMBERS = np.arange(0, 40, 2)
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def write_release(cube, path, *, first=0, fault=0.0, **attributes):
+    """Write the bare counts of a group over a day; ``fault`` is added to one value."""
+    traces = cube.traces(None, (first, first + 24))
+    values = count_visits(traces, MEMBERS[None])[0].astype(float)
+    values[0, 0] += fault
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = {"group_size": len(MEMBERS), "mechanism": json.dumps({"name": "exact"}), "first": first}
+    dataset = xr.Dataset({"counts": (("roi", "epoch"), values)}, attrs=told | attributes)
+    dataset.to_netcdf(path, engine="h5netcdf")
+
+
+@pytest.fixture
+def catalogue(cube, tmp_path):
+    """A catalogue with two releases, and a policy that only minds what is inconsistent."""
+    for day in range(2):
+        write_release(cube, tmp_path / "releases" / f"day-{day}.nc", first=24 * day)
+    return write_catalogue(cube, tmp_path)
+
+
+def write_catalogue(cube, folder, **changes):
+    content = {
+        "cube": cube.uri,
+        "output": str(folder / "ledger"),
+        "releases": str(folder / "releases"),
+        "audit": {
+            "seed": 3,
+            "targets": {"random": 3},
+            "priors": [{"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 20}],
+            "attacks": [{"name": "projection"}],
+            "screen": {"groups": 40, "attacks": [{"name": "projection"}]},
+            "verdict": {"trials": 100},
+        },
+        "cluster": {"name": "serial"},
+    }
+    path = folder / "releases.yaml"
+    path.write_text(yaml.safe_dump(content | changes))
+    return path
+
+
+def verdicts(folder):
+    return pd.read_parquet(folder / "ledger" / "verdicts.parquet")
+
+
+def test_new_releases_are_judged_and_told(catalogue, tmp_path):
+    listed = call("reaudit", catalogue, "--list")
+    assert listed.exit_code == 0, listed.output
+    assert "2 releases, 2 to be judged" in listed.output
+    result = call(
+        "reaudit", catalogue, "--json", tmp_path / "a.json", "--junit", tmp_path / "a.xml"
+    )
+    assert result.exit_code == 0, result.output
+    assert verdicts(tmp_path).release.tolist() == ["day-0", "day-1"]
+    told = json.loads((tmp_path / "a.json").read_text())
+    assert told["verdict"] == "pass"
+    assert [each["release"] for each in told["releases"]] == ["day-0", "day-1"]
+    assert told == json.loads((tmp_path / "ledger" / "summary.json").read_text())
+    suites = list(JUnitXml.fromfile(str(tmp_path / "a.xml")))
+    assert [suite.name for suite in suites] == ["day-0", "day-1"]
+    assert sum(suite.failures + suite.errors for suite in suites) == 0
+    page = (tmp_path / "ledger" / "trend.html").read_text()
+    assert "day-1" in page
+    for user in ("u000", "u001", "u059"):
+        assert user not in page + result.output + (tmp_path / "a.xml").read_text()
+    again = call("reaudit", catalogue)
+    assert again.exit_code == 0
+    assert "nothing new among 2 releases" in again.output
+    assert len(verdicts(tmp_path)) == 2
+
+
+def test_what_is_wrong_ends_in_4_and_what_is_told_in_3(catalogue, cube, tmp_path):
+    write_release(cube, tmp_path / "releases" / "day-2.nc", first=0, fault=0.5)
+    result = call("reaudit", catalogue)
+    assert result.exit_code == 4, result.output
+    assert "fail: possible_values" in " ".join(result.output.split())
+    strict = write_catalogue(cube, tmp_path, policy={"mean_privacy_loss": {"warn": 0.01}})
+    assert call("reaudit", strict).exit_code == 4, "the fault is still there"
+    lenient = {"mean_privacy_loss": {"warn": 0.01}, "consistency": "warn"}
+    result = call("reaudit", write_catalogue(cube, tmp_path, policy=lenient))
+    assert result.exit_code == 3, result.output
+    assert len(verdicts(tmp_path)) == 9, "three policies, three releases"
+    assert len(list((tmp_path / "ledger" / "runs").iterdir())) == 3, "each audited once"
+
+
+def test_a_release_that_changes_is_judged_again(catalogue, cube, tmp_path):
+    assert call("reaudit", catalogue).exit_code == 0
+    write_release(cube, tmp_path / "releases" / "day-1.nc", first=24, fault=1.5)
+    assert call("reaudit", catalogue).exit_code == 4
+    table = verdicts(tmp_path)
+    assert table.release.tolist() == ["day-0", "day-1", "day-1"]
+    assert table.verdict.tolist() == ["pass", "pass", "fail"]
+
+
+def test_the_same_content_under_another_name_is_not_audited_again(catalogue, cube, tmp_path):
+    assert call("reaudit", catalogue).exit_code == 0
+    runs = sorted((tmp_path / "ledger" / "runs").iterdir())
+    write_release(cube, tmp_path / "releases" / "day-1-again.nc", first=24)
+    result = call("reaudit", catalogue)
+    assert result.exit_code in (0, 4), result.output
+    table = verdicts(tmp_path)
+    assert table.release.tolist() == ["day-0", "day-1", "day-1-again"]
+    assert table.run[2] == table.run[1]
+    assert sorted((tmp_path / "ledger" / "runs").iterdir()) == runs
+
+
+def test_one_that_cannot_be_audited_does_not_keep_the_others(catalogue, cube, tmp_path):
+    (tmp_path / "releases" / "day-0a.nc").write_bytes(b"no table")
+    result = call("reaudit", catalogue, "--junit", tmp_path / "a.xml")
+    assert result.exit_code == 2
+    assert "day-0a" in result.output
+    assert verdicts(tmp_path).release.tolist() == ["day-0", "day-1"]
+    assert [suite.errors for suite in JUnitXml.fromfile(str(tmp_path / "a.xml"))] == [0, 0, 1]
+    assert call("reaudit", catalogue, "--list").exit_code == 2
+
+
+def test_the_second_of_two_does_nothing(catalogue, tmp_path):
+    with Lease(str(tmp_path / "ledger" / "lease"), beat=0.05):
+        result = call("reaudit", catalogue)
+    assert result.exit_code == 0
+    assert "is at work on" in result.output
+    assert not (tmp_path / "ledger" / "verdicts.parquet").exists()
+
+
+def test_a_folder_and_a_config_apart(catalogue, cube, tmp_path):
+    pattern = tmp_path / "releases" / "*-1.nc"
+    result = call("reaudit", pattern, "--config", catalogue, "--output", tmp_path / "other")
+    assert result.exit_code == 0, result.output
+    table = pd.read_parquet(tmp_path / "other" / "verdicts.parquet")
+    assert table.release.tolist() == ["day-1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (["releases"], InputError, "say with --config"),
+        (["releases.yaml", "--config", "releases.yaml"], InputError, "give one YAML file"),
+        (["nowhere.yaml"], MissingError, "there is no such config file"),
+        (["none/*.nc", "--config", "releases.yaml"], MissingError, "there are no releases"),
+    ],
+)
+def test_what_is_refused(catalogue, tmp_path, monkeypatch, words, error, message):
+    monkeypatch.chdir(tmp_path)
+    result = call("reaudit", *words)
+    assert isinstance(result.exception, error)
+    assert message in str(result.exception)
+
+
+def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
+    """As bad as asked for, and again when the other side was away."""
+    taken, answers = [], [503, 200]
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self):
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(answers.pop(0) if answers else 200)
+            self.end_headers()
+
+        def log_message(self, *words):
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr("clusterscale.reaudit.telling._LONGEST", 0.01)
+    monkeypatch.setenv("TOLD_TO", f"http://127.0.0.1:{server.server_port}/secret")
+    hook = {"variable": "TOLD_TO", "least": "fail"}
+    write_release(cube, tmp_path / "releases" / "day-2.nc", first=0, fault=0.5)
+    config = write_catalogue(cube, tmp_path, webhook=hook)
+    result = call("reaudit", config)
+    assert result.exit_code == 4, result.output
+    assert "secret" not in result.output
+    assert len(taken) == 2, "once more after 503"
+    assert [each["release"] for each in taken[1]["releases"]] == ["day-2"]
+    assert call("reaudit", config).exit_code == 0
+    assert len(taken) == 2
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_gate_before_release(cube, plan_fields, tmp_path):
+    run = {
+        "cube": cube.uri,
+        "output": str(tmp_path / "run"),
+        "audit": plan_fields,
+        "cluster": {"name": "serial"},
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(run))
+    assert call("audit", path).exit_code == 0
+    free = call("gate", tmp_path / "run", "--json", tmp_path / "gate.json")
+    assert free.exit_code == 0, free.output
+    assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "pass"
+    for limit, code in ((0.01, 4), ({"warn": 0.01}, 3), (1.0, 0)):
+        config = write_catalogue(cube, tmp_path, policy={"worst_privacy_loss": limit})
+        result = call("gate", tmp_path / "run", "--config", config)
+        assert result.exit_code == code, result.output
+    bare = call("gate", tmp_path / "run", "--config", config, "--mechanism", "exact")
+    assert bare.exit_code == 0
+    unknown = call("gate", tmp_path / "run", "--mechanism", "none")
+    assert isinstance(unknown.exception, InputError)
+    assert "there are no results of none" in str(unknown.exception)
