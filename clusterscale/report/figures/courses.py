@@ -87,6 +87,8 @@ def courses(
         look = {"line_color": colour(_LINES[index]), "line_dash": dash(_LINES[index])}
         box.line("place", f"y{index}", source=source, line_width=1.5, **look)
         _bars(box, each, colour(_LINES[index]))
+        if index and n <= _ROOMY:  # a number between unknown ones makes no line
+            box.scatter("place", f"y{index}", source=source, size=3, color=colour(_LINES[index]))
     marks = _marks(box, data, judged.verdicts, span[0] if span else None)
     tips = [("release", "@release"), ("period", "@period"), ("verdict", "@verdict")]
     tips += [(each.name, f"@y{index}{{0.000}}") for index, each in enumerate(drawn)]
