@@ -25,7 +25,7 @@ def empty_numbers(table):
     [
         make_trend(),
         make_trend(1),
-        make_trend(3, [f"series {i}" for i in range(9)]),
+        make_trend(2, [f"series {i}" for i in range(9)], utility="{}"),
         empty_numbers(make_trend(6)),
         make_trend(500),
     ],
@@ -123,12 +123,12 @@ def test_rules_that_changed_are_pointed_out():
 
 
 def test_beyond_six_series_a_table_tells_where_each_stands():
-    table = make_trend(2, [f"series {i}" for i in range(9)])
+    table = make_trend(2, [f"series {i}" for i in range(9)], utility="{}")
     rows = shown(table).tables["Where each series stands"][1:]
     assert sorted(row[0] for row in rows) == [f"series {i}" for i in range(9)]
     rank = ["failed", "warned", "passed"]
     assert [rank.index(row[2]) for row in rows] == sorted(rank.index(row[2]) for row in rows)
-    assert "Where each series stands" not in shown(make_trend(2, ("a", "b"))).tables
+    assert "Where each series stands" not in shown(make_trend(1, ("a", "b"))).tables
 
 
 def test_all_reasons_of_what_warned_or_failed_are_told_in_full():
