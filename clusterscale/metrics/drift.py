@@ -19,7 +19,7 @@ __all__ = ["Drift", "compare_exposure", "pool_exposure"]
 Floats = NDArray[np.float64]
 Users = NDArray[np.int64]
 
-_MANY = 20  # differences from which the bootstrap keeps its word
+_MANY = 20  # differences from which the bootstrap does better than Student where they are skewed
 _PAIRS = 6  # common users from which a paired test can tell anything: 2/2⁵ is above .05
 _EXACT = 50  # common users up to which the test is exact, ties or not
 _DIGITS = 12  # a loss is a ratio of counts: what differs beyond is rounding, not rank
@@ -108,15 +108,23 @@ def compare_exposure(
 
     Notes
     -----
-    Measured at 95 % over 4,000 samples of differences between losses, each loss cut at 0, in per
-    cent, how often the interval holds the true mean change (none, and −.05), and how often the
-    test rejects at 5 % what did not change:
+    Measured at 95 % over 1,000 to 8,000 samples of losses cut at 0, in per cent: how often the
+    interval holds the true mean change where nothing changes, where all AUCs fall by up to .05,
+    and where one in ten rises by .4; and how often the test rejects at 5 % what did not change.
 
-    ============  ==============  =====
-    common users  interval holds  test
-    ============  ==============  =====
-    COVERAGE
-    ============  ==============  =====
+    ============  =======  ========  ========  ====
+    common users  nothing  all fall  few rise  test
+    ============  =======  ========  ========  ====
+    3             95.4     95.2      94.6      0.0
+    6             94.8     95.4      93.5      3.0
+    10            95.1     95.1      92.0      4.5
+    20            94.7     94.3      92.6      4.9
+    50            95.4     94.7      94.1      4.7
+    100           94.8     94.7      93.6      4.8
+    ============  =======  ========  ========  ====
+
+    Of unchanged people who are spread evenly about the limit, with AUCs that err by .06, 6.8 % look
+    newly exposed by their losses alone, and 0.14 % if 95 % intervals must be apart.
     """
     check_confidence(confidence)
     _check_share(limit, "limit")

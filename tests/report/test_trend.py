@@ -25,7 +25,7 @@ def empty_numbers(table):
     [
         make_trend(),
         make_trend(1),
-        make_trend(3, [f"series {i}" for i in range(9)]),
+        make_trend(2, [f"series {i}" for i in range(9)], utility="{}"),
         empty_numbers(make_trend(6)),
         make_trend(500),
     ],
@@ -88,6 +88,7 @@ def test_many_reasons_are_cut_short_on_the_first_screen_only():
     table = judged(*(reason(f"check_{i}", "fail", i, 0.5, f"because of {i}") for i in range(8)))
     words = said(shown(table))
     assert "and 3 more: see why" in words
+    assert "2024-W01 · week 1 · failed failed check 0: because of 0 measured 0, limit 0.5" in words
     assert [words.count(f"because of {i}") for i in range(8)] == [2] * 5 + [1] * 3
 
 
@@ -122,12 +123,12 @@ def test_rules_that_changed_are_pointed_out():
 
 
 def test_beyond_six_series_a_table_tells_where_each_stands():
-    table = make_trend(2, [f"series {i}" for i in range(9)])
+    table = make_trend(2, [f"series {i}" for i in range(9)], utility="{}")
     rows = shown(table).tables["Where each series stands"][1:]
     assert sorted(row[0] for row in rows) == [f"series {i}" for i in range(9)]
     rank = ["failed", "warned", "passed"]
     assert [rank.index(row[2]) for row in rows] == sorted(rank.index(row[2]) for row in rows)
-    assert "Where each series stands" not in shown(make_trend(2, ("a", "b"))).tables
+    assert "Where each series stands" not in shown(make_trend(1, ("a", "b"))).tables
 
 
 def test_all_reasons_of_what_warned_or_failed_are_told_in_full():
@@ -139,7 +140,7 @@ def test_all_reasons_of_what_warned_or_failed_are_told_in_full():
     places = []
     for row in worse[::-1].itertuples():
         label = f"{row.series} · {row.release} · {row.period} · {row.verdict}ed"
-        places.append(words.index(f"{label} (report of the run)"))
+        places.append(words.index(f"{label} {row.verdict}ed"))
         for each in json.loads(row.reasons):
             assert each["text"] in words[places[-1] :]
     assert places == sorted(places)

@@ -28,7 +28,7 @@ def test_nothing_judged_yet_is_a_page_that_says_so():
 def test_hostile_names_stay_text():
     words = ("series", "release", "period", "mechanism", "run", "policy")
     reasons = json.dumps([reason(HOSTILE, "fail", 1.0, 0.5, HOSTILE)])
-    table = make_trend(9, **dict.fromkeys(words, HOSTILE), reasons=reasons, verdict="fail")
+    table = make_trend(9, reasons=reasons, verdict="fail").assign(**dict.fromkeys(words, HOSTILE))
     table["utility"] = json.dumps({HOSTILE: 1.0})
     html = render_trend(table, title=HOSTILE)
     page = Page(html)
@@ -43,7 +43,7 @@ def test_hostile_names_stay_text():
 def test_hostile_names_are_no_label_of_a_figure():
     # BokehJS fetches a renderer for $$…$$ in titles, labels and ticks
     names = dict.fromkeys(("series", "release", "period", "mechanism"), "$$a$$")
-    page = shown(make_trend(3, **names, utility='{"$$b$$": 1.0}'))
+    page = shown(make_trend(3, utility='{"$$b$$": 1.0}').assign(**names))
 
     def texts(node, path=()):
         if isinstance(node, dict):

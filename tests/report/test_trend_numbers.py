@@ -90,14 +90,18 @@ def test_a_figure_marks_each_release_by_its_verdict():
     table = make_trend(9)
     drawn = sources(shown(table).figures["exposure-1"])
     line = next(each for each in drawn if "y2" in each and "mark" not in each)
-    assert line["release"] == table.release.tolist()
+    marked = [each for each in drawn if "mark" in each]
+    names = dict(
+        pair for each in marked for pair in zip(each["place"], each["release"], strict=True)
+    )
+    assert [names[place] for place in line["place"]] == table.release.tolist()
     for name, field in (
         ("y0", "mean_privacy_loss"),
         ("y1", "worst_privacy_loss"),
         ("y2", "share_above"),
     ):
         assert line[name] == pytest.approx(table[field].tolist(), abs=1e-4)
-    marked = {each["verdict"][0]: each["place"] for each in drawn if "mark" in each}
+    marked = {each["verdict"][0]: each["place"] for each in marked}
     for verdict in ("pass", "warn", "fail"):
         places = (np.flatnonzero(table.verdict == verdict) + 1).tolist()
         assert marked.get(f"{verdict}ed", []) == places

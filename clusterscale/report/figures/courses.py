@@ -75,19 +75,16 @@ def courses(
     if span:
         reach = 0.03 * (span[1] - span[0])
         box.y_range = Range1d(span[0] - reach, span[1] + reach)
-    data: dict[str, list[Any]] = {
-        "place": list(range(1, n + 1)),
-        "release": list(judged.names),
-        "period": list(judged.periods),
-        "verdict": list(judged.words),
-    }
+    data: dict[str, list[Any]] = {"place": list(range(1, n + 1))}
     data |= {f"y{i}": [_short(value) for value in each.values] for i, each in enumerate(drawn)}
-    source = ColumnDataSource(data)
+    source = ColumnDataSource(dict(data))
     for index, each in enumerate(drawn):
         look = {"line_color": colour(_LINES[index]), "line_dash": dash(_LINES[index])}
         box.line("place", f"y{index}", source=source, line_width=1.5, **look)
         _bars(box, each, colour(_LINES[index]))
-    marks = _marks(box, data, judged.verdicts, span[0] if span else None)
+        if index and n <= _ROOMY:  # a number between unknown ones makes no line
+            box.scatter("place", f"y{index}", source=source, size=3, color=colour(_LINES[index]))
+    marks = _marks(box, data, judged, span[0] if span else None)
     tips = [("release", "@release"), ("period", "@period"), ("verdict", "@verdict")]
     tips += [(each.name, f"@y{index}{{0.000}}") for index, each in enumerate(drawn)]
     box.add_tools(HoverTool(renderers=marks, tooltips=tips))
@@ -101,12 +98,13 @@ def _ticks(n: int) -> list[int]:
 
 
 def _marks(
-    box: Any, data: Mapping[str, list[Any]], verdicts: Sequence[str], floor: float | None
+    box: Any, numbers: Mapping[str, list[Any]], judged: Judged, floor: float | None
 ) -> list[Any]:
     """Mark every release on the first line, in the order of verdicts, so that bad is on top."""
-    drawn = []
+    told = {"release": judged.names, "period": judged.periods, "verdict": judged.words}
+    data, drawn = {**numbers, **told}, []
     for verdict, (hue, shape, size) in _MARKS.items():
-        chosen = [i for i, each in enumerate(verdicts) if each == verdict]
+        chosen = [i for i, each in enumerate(judged.verdicts) if each == verdict]
         if floor is None:
             chosen = [i for i in chosen if isfinite(data["y0"][i])]
         if not chosen:

@@ -35,13 +35,12 @@ _COLUMNS = (
 
 
 def findings(series: Sequence[Series]) -> Section:
-    """Build the verdicts of the newest releases; the worst come first."""
-    worst = sorted(series, key=lambda each: -VERDICTS.index(each.newest.verdict))
+    """Build the verdicts of the newest releases."""
     body = fill(
         "trend.html.j2",
-        series=worst,
-        shown=worst[:_CARDS],
-        table=_standings(worst) if len(worst) > _CARDS else "",
+        series=series,
+        shown=series[:_CARDS],
+        table=_standings(series) if len(series) > _CARDS else "",
         n_releases=sum(len(each.releases) for each in series),
         worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICTS},
         words=WORDS,

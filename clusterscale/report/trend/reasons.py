@@ -27,6 +27,7 @@ def reasons(series: Sequence[Series]) -> Section | None:
                 "trend_reasons.html.j2",
                 release=each,
                 name=_label(each, several=several),
+                alone=len(worse) == 1,  # no fold has its name then
                 level=_level,
                 link=link,
                 quantity=quantity,

@@ -90,7 +90,7 @@ class Series:
 
 
 def read_series(table: pd.DataFrame) -> list[Series]:
-    """Return the series of a table of verdicts, in the order of their first release.
+    """Return the series of a table of verdicts, those whose newest release is worst first.
 
     Raises
     ------
@@ -107,7 +107,8 @@ def read_series(table: pd.DataFrame) -> list[Series]:
     for row in range(len(table)):
         each = Release(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
         found.setdefault(each.series, []).append(each)
-    return [Series(name, releases) for name, releases in found.items()]
+    series = [Series(name, releases) for name, releases in found.items()]
+    return sorted(series, key=lambda each: -VERDICTS.index(each.newest.verdict))
 
 
 def _value(name: str, value: Any, row: int) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isfinite
+
+import numpy as np
 
 from clusterscale.report.long_table import LongColumn, long_table
 from clusterscale.report.section import Section
@@ -12,16 +14,7 @@ from clusterscale.report.trend.words import WORDS, in_short, link, span
 
 __all__ = ["table"]
 
-_NUMBERS: tuple[tuple[str, str, int, str], ...] = (
-    ("People", "n_targets", 0, "Targets of the audit"),
-    ("Worst loss", "worst_privacy_loss", 3, "Highest privacy loss of any target"),
-    ("ε seen", "epsilon_lower", 2, "The mechanism was seen to exceed it"),
-    ("ε declared", "epsilon_declared", 2, "A dash where nothing is declared"),
-)
-_COMPARED: tuple[tuple[str, str, int, str], ...] = (
-    ("Newly exposed", "n_newly_exposed", 0, "People who are now above the limit and were not"),
-    ("No longer", "n_no_longer_exposed", 0, "People who were above the limit and are not now"),
-)
+_LOOKS = {WORDS["pass"]: "good", WORDS["warn"]: "middling", WORDS["fail"]: "bad"}
 
 
 def table(series: Sequence[Series]) -> Section | None:
@@ -31,7 +24,12 @@ def table(series: Sequence[Series]) -> Section | None:
     )
     if not releases:
         return None
-    columns = _words(releases, several=len(series) > 1) + _measured(releases)
+    columns = [
+        *_names(releases, several=len(series) > 1),
+        *_losses(releases),
+        *_promises(releases),
+        *_changes(releases),
+    ]
     return Section(
         "verdicts",
         "All verdicts",
@@ -40,61 +38,66 @@ def table(series: Sequence[Series]) -> Section | None:
     )
 
 
-def _words(releases: Sequence[Release], *, several: bool) -> list[LongColumn]:
-    def column(name: str, told: Callable[[Release], str], **options: object) -> LongColumn:
-        return LongColumn(name, [told(each) for each in releases], **options)  # type: ignore[arg-type]
-
-    found = [
-        column(
-            "Release", lambda each: each.release, wide=True, links=[link(each) for each in releases]
-        ),
-        column("Verdict", lambda each: WORDS[each.verdict], looks=_LOOKS),
-        column("Reasons", _reasons, wide=True, hint="Checks that warned or failed"),
-        column("Period", lambda each: each.period),
-        LongColumn("Group size", [each.group_size for each in releases], 0),
-        column("Mechanism", lambda each: each.mechanism),
-    ]
-    return (
-        [*found[:1], column("Series", lambda each: each.series), *found[1:]] if several else found
-    )
-
-
-_LOOKS = {WORDS["pass"]: "good", WORDS["warn"]: "middling", WORDS["fail"]: "bad"}
-
-
-def _measured(releases: Sequence[Release]) -> list[LongColumn]:
-    def between(name: str, low: str, high: str) -> LongColumn:
-        return LongColumn(
-            name, [span(getattr(each, low), getattr(each, high)) for each in releases]
-        )
-
-    def numbers(name: str, field: str, digits: int, hint: str = "") -> LongColumn:
-        return LongColumn(name, [getattr(each, field) for each in releases], digits, hint)
-
+def _names(releases: Sequence[Release], *, several: bool) -> list[LongColumn]:
+    names, links = [each.release for each in releases], [link(each) for each in releases]
+    verdicts = [WORDS[each.verdict] for each in releases]
+    reasons = ["; ".join(map(in_short, each.against)) or "–" for each in releases]
     return [
-        numbers("Mean loss", "mean_privacy_loss", 3, "Mean privacy loss"),
-        between("Interval of mean", "mean_privacy_loss_low", "mean_privacy_loss_high"),
+        LongColumn("Release", names, wide=True, links=links),
+        *([LongColumn("Series", [each.series for each in releases])] if several else []),
+        LongColumn("Verdict", verdicts, looks=_LOOKS),
+        LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
+        LongColumn("Period", [each.period for each in releases]),
+        _numbers("Group size", releases, "group_size", 0),
+        LongColumn("Mechanism", [each.mechanism for each in releases]),
+    ]
+
+
+def _losses(releases: Sequence[Release]) -> list[LongColumn]:
+    return [
+        _numbers("Mean loss", releases, "mean_privacy_loss", 3, "Mean privacy loss"),
+        _interval("Interval of mean", releases, "mean_privacy_loss"),
+        _numbers("Worst loss", releases, "worst_privacy_loss", 3, "Highest loss of any target"),
         *_above(releases),
-        *(numbers(*each) for each in _NUMBERS),
-        numbers(
-            "AUC of published values", "published_auc", 3, "Of the attack on these very values"
-        ),
-        between("Interval of AUC", "published_auc_low", "published_auc_high"),
-        numbers("Change", "change", 3, "Of people’s privacy loss, against the last releases"),
-        between("Interval of change", "change_low", "change_high"),
-        *(numbers(*each) for each in _COMPARED),
+        _numbers("People", releases, "n_targets", 0, "Targets of the audit"),
+    ]
+
+
+def _promises(releases: Sequence[Release]) -> list[LongColumn]:
+    attack = "Of the attack on these very values"
+    return [
+        _numbers("ε seen", releases, "epsilon_lower", 2, "The mechanism was seen to exceed it"),
+        _numbers("ε declared", releases, "epsilon_declared", 2, "A dash where nothing is declared"),
+        _numbers("AUC of published values", releases, "published_auc", 3, attack),
+        _interval("Interval of AUC", releases, "published_auc"),
+    ]
+
+
+def _changes(releases: Sequence[Release]) -> list[LongColumn]:
+    return [
+        _numbers("Change", releases, "change", 3, "Of mean loss, against the last releases"),
+        _interval("Interval of change", releases, "change"),
+        _numbers("Newly exposed", releases, "n_newly_exposed", 0, "People who crossed the limit"),
+        _numbers("No longer", releases, "n_no_longer_exposed", 0, "People who crossed it back"),
     ]
 
 
 def _above(releases: Sequence[Release]) -> list[LongColumn]:
     """Return the share above a level; the level stands in the heading if it is the same for all."""
     levels = {each.loss_above for each in releases if isfinite(each.loss_above)}
-    shares = [100 * each.share_above for each in releases]
-    if len(levels) == 1:
-        return [LongColumn(f"% above {levels.pop():g}", shares, 1, "Share of people, by loss")]
-    level = LongColumn("Level", [each.loss_above for each in releases], 2)
-    return [LongColumn("% above the level", shares, 1, "Share of people, by loss"), level]
+    shares = 100 * np.array([each.share_above for each in releases])
+    one = len(levels) == 1
+    name = f"% above {levels.pop():g}" if one else "% above the level"
+    share = LongColumn(name, shares, 1, "Share of people whose loss is above it")
+    return [share] if one else [share, _numbers("Level", releases, "loss_above", 2)]
 
 
-def _reasons(release: Release) -> str:
-    return "; ".join(in_short(reason) for reason in release.against) or "–"
+def _numbers(
+    name: str, releases: Sequence[Release], field: str, digits: int, hint: str = ""
+) -> LongColumn:
+    return LongColumn(name, np.array([getattr(each, field) for each in releases]), digits, hint)
+
+
+def _interval(name: str, releases: Sequence[Release], field: str) -> LongColumn:
+    ends = [(getattr(each, f"{field}_low"), getattr(each, f"{field}_high")) for each in releases]
+    return LongColumn(name, [span(low, high) for low, high in ends])
