@@ -231,9 +231,9 @@ def test_an_allocation_that_cannot_run_ends_at_once(start):
 def test_an_allocation_that_is_lost_too_often_gives_up(start):
     run = start(name="slurm-allocation")
     run.env = run.env | {"LOSSES": "1"}
-    assert run.wait(run.submit("audit", n_tasks=2)) == "3:0"
+    assert run.wait(run.submit("audit", n_tasks=2)) == "75:0"
     assert "a job of 2 tasks is too small" in run.said()
-    assert "run 1 ended with 3 before the audit was done, and it was lost 1 times" in run.said()
+    assert "run 1 ended with 75 before the audit was done, and it was lost 1 times" in run.said()
     assert not list(run.folder.glob(".*"))
 
 
@@ -275,7 +275,7 @@ def test_a_driver_that_is_ended_leaves_no_jobs(start, serial):
 
 def test_a_job_that_slurm_refuses_is_told(start):
     run = start(name="slurm", queue="nowhere")
-    said = ended(run.start(), 3)
+    said = ended(run.start(), 75)
     assert "the batch system takes no job" in said
     assert "invalid partition" in said
     assert "Traceback" not in said
