@@ -35,6 +35,7 @@ rm -f "$VERDICT"
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
 
+# shellcheck disable=SC2016  # it is for the tasks to expand
 srun --kill-on-bad-exit=0 bash -c '
   trap : TERM # to outlive the driver and tell how it ended
   "$CLUSTERSCALE" "$@" --cluster slurm-allocation
