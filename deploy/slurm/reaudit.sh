@@ -13,7 +13,7 @@
 #
 # Change these to fit the site, in a copy; successors have what is written here, and SBATCH_…
 # variables. Of options given to sbatch they have the name, the partition and the account alone.
-# Under one name one job runs and one waits, however often it is submitted: a catalogue, a name.
+# Under one name there is one series, however often it is submitted: for each catalogue another name.
 #SBATCH --job-name=clusterscale-reaudit
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=2

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -168,8 +169,8 @@ class Series(Queue):
     def __init__(self, env, folder, *endings):
         self.folder, self.command = folder, StandIn(folder / "command", *endings)
         told = {"EVERY": "now+5", "LASTS": "1", "CLUSTERSCALE": str(self.command.path)}
-        size = {"SBATCH_MEM_PER_CPU": "500M", "SBATCH_OUTPUT": f"{folder}/job-%j.log"}
-        super().__init__(env | told | size)
+        size = {"SBATCH_MEM_PER_CPU": "500M", "SBATCH_TIMELIMIT": "10"}
+        super().__init__(env | told | size | {"SBATCH_OUTPUT": f"{folder}/job-%j.log"})
 
     def submit(self, *options):
         command = ["sbatch", "--parsable", f"--job-name={NAME}", *options, SCRIPT, "releases.yaml"]
@@ -183,17 +184,19 @@ class Series(Queue):
         assert len(self.jobs("--states=RUNNING")) <= 1, self.said()
         return found
 
-    def wait(self, n_begun, but="", seconds=120):
-        """Wait until so many have begun, and look meanwhile that only one waits."""
+    def until(self, condition):
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.2)
 
-        def begun():
-            self.waiting(but)
-            return len(self.command.told("began")) >= n_begun
+    def hanging(self, n_rounds, but=""):
+        """Wait until so many have hung, and look meanwhile that only one waits."""
+        self.until(lambda: self.waiting(but) and len(self.command.told("hangs")) >= n_rounds)
 
-        wait_for(begun, seconds, f"{n_begun} rounds: {self.said()}")
-
-    def wait_for_the_end(self):
-        wait_for(lambda: not self.waiting() and not self.jobs(), 120, "the end of the series")
+    def over(self):
+        """Wait for the end of the series, and look meanwhile that only one waits."""
+        self.until(lambda: not self.waiting() and not self.jobs())
 
     def endings(self):
         """Return state and exit code of every job, by number."""
@@ -226,8 +229,7 @@ def test_three_rounds_one_after_the_other(series):
     made = series(3, 4, 2)
     made.env |= {"ROUNDS": "3"}
     made.submit()
-    made.wait(3)
-    made.wait_for_the_end()
+    made.over()
     words = [(what, job) for what, job, *_ in made.command.diary]
     first, second, third = made.command.told("began")
     assert words == [(what, job) for job in (first, second, third) for what in ("began", "ended")]
@@ -243,21 +245,20 @@ def test_nothing_that_ends_a_job_ends_the_series(series):
     """A command that is killed, and a job that is cancelled; in the end, whoever stops it."""
     made = series("hangs", "hangs", 0, "hangs")
     first = made.submit()
-    wait_for(lambda: len(made.command.told("hangs")) == 1, 60, "the first round")
+    made.hanging(1)
     (second,) = made.waiting()
     made.command.crash()
-    wait_for(lambda: len(made.command.told("hangs")) == 2, 60, "the second round")
+    made.hanging(2)
     made.ask("scancel", second)
-    made.wait(3)
-    wait_for(lambda: len(made.command.told("hangs")) == 3, 60, "the fourth round")
+    made.hanging(3)
     assert len(made.waiting()) == 1
-    assert list(made.endings().items())[:3] == [
-        (first, ("FAILED", "137:0")),
-        (second, ("CANCELLED", "0:15")),
-        (made.command.told("began")[2], ("COMPLETED", "0:0")),
-    ]
+    third = made.command.told("began")[2]
+    ended = made.endings()
+    assert ended[first] == ("FAILED", "137:0")
+    assert ended[second][0] == "CANCELLED"
+    assert ended[third] == ("COMPLETED", "0:0")
     made.ask("scancel", f"--name={NAME}", "--user=root")
-    wait_for(lambda: not made.jobs(), 60, "the end of the series")
+    made.until(lambda: not made.jobs())
     assert len(made.command.told("began")) == 4
 
 
@@ -267,8 +268,7 @@ def test_a_series_that_is_submitted_twice_is_one(series):
     made = series(0, 0, 0)
     made.env |= {"ROUNDS": "2", "LASTS": "3"}
     first, second = made.submit(), made.submit()
-    made.wait(3)
-    made.wait_for_the_end()
+    made.until(lambda: not made.jobs())
     assert made.command.told("began")[:2] == [first, second]
     assert len(made.command.told("began")) == 3
 
@@ -279,16 +279,16 @@ def test_a_job_that_queues_again_has_one_successor_still(series):
     made = series(75, "hangs", 0, 0)
     made.env |= {"ROUNDS": "2", "EVERY": "now+1hours"}
     job = made.submit()
-    wait_for(lambda: made.fact(job, "Restarts") == "1", 60, "another run under the same number")
+    made.until(lambda: made.fact(job, "Restarts") == "1")
     (successor,) = made.waiting(but=job)
-    wait_for(lambda: made.fact(job, "JobState") == "PENDING", 60, "the end of the first run")
+    made.until(lambda: made.fact(job, "JobState") == "PENDING")
     made.ask("scontrol", "update", f"JobId={job}", "StartTime=now+3")
-    wait_for(lambda: made.command.told("hangs"), 60, "the second run")
+    made.hanging(1, but=job)
     assert made.command.told("began") == [job, job]
     assert made.waiting() == [successor]
     made.command.crash()
     made.ask("scontrol", "update", f"JobId={successor}", "StartTime=now")
-    made.wait_for_the_end()
+    made.over()
     assert made.command.told("began") == [job, job, successor]
     assert made.fact(job, "ExitCode") == "137:0"
     assert made.fact(successor, "ExitCode") == "0:0"
