@@ -20,6 +20,10 @@ caller would expect, so ``except ValueError`` keeps working::
     └── PackageError (ImportError)         an optional package is absent; names the extra
 """
 
+TEMPORARY = 75
+"""Exit code where a cluster or a store gave out and the same command goes on: EX_TEMPFAIL of
+sysexits.h, which ``os`` has not on every system."""
+
 
 class ClusterscaleError(Exception):
     """Root of all errors that clusterscale raises on purpose."""

@@ -17,7 +17,7 @@ from clusterscale.cli import (
     watch,
 )
 from clusterscale.cli.show import err
-from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
+from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError
 from clusterscale.secrets import clean
 
 __all__ = ["app", "main"]
@@ -38,8 +38,8 @@ app.command()(certificates.certificates)
 def main() -> None:
     """Run the command line.
 
-    Exits with 0 when done, 1 when tasks failed, 2 on bad input, 3 when the cluster or a store gave
-    out: then the same command goes on.
+    Exits with 0 when done, 1 when tasks failed, 2 on bad input, 75 when the cluster or a store gave
+    out: then the same command goes on. 3 and 4 are kept for verdicts, warn and fail.
     """
     try:
         app()
@@ -47,4 +47,4 @@ def main() -> None:
         err.print(
             f"[bold red]error:[/] {escape(clean(str(error)))}", soft_wrap=True, highlight=False
         )
-        sys.exit(3 if isinstance(error, ClusterError | StoreError) else 2)
+        sys.exit(TEMPORARY if isinstance(error, ClusterError | StoreError) else 2)

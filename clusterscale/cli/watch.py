@@ -11,14 +11,13 @@ import typer
 
 from clusterscale.cli.options import argument
 from clusterscale.cli.show import out
-from clusterscale.errors import StoreError
+from clusterscale.errors import TEMPORARY, StoreError
 
 if TYPE_CHECKING:
     from clusterscale.runtime import Status
 
 __all__ = ["Observer", "watch"]
 
-_STOPPED = 3
 _LEFT = 130  # as a shell says of whom Ctrl-C ended
 
 
@@ -93,9 +92,9 @@ def watch(
 ) -> None:
     """Watch an audit, a screen or a recovery that runs, from any machine that sees its folder.
 
-    Ends when the run does: with 0 if all is well, 1 if some tasks failed, 3 if it stopped before
+    Ends when the run does: with 0 if all is well, 1 if some tasks failed, 75 if it stopped before
     its end or gave no sign of life for long, 2 if there is none. With `--once`, 0 also while it
-    goes on, and 3 as soon as a sign is overdue. Nothing about a person is shown.
+    goes on, and 75 as soon as a sign is overdue. Nothing about a person is shown.
     """
     try:
         from clusterscale.runtime import read_status
@@ -103,7 +102,7 @@ def watch(
         observer = Observer(lambda: read_status(folder))
         if once:
             _print(observer)
-            raise typer.Exit(_STOPPED if observer.overdue else observer.exit_code or 0)
+            raise typer.Exit(TEMPORARY if observer.overdue else observer.exit_code or 0)
         raise typer.Exit(_follow(observer, every, patience))
     except KeyboardInterrupt:
         raise typer.Exit(_LEFT) from None
@@ -133,7 +132,7 @@ def _follow(observer: Observer, every: float, patience: float) -> int:
     else:
         deque(looks, maxlen=0)
         _print(observer)
-    return _STOPPED if observer.exit_code is None else observer.exit_code
+    return TEMPORARY if observer.exit_code is None else observer.exit_code
 
 
 def _looks(

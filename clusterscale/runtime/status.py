@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from clusterscale.cube import storage
-from clusterscale.errors import FormatError, MissingError
+from clusterscale.errors import TEMPORARY, FormatError, MissingError
 from clusterscale.schema import STATUS
 
 __all__ = ["BEAT", "Stage", "Status", "place_of", "read_status"]
@@ -124,12 +124,12 @@ class Status(_Told):
 
     @property
     def exit_code(self) -> int | None:
-        """What the run came to: 0 all well, 1 some tasks failed, 3 stopped; None while it runs."""
+        """What it came to: 0 all well, 1 some tasks failed, 75 stopped; None while it runs."""
         if self.state == "running":
             return None
         if self.state == "finished":
             return int(self.n_failed > 0)
-        return 3
+        return TEMPORARY
 
     @property
     def seconds_left(self) -> float | None:

@@ -5,7 +5,8 @@
 #
 # An audit that is longer than the walltime is stopped before it, keeps what is finished, and the
 # job queues again, as it also does when it was lost. It ends when the audit does: with 0 when all
-# is done, 1 when tasks failed, 2 when it cannot run; and with 3 or more when it was lost too often.
+# is done, 1 when tasks failed, 2 when it cannot run, 3 or 4 with a verdict; with others (75: the
+# cluster or a store gave out; 137: killed) when it was lost too often.
 #
 # Change these to fit the site, or give them to sbatch; they are kept from one run to the next.
 #SBATCH --job-name=clusterscale
@@ -34,6 +35,7 @@ rm -f "$VERDICT"
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
 
+# shellcheck disable=SC2016  # it is for the tasks to expand
 srun --kill-on-bad-exit=0 bash -c '
   trap : TERM # to outlive the driver and tell how it ended
   "$CLUSTERSCALE" "$@" --cluster slurm-allocation
@@ -63,7 +65,7 @@ give_up() {
 }
 
 case $code in
-  0 | 1 | 2) give_up "$code" ;;
+  0 | 1 | 2 | 3 | 4) give_up "$code" ;;
   143) [ $late = yes ] || give_up 143 ;; # somebody ended it
   *) echo "$run" >> "$lost" ;;
 esac

@@ -1,5 +1,6 @@
 """The command line as a person uses it: what it prints, and how it ends."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from clusterscale import cli, errors
 from clusterscale.audit import open_results
 from clusterscale.cli import app
 
@@ -96,6 +98,27 @@ def test_bad_input_ends_in_2_with_one_clear_line(words, message, tmp_path):
     assert result.stderr.strip() == message
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == [], "bad input must leave nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ClusterError("two workers"), os.EX_TEMPFAIL),
+        (errors.StalledError("two workers"), os.EX_TEMPFAIL),
+        (errors.StoreError("two workers"), os.EX_TEMPFAIL),
+        (errors.DamagedError("two workers"), 2),
+        (errors.PackageError("two workers"), 2),
+    ],
+)
+def test_only_what_may_go_on_by_itself_ends_in_75(error, code, monkeypatch, capsys):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == code
+    assert capsys.readouterr().err == "error: two workers\n"
 
 
 def test_synth_and_inspect_agree(tmp_path):

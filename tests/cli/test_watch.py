@@ -18,7 +18,7 @@ from clusterscale.cli import app, watch
 from clusterscale.cli.frame import draw, duration
 from clusterscale.cli.watch import Observer
 from clusterscale.cube import storage
-from clusterscale.errors import StoreError
+from clusterscale.errors import TEMPORARY, StoreError
 from clusterscale.runtime import read_status
 from clusterscale.runtime.status import Stage, Status, place_of
 
@@ -209,7 +209,7 @@ def test_a_store_that_cannot_be_read_for_a_while():
     assert observer.trouble == "s3://bucket: tried 5 times"
     look(observer, clock)
     assert observer.trouble == ""
-    assert observer.exit_code == 3
+    assert observer.exit_code == TEMPORARY
 
 
 def test_a_run_that_was_started_anew_is_heard():
@@ -230,11 +230,11 @@ def put(folder, **fields):
     ("fields", "code"),
     [
         ({}, 0),
-        ({"told": 1.0}, 3),
+        ({"told": 1.0}, TEMPORARY),
         ({"state": "finished"}, 1),
         ({"state": "finished", "stages": STAGES[:2]}, 0),
-        ({"state": "failed", "reason": "ClusterError"}, 3),
-        ({"state": "interrupted", "reason": "SIGINT"}, 3),
+        ({"state": "failed", "reason": "ClusterError"}, TEMPORARY),
+        ({"state": "interrupted", "reason": "SIGINT"}, TEMPORARY),
     ],
 )
 def test_one_look_for_scripts(fields, code, tmp_path):
@@ -381,7 +381,7 @@ def test_a_driver_that_is_killed_falls_silent(drive, tmp_path):
     assert call(tmp_path / "run", "--once").exit_code == 0
     process.kill()
     result = call(tmp_path / "run", "--every", 0.1, "--patience", 0)
-    assert result.exit_code == 3
+    assert result.exit_code == TEMPORARY
     assert "no sign of life" in result.output
 
 
@@ -390,7 +390,7 @@ def test_a_driver_that_is_told_to_end_says_so(drive, tmp_path):
     process.send_signal(signal.SIGTERM)
     result = call(tmp_path / "run", "--every", 0.1)
     assert process.wait(60) == 143
-    assert result.exit_code == 3
+    assert result.exit_code == TEMPORARY
     assert "interrupted by SIGTERM" in result.output
 
 

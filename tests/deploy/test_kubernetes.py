@@ -1,8 +1,10 @@
 """The manifests as they are, run by the real operator; pods are processes of this machine."""
 
+import copy
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,12 @@ import pytest
 import xarray as xr
 import yaml
 from conftest import draw_dense, write_cube
+from doubles.command import StandIn, has_verb
 from doubles.kube import Kube, render, wait_for
+from oracles.manifests import is_final
 
 from clusterscale.audit import open_results
+from clusterscale.errors import TEMPORARY
 
 Client = pytest.importorskip("distributed").Client
 
@@ -68,10 +73,11 @@ def kube(objects, tmp_path_factory):
     write_cube(
         str(folder / "data" / "cube.zarr"), draw_dense(np.random.default_rng(3), 200, 12, 96)
     )
-    config = yaml.safe_load(pick(objects, "ConfigMap")["data"]["audit.yaml"])
-    config["audit"] = QUESTION
+    files = pick(objects, "ConfigMap")["data"]
+    config = yaml.safe_load(files["audit.yaml"]) | {"audit": QUESTION}
     # The double hands no pod its name and namespace, by which a driver finds its image and place.
-    config["cluster"] |= {"workers": 2, "image": "clusterscale:0.1.0", "namespace": "clusterscale"}
+    place = {"workers": 2, "image": "clusterscale:0.1.0", "namespace": "clusterscale"}
+    config["cluster"] = yaml.safe_load(files["releases.yaml"])["cluster"] | place
     (folder / "config" / "audit.yaml").write_text(yaml.safe_dump(config))
     made = Kube(folder)
     yield made
@@ -154,28 +160,70 @@ def test_a_dask_job_replaces_a_worker_pod(kube, objects, reference):
     wait_for(lambda: not kube.pods("worker"), 30, "the end of the cluster")
 
 
-def test_a_scheduled_run_makes_its_cluster_and_outlives_a_scheduler_pod(kube, objects, reference):
-    # The double has no clock, and does not read what `kubectl create job --from` sends.
-    metadata = {"name": "audit-schedule-1", "namespace": "clusterscale"}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
-    job |= {"spec": pick(objects, "CronJob")["spec"]["jobTemplate"]["spec"]}
-    container = make_do(job["spec"]["template"]["spec"]["containers"][0])
-    container["env"].append({"name": "RUN", "value": "audit-schedule-1"})
-    kube.apply(job)
-    folder = kube.folder / "data" / "runs" / "audit-schedule-1"
-    assert replace_pod(kube, "scheduler", folder) < reference.sizes["target"]
-    wait_for(lambda: ended(kube, "job", "audit-schedule-1"), 240, "the end of the Job")
-    check(folder, reference)
-    assert kube.get("daskcluster")["items"] == []
-
-
-def test_a_driver_elsewhere_makes_a_cluster_too(kube, reference):
+def test_a_driver_makes_its_cluster_and_outlives_a_scheduler_pod(kube, reference):
     config = yaml.safe_load((kube.folder / "config" / "audit.yaml").read_text())
     config["cube"] = str(kube.folder / "data" / "cube.zarr")
     files = {"ca": "ca.pem", "certificate": "cert.pem", "key": "key.pem"}
     config["cluster"]["tls"] = {key: str(kube.folder / "tls" / file) for key, file in files.items()}
     (kube.folder / "elsewhere.yaml").write_text(yaml.safe_dump(config))
     folder = kube.folder / "elsewhere"
-    audit(kube.folder / "elsewhere.yaml", folder, **kube.resolving)
+    with ThreadPoolExecutor() as pool:
+        ending = pool.submit(audit, kube.folder / "elsewhere.yaml", folder, **kube.resolving)
+        assert replace_pod(kube, "scheduler", folder) < reference.sizes["target"]
+        ending.result()
     check(folder, reference)
     assert kube.get("daskcluster")["items"] == []
+
+
+@pytest.fixture
+def catalogue(kube, objects):
+    """The catalogue of the overlay, where the pods will find it; to be filled for the real verb."""
+    listed = yaml.safe_load(pick(objects, "ConfigMap")["data"]["releases.yaml"])
+    (kube.folder / "config" / "releases.yaml").write_text(yaml.safe_dump(listed))
+    return listed
+
+
+@pytest.fixture
+def schedule(kube, objects, catalogue, tmp_path):
+    """Return what runs the CronJob once, as it is written, and gives its Job and pod."""
+    standing_in = not has_verb("reaudit")
+
+    def run(name, *endings):
+        # The double has no clock, and does not read what `kubectl create job --from` sends.
+        metadata = {"name": name, "namespace": "clusterscale"}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+        job |= {"spec": copy.deepcopy(pick(objects, "CronJob")["spec"]["jobTemplate"]["spec"])}
+        container = make_do(job["spec"]["template"]["spec"]["containers"][0])
+        command = StandIn(tmp_path / name, *endings)
+        if standing_in:  # first on the path; else the double takes what is installed
+            path = f"PATH={command.path.parent}:{os.environ['PATH']}"
+            container["command"] = ["env", path, *container["command"]]
+        kube.apply(job)
+        over = wait_for(lambda: kube.get("job", name).get("status"), 240, "the end of the Job")
+        (pod,) = [
+            each
+            for each in kube.get("pods")["items"]
+            if each["metadata"].get("ownerReferences", [{}])[0].get("name") == name
+        ]
+        return job["spec"], over, pod, command.diary
+
+    return run
+
+
+def test_the_schedule_audits_the_catalogue(schedule):
+    _, over, pod, diary = schedule("reaudit-schedule-1", 0)
+    assert over["succeeded"] == 1, pod
+    if not has_verb("reaudit"):
+        config = "/run/clusterscale/config/releases.yaml"
+        assert diary == [["began", "here", "reaudit", config], ["ended", "here", "0"]]
+
+
+def test_verdicts_end_the_job_and_what_gave_out_is_tried_again(schedule):
+    if has_verb("reaudit"):
+        pytest.skip("the catalogue has one release, which passes")
+    for code in (3, 4, TEMPORARY):
+        spec, over, pod, _ = schedule(f"reaudit-schedule-{code}", code)
+        assert over["failed"] == 1
+        (status,) = pod["status"]["containerStatuses"]
+        assert status["state"]["terminated"]["exitCode"] == code
+        assert is_final(spec, code) == (code != TEMPORARY)

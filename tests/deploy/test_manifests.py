@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 from doubles.kube import render
-from oracles.manifests import check_schedule, containers, find_faults, pick, pods
+from oracles.manifests import check_schedule, containers, find_faults, is_final, pick, pods
 
 from clusterscale.config import parse
+from clusterscale.errors import TEMPORARY
+from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.clusters.place import ENVIRONMENT
 from clusterscale.runtime.clusters.pods import dask_cluster
 
@@ -141,10 +143,14 @@ def broken(kind, change):
     return [pick(objects, kind)]
 
 
+def catalogue(overlay):
+    """Return the keys of the catalogue that is re-audited."""
+    return yaml.safe_load(pick(RENDERED[overlay], "ConfigMap")["data"]["releases.yaml"])
+
+
 def made_by(overlay):
-    """Return the DaskCluster that a scheduled audit would have, called as the DaskJob's."""
-    config = parse(pick(RENDERED[overlay], "ConfigMap")["data"]["audit.yaml"])
-    cluster = config.cluster.model_copy(update={"instance": "audit"})
+    """Return the DaskCluster that a scheduled run would have, called as the DaskJob's."""
+    cluster = CLUSTERS.create(**catalogue(overlay)["cluster"] | {"instance": "audit"})
     return dask_cluster(cluster.recipe("clusterscale", "clusterscale:0.1.0"))
 
 
@@ -165,7 +171,7 @@ def test_objects_follow_their_schemas_or_are_found(name, invalid):
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
 def test_the_kubernetes_cluster_makes_the_same_pods(overlay):
-    """What a scheduled audit has made for it is what the DaskJob has written out."""
+    """What a scheduled run has made for it is what the DaskJob has written out."""
     made, others = made_by(overlay), [o for o in RENDERED[overlay] if o["kind"] != "DaskJob"]
     written = copy.deepcopy(pick(RENDERED[overlay], "DaskJob")["spec"]["cluster"]["spec"])
     # A driver knows its namespace; manifests are applied to any.
@@ -186,18 +192,33 @@ def sort(value):
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
 def test_configs_and_files_agree_on_paths(overlay):
-    """Where the audit reads and writes is what pods mount."""
+    """Where runs read and write is what pods mount, and no two of them write to one place."""
     objects = RENDERED[overlay]
-    config = parse(pick(objects, "ConfigMap")["data"]["audit.yaml"])
-    if overlay == "pvc":
-        for name, pod, _ in pods(objects):
-            if name != "scheduler":
-                mounts = [each["mountPath"] for each in containers(pod)[0]["volumeMounts"]]
-                assert any(config.cube.path.startswith(f"{path}/") for path in mounts), name
-                assert any(config.output.startswith(f"{path}/") for path in mounts), name
-    (driver,) = [pod for name, pod, _ in pods(objects) if name == "driver"]
-    variables = {each["name"]: each.get("value") for each in driver["containers"][0]["env"]}
-    assert config.output.startswith(f"{variables['RUNS']}/")
+    config, listed = parse(pick(objects, "ConfigMap")["data"]["audit.yaml"]), catalogue(overlay)
+    assert set(listed) == {"cube", "output", "releases", "audit", "policy", "cluster"}
+    assert listed["cube"] == config.cube.path
+    assert listed["output"] != config.output
+    paths = [config.cube.path, config.output, listed["output"]]
+    paths += [release["table"] for release in listed["releases"]]
+    if overlay == "s3":
+        assert {path.split("/")[2] for path in paths} == {"clusterscale"}
+        return
+    for name, pod, _ in pods(objects):
+        if name != "scheduler":
+            mounts = [each["mountPath"] for each in containers(pod)[0]["volumeMounts"]]
+            for path in paths:
+                assert any(path.startswith(f"{mount}/") for mount in mounts), (name, path)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_schedule_runs_the_one_command_and_tries_again_what_may_go_on(overlay):
+    job = pick(RENDERED[overlay], "CronJob")["spec"]["jobTemplate"]["spec"]
+    (driver,) = job["template"]["spec"]["containers"]
+    config = "/run/clusterscale/config/releases.yaml"
+    assert [*driver["command"], *driver["args"]] == ["clusterscale", "reaudit", config]
+    assert job["backoffLimit"] == 3
+    codes = {code: is_final(job, code) for code in (1, 2, 3, 4, TEMPORARY, 130, 137, 143)}
+    assert [code for code, final in codes.items() if final] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])

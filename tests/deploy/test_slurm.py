@@ -1,19 +1,17 @@
 """Audits on a real Slurm of two nodes, undisturbed and disturbed, give the bits of a serial run."""
 
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import xarray as xr
 import yaml
+from doubles.slurm import Queue, start_slurm
 from real.cabs import ingest_cabs
 
 pytest.importorskip("dask_jobqueue")
@@ -29,37 +27,8 @@ LONG = {"training": 1300, "challenges": 200, "validation": 200}
 
 @pytest.fixture(scope="module")
 def slurm(real_data):
-    """Environment in which Slurm's commands reach two nodes of two processors each."""
-    tools = real_data.parent / "tools"
-    if not (tools / "slurm_up.sh").exists():
-        pytest.skip("slurm_up.sh is absent")
-    if os.getuid() != 0:
-        pytest.skip("only root can start Slurm")
-    for command in ("munged", "slurmctld", "slurmd", "sbatch"):
-        if shutil.which(command) is None:
-            pytest.skip(f"{command} is absent: install slurm-wlm and munge")
-    lab = Path(tempfile.mkdtemp(prefix="slurm-"))
-    lab.chmod(0o755)  # munge has a user of its own
-    ports = {"CTLPORT": str(free_ports(1)), "DPORT0": str(free_ports(3))}
-    up = ["bash", tools / "slurm_up.sh", lab, "2", "2", "4096"]
-    subprocess.run(up, env=os.environ | ports, check=True, stdout=subprocess.DEVNULL)
-    try:
-        yield os.environ | {"SLURM_CONF": f"{lab}/slurm.conf", "CLUSTERSCALE": str(COMMAND)}
-    finally:
-        down = ["bash", tools / "slurm_down.sh", lab]
-        subprocess.run(down, check=True, stdout=subprocess.DEVNULL)
-        shutil.rmtree(lab)
-
-
-def free_ports(count):
-    """Return the first of so many ports in a row that nobody uses."""
-    while True:
-        with ExitStack() as taken, suppress(OSError, OverflowError):
-            free = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
-            first = free.getsockname()[1]
-            for port in range(first + 1, first + count):
-                taken.enter_context(socket.create_server(("127.0.0.1", port)))
-            return first
+    with start_slurm(real_data) as env:
+        yield env | {"CLUSTERSCALE": str(COMMAND)}
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +36,12 @@ def cabs(tmp_path_factory, real_data):
     return ingest_cabs(real_data, str(tmp_path_factory.mktemp("cube") / "cabs.zarr")).uri
 
 
-class Run:
+class Run(Queue):
     """One config: how it is started, and what came of it."""
 
     def __init__(self, folder, cabs, env, size, **cluster):
-        self.folder, self.env, self.output = folder, env, folder / "output"
+        super().__init__(env)
+        self.folder, self.output = folder, folder / "output"
         self.shared, self.config = folder / "shared", folder / "config.yaml"
         place = {"interface": "lo", "shared": str(self.shared)}
         if cluster["name"] == "slurm":
@@ -112,18 +82,6 @@ class Run:
         name = ("--parsable", "--job-name", self.folder.name)
         command = ["sbatch", *name, *size, *log, *options, SCRIPT, verb, self.config]
         return self.ask(*command).strip()
-
-    def ask(self, *command):
-        done = subprocess.run(command, env=self.env, check=True, capture_output=True, text=True)
-        return done.stdout
-
-    def jobs(self):
-        return self.ask("squeue", "--noheader", "--format=%A %T").splitlines()
-
-    def fact(self, job, key):
-        """Return what Slurm knows of a job."""
-        told = self.ask("scontrol", "--oneliner", "show", "job", job)
-        return dict(pair.split("=", 1) for pair in told.split() if "=" in pair)[key]
 
     def until(self, condition, seconds=400):
         deadline = time.monotonic() + seconds
@@ -231,9 +189,9 @@ def test_an_allocation_that_cannot_run_ends_at_once(start):
 def test_an_allocation_that_is_lost_too_often_gives_up(start):
     run = start(name="slurm-allocation")
     run.env = run.env | {"LOSSES": "1"}
-    assert run.wait(run.submit("audit", n_tasks=2)) == "3:0"
+    assert run.wait(run.submit("audit", n_tasks=2)) == "75:0"
     assert "a job of 2 tasks is too small" in run.said()
-    assert "run 1 ended with 3 before the audit was done, and it was lost 1 times" in run.said()
+    assert "run 1 ended with 75 before the audit was done, and it was lost 1 times" in run.said()
     assert not list(run.folder.glob(".*"))
 
 
@@ -275,7 +233,7 @@ def test_a_driver_that_is_ended_leaves_no_jobs(start, serial):
 
 def test_a_job_that_slurm_refuses_is_told(start):
     run = start(name="slurm", queue="nowhere")
-    said = ended(run.start(), 3)
+    said = ended(run.start(), 75)
     assert "the batch system takes no job" in said
     assert "invalid partition" in said
     assert "Traceback" not in said

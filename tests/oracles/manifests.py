@@ -31,6 +31,15 @@ def pods(objects):
             yield "worker", spec["worker"]["spec"], labels
 
 
+def is_final(job, code):
+    """Return whether a Job has failed, and is not tried again, if its pod ends with that code."""
+    for rule in job["podFailurePolicy"]["rules"]:
+        ended = rule.get("onExitCodes", {"operator": "In", "values": []})
+        if (code in ended["values"]) == (ended["operator"] == "In"):  # the first that fits decides
+            return rule["action"] == "FailJob"
+    return False
+
+
 def containers(pod):
     return [*pod["containers"], *pod.get("initContainers", [])]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clusterscale.audit import AuditPlan, run
 from clusterscale.contracts import Crew
 from clusterscale.cube import storage
-from clusterscale.errors import FormatError, MissingError, StalledError
+from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import Beacon, Local, SerialExecutor, beacon, read_status
 from clusterscale.runtime.beacon import Pace
 from clusterscale.runtime.status import Stage, Status, place_of
@@ -116,7 +116,7 @@ def test_an_end_is_told_by_its_class_alone(error, state, reason, tmp_path):
     with pytest.raises(type(error)):
         work()
     status = read_status(str(tmp_path))
-    assert (status.state, status.reason, status.exit_code) == (state, reason, 3)
+    assert (status.state, status.reason, status.exit_code) == (state, reason, TEMPORARY)
     text = (tmp_path / "status" / "audit.json").read_text()
     assert "u041" not in text
     assert "row 7" not in text
