@@ -16,13 +16,13 @@ from clusterscale.errors import InputError
 from clusterscale.secrets import check_url
 
 if TYPE_CHECKING:
-    from clusterscale.config import Config
+    from clusterscale.config import Config, ReleasesConfig
     from clusterscale.contracts import Executor
     from clusterscale.runtime import Beacon, Cluster
 
 __all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Move", "Output", "Workers"]
-__all__ += ["argument", "at_work", "load_config", "option", "parse_memory", "pick_cluster"]
-__all__ += ["seen"]
+__all__ += ["argument", "at_work", "load_config", "load_either", "option", "parse_memory"]
+__all__ += ["pick_cluster", "seen"]
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -68,6 +68,13 @@ def load_config(path: Path | None) -> Config:
     from clusterscale.config import QUICKSTART, built_in, load, parse
 
     return load(path) if path else parse(built_in(), where=QUICKSTART)
+
+
+def load_either(path: Path | None) -> Config | ReleasesConfig:
+    """Return the config of a file, of a run or of a catalogue; or the quickstart."""
+    from clusterscale.config import load_either
+
+    return load_either(path) if path else load_config(None)
 
 
 def pick_cluster(configured: Cluster, name: str | None, workers: int | None) -> Cluster:

@@ -17,6 +17,7 @@ from clusterscale.cli.options import (
     argument,
     at_work,
     load_config,
+    load_either,
     parse_memory,
     pick_cluster,
     seen,
@@ -118,13 +119,18 @@ def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
 @configs.command()
 def check(config: ConfigFile = None) -> None:
     """Check a config and, where its cube is there already, that the cube can answer it."""
+    from clusterscale.config import Config
     from clusterscale.cube.storage import exists
 
-    chosen = load_config(config)
+    chosen = load_either(config)
     if chosen.cube.preset is not None and not exists(chosen.cube.path):
         out.print("the config is well formed; its cube will be written by the run")
         return
-    chosen.check(chosen.cube.open())
+    cube = chosen.cube.open()
+    if not isinstance(chosen, Config):
+        out.print("the config is well formed; `reaudit CATALOGUE --list` looks at its releases")
+        return
+    chosen.check(cube)
     out.print("the config is well formed, and the cube can answer it")
 
 
@@ -133,12 +139,16 @@ def show(config: ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
 
-    print(yaml.safe_dump(load_config(config).model_dump(mode="json"), sort_keys=False), end="")
+    print(yaml.safe_dump(load_either(config).model_dump(mode="json"), sort_keys=False), end="")
 
 
 @configs.command("schema")
-def print_schema() -> None:
+def print_schema(
+    releases: Annotated[
+        bool, typer.Option("--releases", help="Of the config of a catalogue.")
+    ] = False,
+) -> None:
     """Print the JSON schema of config files."""
-    from clusterscale.config import schema
+    from clusterscale.config import Config, ReleasesConfig, schema
 
-    print(schema())
+    print(schema(ReleasesConfig if releases else Config))

@@ -17,7 +17,8 @@ from clusterscale.contracts import Component
 from clusterscale.errors import ConfigError, MissingError
 from clusterscale.wording import explain
 
-__all__ = ["QUICKSTART", "built_in", "load", "load_releases", "parse", "parse_releases", "schema"]
+__all__ = ["QUICKSTART", "built_in", "load", "load_either", "load_releases", "parse"]
+__all__ += ["parse_releases", "schema"]
 
 QUICKSTART = "quickstart.yaml"
 
@@ -41,6 +42,14 @@ def load(path: str | Path) -> Config:
 def load_releases(path: str | Path) -> ReleasesConfig:
     """Read the config of a catalogue of releases; errors are those of :func:`load`."""
     return parse_releases(_read(path), where=str(path))
+
+
+def load_either(path: str | Path) -> Config | ReleasesConfig:
+    """Read whichever config a file holds: that of a catalogue names a policy or releases."""
+    text = _read(path)
+    content = _content(text, str(path))
+    catalogue = isinstance(content, dict) and content.keys() & {"policy", "releases"}
+    return parse_releases(text, where=str(path)) if catalogue else parse(text, where=str(path))
 
 
 def parse(text: str, *, where: str = "config") -> Config:
@@ -76,11 +85,15 @@ def _read(path: str | Path) -> str:
         raise ConfigError(f"{path}: this is not text in UTF-8") from None
 
 
-def _parse(text: str, model: type[T], where: str) -> T:
+def _content(text: str, where: str) -> Any:
     try:
-        content = yaml.load(text, Loader=_StrictLoader)
+        return yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: {_first_problem(error)}") from None
+
+
+def _parse(text: str, model: type[T], where: str) -> T:
+    content = _content(text, where)
     if not isinstance(content, dict):
         keys = ", ".join(model.model_fields)
         raise ConfigError(f"{where}: a config is a mapping with keys {keys}")
