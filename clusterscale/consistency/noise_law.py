@@ -60,9 +60,9 @@ class NoiseLaw(Component):
         if table.mechanism.reach != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} looks at many counts at once, and not all are known"
             return self._unknown(n_known, text)
-        before = rng.bit_generator.state
+        before = repr(rng.bit_generator.state)  # which may hold arrays
         once = _publish(table, rng)
-        if rng.bit_generator.state == before:
+        if repr(rng.bit_generator.state) == before:
             return self._exactly(table, values, once, known)
         if n_known < self.least:
             text = f"the true counts of {told(n_known, 'cell')} are known, but {self.least} needed"
