@@ -51,7 +51,7 @@ class Differencing(Component):
 
     Noise that is drawn twice protects a difference. It is inconsistent if it was reused, which
     shows where fractions agree more often than by ``chance``, or where differences vary less than
-    the noise of both must.
+    the noise of both must. A table that repeats the values of another adds nothing.
 
     A pair that differs by both leavers and joiners is not recognised, nor a small part of a large
     group, which looks like any other small group, nor sums and differences of more than two tables,
@@ -77,6 +77,9 @@ class Differencing(Component):
         return min(found, key=lambda each: (order.index(each.level), -each.measured))
 
     def _compare(self, pair: _Pair, rng: np.random.Generator) -> Finding:
+        if pair.same:
+            text = f"{pair.said} are the same on {told(pair.n_shared, 'shared cell')}"
+            return Finding(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
         if not pair.bare:
@@ -84,7 +87,7 @@ class Differencing(Component):
         return self._subtracted(pair)
 
     def _reused(self, pair: _Pair, n: int) -> Finding:
-        few = pair.few(pair.difference, smallest_shown(self.small, *pair.tables))
+        few = _few(pair.difference, smallest_shown(self.small, *pair.tables))
         text = (
             f"{pair.said} hold the same noise: {told(n, 'difference')} with fractions in both "
             f"tables {'is' if n == 1 else 'are'} whole, so subtracting takes the noise away and "
@@ -103,7 +106,7 @@ class Differencing(Component):
         if not due > 0 or n < self.least:
             why = f"share {told(n, 'cell')}, {self.least} are needed"
             if not due > 0:
-                why = "hold noise that is not on each count by itself"
+                why = "are not published with noise on each count by itself"
             text = f"{pair.said} {why}, so whether it protects their difference is not known"
             return Finding(self.name, "unknown", np.nan, np.nan, n, text)
         if seen < due - np.sqrt(-2 * np.log(self.chance) * fourth / n):
@@ -120,8 +123,8 @@ class Differencing(Component):
 
     def _subtracted(self, pair: _Pair) -> Finding:
         small = smallest_shown(self.small, *pair.tables)
-        exact, difference = pair.exact, pair.difference
-        n_exact, n_other = int(exact.sum()), int(np.count_nonzero(difference[exact]))
+        difference = pair.counted
+        n_exact, n_other = len(difference), int(np.count_nonzero(difference))
         if n_exact < self.least:
             text = (
                 f"{pair.said} share {told(n_exact, 'cell')} that both tell exactly: too few to "
@@ -136,7 +139,7 @@ class Differencing(Component):
             )
             return Finding(self.name, "consistent", 0.0, 0.0, n_exact, text)
         people = abs(pair.larger.group_size - pair.smaller.group_size)
-        n_few = n_other if people < small else pair.few(difference, small)
+        n_few = n_other if people < small else _few(difference, small)
         leak = people < small or n_few > 0
         text = (
             f"{pair.said} are a group and a part of it: subtracting tells where {people:,} people "
@@ -185,6 +188,11 @@ class _Pair:
         return np.asarray(self.values(self.larger) - self.values(self.smaller))
 
     @property
+    def same(self) -> bool:
+        """Whether one repeats the other, so that nothing is to be had from both."""
+        return self.n_shared > 0 and not np.nan_to_num(self.difference).any()
+
+    @property
     def n_shared(self) -> int:
         """Cells that are published in both."""
         return int(np.count_nonzero(~np.isnan(self.difference)))
@@ -207,10 +215,11 @@ class _Pair:
         found = [self.counts(table) for table in self.tables]
         return np.asarray((found[0][0] == found[0][1]) & (found[1][0] == found[1][1]))
 
-    def few(self, difference: Values, small: int) -> int:
-        """Return how many exact differences are of few people; all of noise that was reused."""
-        size = np.abs(np.rint(difference[self.exact] if self.bare else difference))
-        return int(np.count_nonzero((size >= 1) & (size < small)))
+    @property
+    def counted(self) -> Whole:
+        """Larger less smaller where both tell counts exactly, shape (exact cell,)."""
+        found = self.counts(self.larger)[0] - self.counts(self.smaller)[0]
+        return found[self.exact]
 
     def nested(self, chance: float) -> bool:
         """Return whether the smaller group looks like a part of the larger."""
@@ -219,8 +228,7 @@ class _Pair:
         if ((low_part > high) | (low - high_part > people)).any():
             return False
         share = self.smaller.group_size / (self.larger.group_size + self.smaller.group_size)
-        whole, part = (np.where(self.exact, counts, 0) for counts in (low, low_part))
-        return _coincidence(whole, part, people, share) < float(np.log(chance))
+        return _coincidence(low, low_part, self.exact, people, share) < float(np.log(chance))
 
     def reused_cells(self, chance: float) -> int:
         """Return in how many cells fractions agree, 0 if no more than by chance."""
@@ -266,7 +274,13 @@ def _noise(table: Table, rng: np.random.Generator) -> tuple[Values, Values]:
     return np.mean(away**2, axis=1), np.mean(away**4, axis=1)
 
 
-def _coincidence(whole: Whole, part: Whole, people: int, share: float) -> float:
+def _few(difference: Values | Whole, small: int) -> int:
+    """Return how many differences are of few people."""
+    size = np.abs(np.rint(difference))
+    return int(np.count_nonzero((size >= 1) & (size < small)))
+
+
+def _coincidence(whole: Whole, part: Whole, exact: Flags, people: int, share: float) -> float:
     """Return the logarithm of the chance that a group of others looks like a part in each cell.
 
     That is: of s visits, x to the smaller group, 0 ≤ s − 2x ≤ ``people``. What holds in all cells
@@ -275,10 +289,10 @@ def _coincidence(whole: Whole, part: Whole, people: int, share: float) -> float:
     only as far as its counts change as those of people do who come and go: their mean square change
     is 2 means, and less if the same people stay or come back at any distance.
     """
-    visits = whole + part
+    visits, part = np.where(exact, whole + part, 0), np.where(exact, part, 0)
     here = part.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
     one = _log_chance(visits, people, np.full_like(here, share)).min(axis=1)
-    every = _log_chance(visits, people, here).sum(axis=1) * _come_and_go(part)
+    every = _log_chance(visits, people, here).sum(axis=1) * _come_and_go(part, exact)
     return float(np.minimum(one, every).sum())
 
 
@@ -288,11 +302,16 @@ def _log_chance(visits: Whole, people: int, share: Values) -> Values:
     return np.asarray(np.log(np.clip(likely, _TINY, 1.0)))
 
 
-def _come_and_go(counts: Whole) -> Values:
-    """Return the least mean square change over two means, from 0 to 1, shape (roi,)."""
-    n_epochs, twice = counts.shape[1], 2 * np.maximum(counts.mean(axis=1), _TINY)
+def _come_and_go(counts: Whole, exact: Flags) -> Values:
+    """Return the least mean square change over two means, from 0 to 1, shape (roi,).
+
+    Where counts are not told exactly nothing is taken to change.
+    """
+    n_epochs = counts.shape[1]
+    mean = counts.sum(axis=1, keepdims=True) / np.maximum(exact.sum(axis=1, keepdims=True), 1)
+    away = np.where(exact, counts - mean, 0.0)
     changes = [
-        np.mean((counts[:, lag:] - counts[:, :-lag]) ** 2, axis=1) / twice
+        np.mean((away[:, lag:] - away[:, :-lag]) ** 2, axis=1) / np.maximum(2 * mean[:, 0], _TINY)
         for lag in range(1, min(n_epochs // 2, _LONGEST) + 1)
     ]
     return np.asarray(np.min(changes, axis=0, initial=1.0))

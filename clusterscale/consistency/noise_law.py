@@ -63,13 +63,14 @@ class NoiseLaw(Component):
         before = repr(rng.bit_generator.state)  # which may hold arrays
         once = _publish(table, rng)
         if repr(rng.bit_generator.state) == before:
-            return self._exactly(table, values, once, known)
+            return self._exactly(table, once)
         if n_known < self.least:
             text = f"the true counts of {told(n_known, 'cell')} are known, but {self.least} needed"
             return self._unknown(n_known, text)
         return self._statistically(table, values, known, rng)
 
-    def _exactly(self, table: Table, values: Values, due: Values, known: Flags) -> Finding:
+    def _exactly(self, table: Table, due: Values) -> Finding:
+        known, values = (table.counts >= 0) & table.published, table.values
         wrong = known & (np.abs(values - due) > _ROUNDING * np.maximum(1.0, np.abs(due)))
         n, n_known = int(wrong.sum()), int(known.sum())
         text = f"all {n_known:,} known counts are published as {table.mechanism.label} does"

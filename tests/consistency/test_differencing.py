@@ -77,8 +77,28 @@ def test_groups_apart_of_people_who_hardly_move_are_let_be():
     assert calls == 0
 
 
-def test_the_same_group_twice_adds_nothing():
-    assert find("differencing", of(WHOLE), [of(WHOLE, name="week 2")]).level == "consistent"
+@pytest.mark.parametrize("declared", [EXACT, LAPLACE, bound(**EVENT, integers="round")])
+def test_the_same_values_twice_add_nothing(declared):
+    found = find("differencing", of(WHOLE, declared), [of(WHOLE, declared, name="week 2")])
+    assert found.level == "consistent"
+    assert "are the same on 192 shared cells" in found.text
+
+
+def test_a_single_epoch_is_enough_where_there_are_many_places():
+    visits = draw_visits(5, 120, shape=(60, 1), share=1.0)
+    counts = [visits[:n].sum(axis=0) for n in (119, 118, 90)]
+    one, two, three = (
+        table(EXACT, each, size=n) for each, n in zip(counts, (119, 118, 90), strict=True)
+    )
+    assert find("differencing", one, [two], least=1).level == "inconsistent"
+    assert find("differencing", one, [three]).level in ("consistent", "inconsistent")
+
+
+def test_ranges_of_one_count_are_counts():
+    one, two = (of(each, bound("fixed_ranges", size=1)) for each in (WHOLE, FEWER))
+    assert find("differencing", one, [two]).level == "inconsistent"
+    mixed = find("differencing", one, [of(FEWER)])
+    assert mixed.measured == (counts_of(WHOLE) != counts_of(FEWER)).sum()
 
 
 def test_nothing_shared_nothing_told():

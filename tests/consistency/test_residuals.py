@@ -109,7 +109,7 @@ def test_moments_of_cells_are_those_of_the_releases():
     ],
 )  # fmt: skip
 def test_each_sees_its_fault(name, values):
-    assert statistic(values, name)[1] > 5
+    assert statistic(values, name)[1] > 4
 
 
 def test_fixed_cells_are_counted_one_by_one():
@@ -127,5 +127,5 @@ def test_what_never_varies_is_no_noise():
     assert frame.fixed.all()
     assert not frame.varied.any()
     found, off = study(frame, repeat(COUNTS.astype(float)), 20).measure(COUNTS.astype(float))
-    assert not off.any()
+    assert off == pytest.approx(np.zeros(len(NAMES)), abs=1e-9)
     assert np.isfinite(found).all()
