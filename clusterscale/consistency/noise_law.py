@@ -73,6 +73,8 @@ class NoiseLaw(Component):
         known, values = (table.counts >= 0) & table.published, table.values
         wrong = known & (np.abs(values - due) > _ROUNDING * np.maximum(1.0, np.abs(due)))
         n, n_known = int(wrong.sum()), int(known.sum())
+        if not n_known:
+            return self._unknown(0, "no true count is known of a published cell")
         text = f"all {n_known:,} known counts are published as {table.mechanism.label} does"
         if n:
             at = np.unravel_index(np.argmax(wrong), wrong.shape)
