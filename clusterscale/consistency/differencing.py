@@ -12,6 +12,7 @@ from scipy import stats
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding, told
+from clusterscale.consistency.nesting import coincidence
 from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to
 from clusterscale.contracts import Component, Count, Probability, Values
 
@@ -26,8 +27,6 @@ SMALL = 5
 
 _WHOLE = 1e-6  # differences that close to a whole number are one: floats lose some digits
 _DRAWS = 1 << 12  # of noise, to know its moments
-_LONGEST = 24 * 7 * 2  # epochs after which nobody is looked for again
-_TINY = 1e-300
 
 
 def smallest_shown(small: int | None, *tables: Table) -> int:
@@ -228,7 +227,7 @@ class _Pair:
         if ((low_part > high) | (low - high_part > people)).any():
             return False
         share = self.smaller.group_size / (self.larger.group_size + self.smaller.group_size)
-        return _coincidence(low, low_part, self.exact, people, share) < float(np.log(chance))
+        return coincidence(low, low_part, self.exact, people, share) < float(np.log(chance))
 
     def reused_cells(self, chance: float) -> int:
         """Return in how many cells fractions agree, 0 if no more than by chance."""
@@ -278,43 +277,6 @@ def _few(difference: Values | Whole, small: int) -> int:
     """Return how many differences are of few people."""
     size = np.abs(np.rint(difference))
     return int(np.count_nonzero((size >= 1) & (size < small)))
-
-
-def _coincidence(whole: Whole, part: Whole, exact: Flags, people: int, share: float) -> float:
-    """Return the logarithm of the chance that a group of others looks like a part in each cell.
-
-    That is: of s visits, x to the smaller group, 0 ≤ s − 2x ≤ ``people``. What holds in all cells
-    of a ROI holds in any one of them, so the most telling is a bound however long people stay. The
-    other bound multiplies its cells, for the share of visits that the smaller group has there, but
-    only as far as its counts change as those of people do who come and go: their mean square change
-    is 2 means, and less if the same people stay or come back at any distance.
-    """
-    visits, part = np.where(exact, whole + part, 0), np.where(exact, part, 0)
-    here = part.sum(axis=1, keepdims=True) / np.maximum(visits.sum(axis=1, keepdims=True), 1)
-    one = _log_chance(visits, people, np.full_like(here, share)).min(axis=1)
-    every = _log_chance(visits, people, here).sum(axis=1) * _come_and_go(part, exact)
-    return float(np.minimum(one, every).sum())
-
-
-def _log_chance(visits: Whole, people: int, share: Values) -> Values:
-    law = stats.binom(visits, share)
-    likely = law.cdf(visits // 2) - law.cdf((visits - people + 1) // 2 - 1)
-    return np.asarray(np.log(np.clip(likely, _TINY, 1.0)))
-
-
-def _come_and_go(counts: Whole, exact: Flags) -> Values:
-    """Return the least mean square change over two means, from 0 to 1, shape (roi,).
-
-    Where counts are not told exactly nothing is taken to change.
-    """
-    n_epochs = counts.shape[1]
-    mean = counts.sum(axis=1, keepdims=True) / np.maximum(exact.sum(axis=1, keepdims=True), 1)
-    away = np.where(exact, counts - mean, 0.0)
-    changes = [
-        np.mean((away[:, lag:] - away[:, :-lag]) ** 2, axis=1) / np.maximum(2 * mean[:, 0], _TINY)
-        for lag in range(1, min(n_epochs // 2, _LONGEST) + 1)
-    ]
-    return np.asarray(np.min(changes, axis=0, initial=1.0))
 
 
 def _atoms(values: Values) -> float:
