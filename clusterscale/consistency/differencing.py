@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,21 @@ from scipy import stats
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding, told
+from clusterscale.consistency.nesting import coincidence
 from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to
 from clusterscale.contracts import Component, Count, Probability, Values
 
 __all__ = ["SMALL", "Differencing", "smallest_shown"]
 
 Flags = NDArray[np.bool_]
+Whole = NDArray[np.int64]
 Level = Literal["consistent", "inconsistent", "unknown"]
 
 SMALL = 5
 """Fewer people are few, where no mechanism says otherwise."""
 
 _WHOLE = 1e-6  # differences that close to a whole number are one: floats lose some digits
-_DEVIATIONS = 8.0  # below the least variance; squares are skewed, so more than of normal values
+_DRAWS = 1 << 12  # of noise, to know its moments
 
 
 def smallest_shown(small: int | None, *tables: Table) -> int:
@@ -43,17 +45,16 @@ class Differencing(Component):
     Counts without noise are subtracted where both are told exactly. The smaller group is taken to
     be part of the larger if no cell speaks against it (no difference is negative, none larger than
     that of the group sizes), at least ``least`` cells differ, and groups of these sizes from one
-    population, drawn apart, would come out so with a probability below ``chance``: each visit is
-    then one of the smaller group with a probability in proportion to its size. A difference between
-    1 and ``small`` − 1 visits, or of fewer than ``small`` people, is inconsistent.
+    population, drawn apart, would come out so with a probability below ``chance``. A difference
+    between 1 and ``small`` − 1 visits, or of fewer than ``small`` people, is inconsistent.
 
-    Noise that is added twice protects a difference too. It is inconsistent if it was reused, which
+    Noise that is drawn twice protects a difference. It is inconsistent if it was reused, which
     shows where fractions agree more often than by ``chance``, or where differences vary less than
-    the noise of both must.
+    the noise of both must. A table that repeats the values of another adds nothing.
 
     A pair that differs by both leavers and joiners is not recognised, nor a small part of a large
-    group, which looks like any other small group, nor are differences of more than
-    two tables, nor reused noise that was rounded where groups differ a lot.
+    group, which looks like any other small group, nor sums and differences of more than two tables,
+    nor reused noise in whole numbers where groups differ a lot.
     """
 
     name: Literal["differencing"] = "differencing"
@@ -63,9 +64,9 @@ class Differencing(Component):
     chance: Probability = 0.001
 
     def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
-        """Return what the table tells together with each of ``others``; ``rng`` is not used."""
+        """Return what the table tells together with each of ``others``."""
         found = [
-            self._compare(table, other, *where)
+            self._compare(_Pair(table, other, *where), rng)
             for other in others
             if (where := table.overlap(other)) is not None
         ]
@@ -75,16 +76,18 @@ class Differencing(Component):
         order: list[Level] = ["inconsistent", "unknown", "consistent"]
         return min(found, key=lambda each: (order.index(each.level), -each.measured))
 
-    def _compare(self, table: Table, other: Table, here: slice, there: slice) -> Finding:
-        pair = _Pair(table, other, here, there)
+    def _compare(self, pair: _Pair, rng: np.random.Generator) -> Finding:
+        if pair.same:
+            text = f"{pair.said} are the same on {told(pair.n_shared, 'shared cell')}"
+            return Finding(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
         if not pair.bare:
-            return self._noisy(pair)
+            return self._noisy(pair, rng)
         return self._subtracted(pair)
 
     def _reused(self, pair: _Pair, n: int) -> Finding:
-        few = pair.few(pair.difference, smallest_shown(self.small, *pair.tables))
+        few = _few(pair.difference, smallest_shown(self.small, *pair.tables))
         text = (
             f"{pair.said} hold the same noise: {told(n, 'difference')} with fractions in both "
             f"tables {'is' if n == 1 else 'are'} whole, so subtracting takes the noise away and "
@@ -92,27 +95,36 @@ class Differencing(Component):
         )
         return Finding(self.name, "inconsistent", float(n), 0.0, pair.n_shared, text)
 
-    def _noisy(self, pair: _Pair) -> Finding:
-        seen, due, error = pair.variance()
-        if np.isfinite(due) and pair.n_shared >= self.least and seen < due - _DEVIATIONS * error:
+    def _noisy(self, pair: _Pair, rng: np.random.Generator) -> Finding:
+        """Tell noise that was drawn twice from one that was not.
+
+        The mean of n squares X is below its own by t with a probability of at most
+        exp(−n·t²/(2·E X²)), for they are not negative (Maurer 2003).
+        """
+        seen, due, fourth = pair.mean_square(rng)
+        n = pair.n_shared
+        if not due > 0 or n < self.least:
+            why = f"share {told(n, 'cell')}, {self.least} are needed"
+            if not due > 0:
+                why = "are not published with noise on each count by itself"
+            text = f"{pair.said} {why}, so whether it protects their difference is not known"
+            return Finding(self.name, "unknown", np.nan, np.nan, n, text)
+        if seen < due - np.sqrt(-2 * np.log(self.chance) * fourth / n):
             text = (
                 f"{pair.said} hold the same noise: the mean square of their differences is "
-                f"{seen:.3g}, but noise that was drawn twice gives {due:.3g} or more"
+                f"{seen:.3g}, but noise that is drawn twice gives {due:.3g} or more"
             )
-            return Finding(self.name, "inconsistent", seen, due, pair.n_shared, text)
-        if np.isnan(due):
-            text = f"{pair.said} hold noise, of which no law of single counts is known"
-            return Finding(self.name, "unknown", np.nan, np.nan, pair.n_shared, text)
+            return Finding(self.name, "inconsistent", seen, due, n, text)
         text = (
-            f"{pair.said} hold noise of their own: on {told(pair.n_shared, 'shared cell')} "
-            f"differences have a mean square of {seen:.3g}, of which {due:.3g} is noise"
+            f"{pair.said} hold noise of their own: on {told(n, 'shared cell')} differences have a "
+            f"mean square of {seen:.3g}, of which {due:.3g} or more is noise"
         )
-        return Finding(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
+        return Finding(self.name, "consistent", 0.0, 0.0, n, text)
 
     def _subtracted(self, pair: _Pair) -> Finding:
         small = smallest_shown(self.small, *pair.tables)
-        exact, difference = pair.exact, pair.difference
-        n_exact, n_other = int(exact.sum()), int(np.count_nonzero(difference[exact]))
+        difference = pair.counted
+        n_exact, n_other = len(difference), int(np.count_nonzero(difference))
         if n_exact < self.least:
             text = (
                 f"{pair.said} share {told(n_exact, 'cell')} that both tell exactly: too few to "
@@ -127,7 +139,7 @@ class Differencing(Component):
             )
             return Finding(self.name, "consistent", 0.0, 0.0, n_exact, text)
         people = abs(pair.larger.group_size - pair.smaller.group_size)
-        n_few = n_other if people < small else pair.few(difference, small)
+        n_few = n_other if people < small else _few(difference, small)
         leak = people < small or n_few > 0
         text = (
             f"{pair.said} are a group and a part of it: subtracting tells where {people:,} people "
@@ -176,6 +188,11 @@ class _Pair:
         return np.asarray(self.values(self.larger) - self.values(self.smaller))
 
     @property
+    def same(self) -> bool:
+        """Whether one repeats the other, so that nothing is to be had from both."""
+        return self.n_shared > 0 and not np.nan_to_num(self.difference).any()
+
+    @property
     def n_shared(self) -> int:
         """Cells that are published in both."""
         return int(np.count_nonzero(~np.isnan(self.difference)))
@@ -185,7 +202,7 @@ class _Pair:
         """Whether neither holds noise."""
         return all(counts_behind(table) is not None for table in self.tables)
 
-    def counts(self, table: Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def counts(self, table: Table) -> tuple[Whole, Whole]:
         """Return the least and largest shared counts of one of them."""
         found = counts_behind(table)
         assert found is not None, "only of tables without noise"
@@ -198,28 +215,20 @@ class _Pair:
         found = [self.counts(table) for table in self.tables]
         return np.asarray((found[0][0] == found[0][1]) & (found[1][0] == found[1][1]))
 
-    def few(self, difference: Values, small: int) -> int:
-        """Return how many exact differences are of few people; all of noise that was reused."""
-        size = np.abs(np.rint(difference[self.exact] if self.bare else difference))
-        return int(np.count_nonzero((size >= 1) & (size < small)))
+    @property
+    def counted(self) -> Whole:
+        """Larger less smaller where both tell counts exactly, shape (exact cell,)."""
+        found = self.counts(self.larger)[0] - self.counts(self.smaller)[0]
+        return found[self.exact]
 
     def nested(self, chance: float) -> bool:
-        """Return whether the smaller group looks like a part of the larger.
-
-        What holds in all cells of a ROI holds in any one of them, so the probability of the most
-        telling is a bound however long people stay; those of ROIs are multiplied.
-        """
+        """Return whether the smaller group looks like a part of the larger."""
         (low, high), (low_part, high_part) = map(self.counts, (self.larger, self.smaller))
         people = self.larger.group_size - self.smaller.group_size
         if ((low_part > high) | (low - high_part > people)).any():
             return False
-        visits = np.where(self.exact, low + low_part, 0)
         share = self.smaller.group_size / (self.larger.group_size + self.smaller.group_size)
-        # Of s visits, x to the smaller group: 0 ≤ s − 2x ≤ people.
-        law = stats.binom(visits, share)
-        likely = law.cdf(visits // 2) - law.cdf((visits - people + 1) // 2 - 1)
-        with np.errstate(divide="ignore"):
-            return bool(np.log(likely.min(axis=1)).sum() < np.log(chance))
+        return coincidence(low, low_part, self.exact, people, share) < float(np.log(chance))
 
     def reused_cells(self, chance: float) -> int:
         """Return in how many cells fractions agree, 0 if no more than by chance."""
@@ -230,33 +239,45 @@ class _Pair:
             return 0
         away = (first - second)[both]
         n = int(np.count_nonzero(np.abs(away - np.rint(away)) < _WHOLE))
-        by_chance = stats.binom.sf(n - 1, len(away), self._coincidence(first[both], second[both]))
+        by_chance = stats.binom.sf(n - 1, len(away), self._agreement(first[both], second[both]))
         return n if by_chance < chance else 0
 
-    def _coincidence(self, first: Values, second: Values) -> float:
+    def _agreement(self, first: Values, second: Values) -> float:
         """Return how often fractions agree by chance, with so many decimals."""
         places = [MOST_DECIMALS if (n := decimals(v)) is None else n for v in (first, second)]
         spacing = max(10.0 ** -min(places), 2 * _WHOLE)
         discrete = [_atoms(values) for values in (first, second)]
         return max(spacing, *discrete)
 
-    def variance(self) -> tuple[float, float, float]:
-        """Return the mean square of differences, the least that it can be, and its error.
+    def mean_square(self, rng: np.random.Generator) -> tuple[float, float, float]:
+        """Return that of differences, the least of noise drawn twice, and its fourth moment.
 
-        NaN the least where no law is known.
+        Not a number where noise reaches beyond a cell.
         """
         difference = self.difference[~np.isnan(self.difference)]
-        laws: list[Any] = [table.mechanism.law(table.group_size) for table in self.tables]
-        if not difference.size:
-            return 0.0, 0.0, 0.0
-        seen = float(np.mean(difference**2))
-        if None in laws:
+        seen = float(np.mean(difference**2)) if difference.size else 0.0
+        if any(table.mechanism.reach != "cell" for table in self.tables):
             return seen, np.nan, np.nan
-        due = 0.0
-        for law, table in zip(laws, self.tables, strict=True):
-            counts = np.unique([0, 1, table.group_size // 2, table.group_size])
-            due += float(law.moments(counts)[1].min())
-        return seen, due, 2 * due / len(difference) ** 0.5  # √3.5 of Laplace noise
+        (first, first_4), (second, second_4) = (_noise(table, rng) for table in self.tables)
+        fourth = first_4 + second_4 + 6 * (first * second)
+        return seen, float((first + second).min()), float(fourth.max())
+
+
+def _noise(table: Table, rng: np.random.Generator) -> tuple[Values, Values]:
+    """Return the second and fourth moment of the noise on a few counts, shape (count,) both."""
+    size = table.group_size
+    counts = np.array([0, min(1, size), size // 2, size], np.int32)
+    drawn = table.mechanism.release(
+        np.repeat(counts[:, None], _DRAWS, axis=1), group_size=size, rng=rng
+    )
+    away = drawn - drawn.mean(axis=1, keepdims=True)
+    return np.mean(away**2, axis=1), np.mean(away**4, axis=1)
+
+
+def _few(difference: Values | Whole, small: int) -> int:
+    """Return how many differences are of few people."""
+    size = np.abs(np.rint(difference))
+    return int(np.count_nonzero((size >= 1) & (size < small)))
 
 
 def _atoms(values: Values) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -62,18 +61,21 @@ class NoiseLaw(Component):
         if table.mechanism.reach != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} looks at many counts at once, and not all are known"
             return self._unknown(n_known, text)
-        before = deepcopy(rng)
+        before = repr(rng.bit_generator.state)  # which may hold arrays
         once = _publish(table, rng)
-        if deepcopy(rng).random() == before.random():  # nothing was drawn
-            return self._exactly(table, values, once, known)
+        if repr(rng.bit_generator.state) == before:
+            return self._exactly(table, once)
         if n_known < self.least:
             text = f"the true counts of {told(n_known, 'cell')} are known, but {self.least} needed"
             return self._unknown(n_known, text)
         return self._statistically(table, values, known, rng)
 
-    def _exactly(self, table: Table, values: Values, due: Values, known: Flags) -> Finding:
+    def _exactly(self, table: Table, due: Values) -> Finding:
+        known, values = (table.counts >= 0) & table.published, table.values
         wrong = known & (np.abs(values - due) > _ROUNDING * np.maximum(1.0, np.abs(due)))
         n, n_known = int(wrong.sum()), int(known.sum())
+        if not n_known:
+            return self._unknown(0, "no true count is known of a published cell")
         text = f"all {n_known:,} known counts are published as {table.mechanism.label} does"
         if n:
             at = np.unravel_index(np.argmax(wrong), wrong.shape)

@@ -117,6 +117,11 @@ def _impossible(law: Publication, values: Values, group_size: int) -> Flags:
                 for start in range(0, len(distinct), _BLOCK)
             ]
         )
+        if places := decimals(distinct):  # what lay just within a bound may be written as beyond
+            half = 0.5 * 10.0**-places
+            for beside in (-half, half):
+                if wrong.any():
+                    wrong[wrong] = _unlikely(law, distinct[wrong] + beside, group_size)
         wrong |= _too_whole(law, distinct, n_cells)
     return np.asarray(wrong[which.reshape(values.shape)])
 

@@ -124,8 +124,7 @@ class Frame:
             *_correlations(away),
         ]
         by_part = np.bincount(self.parts, sizes, minlength=_PARTS)
-        below = np.bincount(np.searchsorted(self.edges, noise - _SURE), minlength=_EDGES + 1)
-        shares = np.cumsum(below)[:-1] / len(noise)
+        shares = np.searchsorted(np.sort(noise), self.edges + _SURE, side="right") / len(noise)
         return (
             np.concatenate([plain, by_part / len(noise) * _PARTS, shares]),
             size.sum(axis=1),

@@ -39,7 +39,7 @@ def problems(draw):
     return low, low + room, *(np.where(rng.random(len(t)) < hide, np.nan, t) for t in totals)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(problems())
 def test_all_tables_are_tried(problem):
     tables = every_table(*problem)

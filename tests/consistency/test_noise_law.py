@@ -83,6 +83,9 @@ def test_what_draws_nothing_is_compared_exactly():
     assert level(hides, released(hides, COUNTS)) == "consistent"
     blank = np.where(COUNTS > 2, COUNTS, np.nan)
     assert level(hides, blank) == "consistent"
+    large = np.where(COUNTS > 8, COUNTS, np.nan)  # redacted for other reasons
+    assert level(hides, large) == "consistent"
+    assert level(hides, np.full(COUNTS.shape, np.nan)) == "unknown"
     one_off = COUNTS.astype(float)
     one_off[3, 5] += 1
     found = find("noise_law", table(bound("exact"), COUNTS, one_off))
@@ -176,14 +179,14 @@ def n_called(declared, n, confidence, counts, **fields):
     ids=lambda declared: declared.label,
 )
 def test_honest_releases_are_called_no_oftener_than_said(declared):
-    """At 95 % of 200 releases 10 are called on average, in ranks that are exact."""
-    n = n_called(declared, 200, 0.95, draw_counts(shape=(4, 12)), trials=40)
-    assert stats.binomtest(n, 200, 0.05, alternative="greater").pvalue > 0.001
-    assert stats.binomtest(n, 200, 0.05, alternative="less").pvalue > 0.001
+    """At 90 % of 120 releases 12 are called on average, for ranks are exact."""
+    n = n_called(declared, 120, 0.9, draw_counts(shape=(4, 12)), trials=20)
+    assert stats.binomtest(n, 120, 0.1, alternative="greater").pvalue > 0.001
+    assert stats.binomtest(n, 120, 0.1, alternative="less").pvalue > 0.001
 
 
 def test_at_the_default_hardly_any():
-    assert n_called(LAPLACE, 150, 0.999, draw_counts(shape=(5, 10))) <= 2
+    assert n_called(LAPLACE, 100, 0.999, draw_counts(shape=(5, 10)), trials=40) <= 1
 
 
 @pytest.mark.parametrize(("confidence", "n"), [(0.9, 9), (0.95, 19), (0.99, 99), (0.999, 999)])
@@ -192,7 +195,7 @@ def test_how_many_releases_a_confidence_asks_for(confidence, n):
 
 
 @pytest.mark.parametrize("name", list(MECHANISMS))
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_an_honest_release_of_any_mechanism_is_not_inconsistent(name, seed):
     declared, counts = bound(name), draw_counts(seed)
     made = table(declared, counts, released(declared, counts, seed=[seed, 6]))

@@ -107,6 +107,17 @@ def test_decimals_are_no_fault(places):
     assert found.level == "consistent"
 
 
+def test_a_value_written_as_its_bound():
+    """2.04 is published, 2 is not, and with one decimal either is 2.0."""
+    declared, counts = chain(EVENT, UP_TO), draw_counts(shape=(50, 200))
+    noisy = np.round(released(declared, counts), 1)
+    assert (noisy == 2).any()
+    assert find("possible_values", table(declared, counts, noisy)).level == "consistent"
+    bare = np.round(released(bound(**EVENT), counts), 1)
+    found = find("possible_values", table(declared, counts, bare))
+    assert found.measured == ((bare < 2) & (bare != 0)).sum()
+
+
 def test_more_ranges_than_declared():
     declared = bound("adaptive_ranges", ranges=3)
     found = find("possible_values", table(declared, BARE, BARE))

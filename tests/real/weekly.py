@@ -47,8 +47,8 @@ RELEASES = (
     Weekly("riders-1", "riders", 0, 250, NOISE),
     Weekly("riders-2", "riders", 1, 250, NOISE, "truncated", "noise_law"),
     Weekly("riders-3", "riders", 2, 250, BOTH),
-    Weekly("riders-4", "riders", 3, 250, BOTH, "bare", "possible_values"),
     Weekly("cabs-3-revised", "cabs", 2, 99, HIDDEN, "one less", "differencing"),
+    Weekly("riders-4", "riders", 3, 250, BOTH, "bare", "possible_values"),
 )
 """In the order in which they appear: three, three, two."""
 

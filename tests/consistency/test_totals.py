@@ -1,0 +1,109 @@
+"""Totals that tell of hidden cells, or that no table has."""
+
+import numpy as np
+import pytest
+from consistency.tables import EVENT, bound, draw_counts, find, table
+from hypothesis import given
+from hypothesis import strategies as st
+
+EXACT, HIDES = bound("exact"), bound("suppress_small", up_to=3)
+COUNTS = draw_counts(4)
+
+
+def totals(counts):
+    return {"roi_totals": counts.sum(axis=1), "epoch_totals": counts.sum(axis=0)}
+
+
+def test_no_totals():
+    for none in ({}, {"roi_totals": np.full(8, np.nan)}):
+        found = find("totals", table(EXACT, COUNTS, **none))
+        assert (found.level, found.n_cells) == ("consistent", 0)
+        assert "no totals" in found.text
+
+
+def test_one_redacted_cell_of_a_row():
+    values = COUNTS.astype(float)
+    values[2, 3] = np.nan
+    assert COUNTS[2, 3] > 0
+    found = find("totals", table(EXACT, COUNTS, values, roi_totals=COUNTS.sum(axis=1)))
+    assert (found.level, found.measured, found.expected) == ("inconsistent", 1, 0)
+    assert "1 of 1 hidden cell follow" in found.text
+
+
+def test_a_second_redaction_in_row_and_column_protects():
+    values, counts = COUNTS.astype(float), np.full_like(COUNTS, 3)
+    values[...] = counts
+    values[np.ix_([2, 4], [3, 7])] = np.nan
+    found = find("totals", table(EXACT, counts, values, **totals(counts)))
+    assert (found.level, found.measured) == ("consistent", 0)
+    values[2, 3] = 3
+    assert find("totals", table(EXACT, counts, values, **totals(counts))).measured == 3
+
+
+def test_suppressed_cells_that_must_all_be_as_large_as_can_be():
+    counts = np.array([[3, 3, 9], [8, 0, 7]])
+    found = find("totals", table(HIDES, counts, roi_totals=[15, 15]))
+    assert (found.level, found.measured) == ("inconsistent", 2)
+    assert "2 of them of 1 to 3 people" in found.text
+    assert find("totals", table(HIDES, counts, roi_totals=[15, 15]), small=3).text.endswith(
+        "0 of them of 1 to 2 people"
+    )
+
+
+def test_a_zero_that_is_one_is_no_fault():
+    counts = np.array([[0, 5, 9], [8, 2, 7]])
+    assert find("totals", table(HIDES, counts, roi_totals=[14, np.nan])).level == "consistent"
+    assert find("totals", table(HIDES, counts, roi_totals=[14, 17])).measured == 1
+
+
+def test_a_total_of_0_may_be_suppressed_itself():
+    counts = np.array([[1, 0], [8, 7]])
+    found = find("totals", table(HIDES, counts, roi_totals=[0, 15], epoch_totals=[9, np.nan]))
+    assert found.measured == 1  # by the other total of it
+
+
+@pytest.mark.parametrize("declared", [bound(**EVENT), HIDES, bound("fixed_ranges"), EXACT])
+def test_sums_of_what_is_published_add_nothing(declared):
+    values = table(declared, COUNTS).values.copy()
+    values[1, 1] = np.nan
+    sums = {"roi_totals": np.nansum(values, axis=1), "epoch_totals": np.nansum(values, axis=0)}
+    found = find("totals", table(declared, COUNTS, values, **sums))
+    assert (found.level, found.measured) == ("consistent", 0)
+    assert "add nothing" in found.text
+
+
+@pytest.mark.parametrize("name", ["laplace", "perturb_small", "suppress_unpopular"])
+def test_what_totals_add_to_noise_is_not_known(name):
+    found = find("totals", table(bound(name), COUNTS, **totals(COUNTS)))
+    assert found.level == "unknown"
+    assert np.isnan(found.measured)
+
+
+@pytest.mark.parametrize("off", [1, -1, 0.5])
+@pytest.mark.parametrize("axis", ["roi_totals", "epoch_totals"])
+def test_totals_that_no_table_has(off, axis):
+    wrong = totals(COUNTS)
+    wrong[axis] = wrong[axis] + off * (np.arange(len(wrong[axis])) == 2)
+    found = find("totals", table(EXACT, COUNTS, **wrong))
+    assert found.level == "inconsistent"
+    assert "no counts" in found.text
+    wide = find("totals", table(bound("fixed_ranges", size=9), COUNTS, **wrong))
+    assert wide.level == "inconsistent"  # rows and columns differ in sum, whatever the cells
+
+
+@given(seed=st.integers(0, 2**32), hidden=st.floats(0, 0.6), secret=st.floats(0, 0.5))
+def test_what_is_said_to_follow_is_the_truth(seed, hidden, secret):
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(2, (5, 7)).clip(0, 20)
+    values = np.where(rng.random(counts.shape) < hidden, np.nan, counts)
+    told = {
+        key: np.where(rng.random(len(given)) < secret, np.nan, given)
+        for key, given in totals(counts).items()
+    }
+    found = find("totals", table(EXACT, counts, values, **told))
+    alone = np.isnan(values) & ~np.isnan(told["roi_totals"])[:, None]
+    alone &= (np.isnan(values).sum(axis=1) == 1)[:, None]
+    if found.level == "inconsistent":
+        assert alone.sum() <= found.measured <= np.isnan(values).sum()
+    else:
+        assert not counts[alone].any()
