@@ -53,6 +53,7 @@ _FULL_CODES = {
 }
 _PASSING_CODES = {
     "BadDigest",
+    "ConditionalRequestConflict",
     "IncompleteBody",
     "OperationAborted",
     "RequestLimitExceeded",

@@ -105,6 +105,8 @@ def put_new(uri: str, content: bytes) -> bool:
     StoreError
         If it cannot be written, or the store has no way to let one alone do so.
     """
+    if is_remote(uri) and urlsplit(uri).scheme not in _OBJECT_STORES:
+        raise StoreError(f"{uri}: this store cannot let one of several processes alone make a file")
     with to_write(uri):
         try:
             if is_remote(uri):

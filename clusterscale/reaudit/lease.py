@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import time
 import uuid
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from clusterscale.cube import storage
-from clusterscale.errors import StoreError
+from clusterscale.errors import ClusterscaleError, DamagedError, StoreError
 
 __all__ = ["BEAT", "PATIENCE", "Held", "Lease", "LostLeaseError"]
 
@@ -24,6 +25,9 @@ PATIENCE = 30.0
 """Seconds without any, after which the holder is taken for dead."""
 
 _WATCH = 0.5
+_NAME = re.compile(r"(\d{8,})\.json")
+_KEYS = {"id", "host", "boot", "process", "beat", "ended"}
+_About = dict[str, Any]
 
 
 class LostLeaseError(StoreError):
@@ -53,6 +57,13 @@ class Lease:
         Folder of the lease, a local path or fsspec URL.
     beat, patience
         Seconds.
+
+    Raises
+    ------
+    DamagedError
+        If the file of a holder is not what one writes.
+    StoreError
+        If the place cannot be used, or cannot let one of several processes alone make a file.
     """
 
     def __init__(self, uri: str, *, beat: float = BEAT, patience: float = PATIENCE) -> None:
@@ -63,16 +74,15 @@ class Lease:
 
     def __enter__(self) -> Self:
         while True:
-            number, text = self._last()
-            if text is not None and not _ended(text):
-                self._outwait(number, text)
+            number, about = self._last()
+            if about is not None and not about["ended"]:
+                self._outwait(number, about)
             if self._take(number + 1):
                 break
         self._thread.start()
-        for old in range(number, 0, -1):  # nobody needs them: the largest number counts
-            if not storage.exists(self._name(old)):
-                break
-            storage.remove(self._name(old))
+        for old in self._numbers():
+            if old < self._number:  # nobody needs them: the largest number counts
+                storage.remove(self._name(old))
         return self
 
     def __exit__(
@@ -94,26 +104,28 @@ class Lease:
                 f"{self._patience:g} s; it goes on with what is left"
             )
 
-    def _last(self) -> tuple[int, bytes | None]:
-        """Return the number of the last holder and what it says; 0 and None where there is none."""
-        names = storage.list_names(self._uri)
-        numbers = [int(name[:-5]) for name in names if name.endswith(".json")]
-        if not numbers:
-            return 0, None
-        return max(numbers), self._read(max(numbers))
+    def _numbers(self) -> list[int]:
+        """Return the numbers of all holders whose files are there."""
+        found = (_NAME.fullmatch(name) for name in storage.list_names(self._uri))
+        return [int(match[1]) for match in found if match]
 
-    def _outwait(self, number: int, text: bytes) -> None:
+    def _last(self) -> tuple[int, _About | None]:
+        """Return the number of the last holder and what it says; 0 and None where there is none."""
+        number = max(self._numbers(), default=0)
+        return number, self._read(number) if number else None
+
+    def _outwait(self, number: int, about: _About) -> None:
         """Return when a holder is dead or done; raise :class:`Held` when it is alive."""
-        if _is_gone(text):
+        if _is_gone(about):
             return
         began = time.monotonic()
         while time.monotonic() - began < self._patience:
             time.sleep(min(_WATCH, self._patience / 4))
             now = self._read(number)
-            if now is None or _ended(now):
+            if now is None or now["ended"]:
                 return
-            if now != text:
-                raise Held(_holder(now))
+            if now != about:
+                raise Held(f"{now['host']}, process {now['process']}")
 
     def _take(self, number: int) -> bool:
         """Try to be the holder of that number, and tell whether this is now the last one."""
@@ -131,18 +143,26 @@ class Lease:
             try:
                 if self._is_mine():
                     storage.put(self._name(self._number), self._text())
-            except StoreError:  # a sign of life may be late; the next one is not
+            except ClusterscaleError:  # a sign of life may be late; the next one is not
                 continue
 
     def _is_mine(self) -> bool:
-        number, text = self._last()
-        return number == self._number and text is not None and json.loads(text)["id"] == self._id
+        number, about = self._last()
+        return number == self._number and about is not None and about["id"] == self._id
 
-    def _read(self, number: int) -> bytes | None:
+    def _read(self, number: int) -> _About | None:
+        place = self._name(number)
         try:
-            return storage.read(self._name(number))
+            about = json.loads(storage.read(place))
         except FileNotFoundError:
             return None
+        except ValueError:
+            about = None
+        if not isinstance(about, dict) or not _KEYS <= about.keys():
+            raise DamagedError(
+                f"{place} does not say who holds this lease: remove it if nobody is at work"
+            )
+        return about
 
     def _name(self, number: int) -> str:
         return f"{self._uri}/{number:08d}.json"
@@ -159,18 +179,8 @@ class Lease:
         return json.dumps(about).encode()
 
 
-def _ended(text: bytes) -> bool:
-    return bool(json.loads(text)["ended"])
-
-
-def _holder(text: bytes) -> str:
-    about = json.loads(text)
-    return f"{about['host']}, process {about['process']}"
-
-
-def _is_gone(text: bytes) -> bool:
+def _is_gone(about: _About) -> bool:
     """Tell whether a holder was a process of this machine that has ended."""
-    about = json.loads(text)
     if (about["host"], about["boot"]) != (platform.node(), _boot()) or not about["boot"]:
         return False
     try:

@@ -1,0 +1,263 @@
+"""Exactly one at a time: a holder that lives is left alone, one that died is taken over from."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Lock
+
+import pytest
+from object_store import serve
+
+from clusterscale.cube import storage
+from clusterscale.errors import DamagedError, StoreError
+from clusterscale.reaudit import Held, Lease, lease
+from clusterscale.reaudit.lease import LostLeaseError
+
+QUICK = {"beat": 0.05, "patience": 0.5}
+HOLDER = """
+import sys, time
+from clusterscale.reaudit import Lease
+with Lease(sys.argv[1], beat=0.05):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+FAR = {"id": "other", "host": "far", "boot": "b", "process": 1, "beat": 0, "ended": False}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "deep" / "lease")
+
+
+def numbers(folder):
+    return [int(name[:8]) for name in storage.list_names(folder)]
+
+
+def write(folder, number=1, **about):
+    """Write the file of a holder by hand."""
+    storage.put(f"{folder}/{number:08d}.json", json.dumps(FAR | about).encode())
+
+
+def hold(folder):
+    """Start a process that takes the lease, and wait until it has it."""
+    running = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, folder], stdout=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline() == "held\n"
+    return running
+
+
+def test_a_second_one_is_told_who_is_at_work(folder):
+    with Lease(folder, **QUICK) as first:
+        with pytest.raises(Held) as caught, Lease(folder, **QUICK):
+            pytest.fail("there are two")
+        assert caught.value.holder.endswith(f", process {os.getpid()}")
+        first.check()
+    assert numbers(folder) == [1]
+
+
+def test_what_has_ended_is_followed_at_once(folder):
+    for number in range(1, 5):
+        with Lease(folder, beat=60, patience=60) as lease:
+            assert numbers(folder) == [number], "numbers grow, old files go"
+            lease.check()
+
+
+def test_an_error_inside_ends_it_too(folder):
+    with pytest.raises(ZeroDivisionError), Lease(folder, beat=60, patience=60):
+        raise ZeroDivisionError
+    with Lease(folder, beat=60, patience=60):
+        assert numbers(folder) == [2]
+
+
+def test_a_process_of_this_machine_that_was_killed(folder):
+    """A zombie has a number still, but gives no sign of life; one that is buried has none."""
+    running = hold(folder)
+    try:
+        with pytest.raises(Held), Lease(folder, beat=0.05, patience=60):
+            pytest.fail("it lives")
+        running.kill()
+        said = storage.read(f"{folder}/00000001.json")
+        began = time.monotonic()
+        with Lease(folder, **QUICK):
+            assert numbers(folder) == [2]
+        assert time.monotonic() - began >= QUICK["patience"]
+    finally:
+        running.kill()
+        assert running.wait() == -signal.SIGKILL
+        running.stdout.close()
+    storage.put(f"{folder}/00000003.json", said)
+    with Lease(folder, beat=60, patience=60):
+        assert numbers(folder) == [4]
+
+
+@pytest.mark.parametrize("about", [{}, {"host": lease.platform.node(), "boot": "another start"}])
+def test_elsewhere_only_time_can_tell(folder, about):
+    """Nor can the number of a process of an earlier start of this machine be looked up."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    write(folder, process=gone.pid, **about)
+    began = time.monotonic()
+    with Lease(folder, **QUICK):
+        assert time.monotonic() - began >= QUICK["patience"]
+        assert numbers(folder) == [2]
+
+
+def test_who_ends_while_another_waits_is_followed(folder, monkeypatch):
+    write(folder)
+    sleeps = []
+
+    def sleep(seconds):
+        sleeps.append(seconds)
+        write(folder, ended=True)
+
+    monkeypatch.setattr(lease.time, "sleep", sleep)
+    with Lease(folder, beat=60, patience=60):
+        assert numbers(folder) == [2]
+    assert len(sleeps) == 1
+
+
+def test_who_was_taken_for_dead_finds_out(folder):
+    with Lease(folder, **QUICK) as first:
+        first.check()
+        write(folder, 2)
+        with pytest.raises(LostLeaseError, match=r"gave no sign of life for 0\.5 s"):
+            first.check()
+        assert issubclass(LostLeaseError, StoreError)
+        time.sleep(0.2)
+    assert json.loads(storage.read(f"{folder}/00000002.json")) == FAR, "the other one's is left"
+
+
+def test_a_sign_of_life_that_cannot_be_given_is_given_later(folder, monkeypatch):
+    put, failures = storage.put, [StoreError("busy"), StoreError("busy")]
+
+    def fail(uri, content):
+        if failures:
+            raise failures.pop()
+        put(uri, content)
+
+    with Lease(folder, **QUICK) as first:
+        monkeypatch.setattr(storage, "put", fail)
+        deadline = time.monotonic() + 20
+        while json.loads(storage.read(f"{folder}/00000001.json"))["beat"] < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        first.check()
+    assert not failures
+
+
+def test_old_files_are_removed_also_where_some_are_missing(folder):
+    for number in (1, 3, 7):
+        write(folder, number, ended=True)
+    with Lease(folder, beat=60):
+        assert numbers(folder) == [8]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"{}", b'{"ended": false}'])
+def test_a_damaged_file_is_named(folder, content):
+    place = f"{folder}/00000004.json"
+    storage.put(place, content)
+    with pytest.raises(DamagedError, match=r"remove it if nobody is at work") as caught:
+        Lease(folder, **QUICK).__enter__()
+    assert str(caught.value).startswith(place)
+
+
+def test_other_files_are_not_looked_at(folder):
+    storage.put(f"{folder}/notes.json", b"my own")
+    with Lease(folder, beat=60) as first:
+        first.check()
+    assert storage.list_names(folder) == ["00000001.json", "notes.json"]
+
+
+def race(folder, n_racers, n_rounds):
+    """Let threads take the lease over and over; return how often each of them had it."""
+    barrier, inside = Barrier(n_racers), Lock()
+
+    def take(_):
+        barrier.wait()
+        n_held = 0
+        for _ in range(n_rounds):
+            try:
+                with Lease(folder, beat=0.02, patience=60) as held:
+                    assert inside.acquire(blocking=False), "two hold it"
+                    held.check()
+                    time.sleep(0.002)
+                    inside.release()
+                    n_held += 1
+            except Held:
+                pass
+        return n_held
+
+    with ThreadPoolExecutor(n_racers) as pool:
+        return list(pool.map(take, range(n_racers)))
+
+
+def test_one_at_a_time_of_many(folder, monkeypatch):
+    monkeypatch.setattr(lease, "_WATCH", 0.03)
+    assert sum(race(folder, 6, 4)) >= 4
+    assert len(numbers(folder)) == 1
+
+
+def test_one_at_a_time_of_many_in_an_object_store(monkeypatch):
+    monkeypatch.setattr(lease, "_WATCH", 0.1)
+    with serve() as server:
+        folder = f"{server.uri}/lease"
+        with ThreadPoolExecutor(4) as pool:
+            place = f"{server.uri}/one/file.txt"
+            done = list(pool.map(lambda i: storage.put_new(place, b"%d" % i * 9), range(8)))
+        assert sum(done) == 1
+        assert storage.read(place) == b"%d" % done.index(True) * 9
+        assert sum(race(folder, 3, 2)) >= 1
+        assert len(numbers(folder)) == 1
+
+
+def test_one_of_many_makes_a_file(tmp_path):
+    for round_ in range(5):
+        place, barrier = tmp_path / f"{round_}" / "file", Barrier(8)
+        contents = [bytes([65 + i]) * 100_000 for i in range(8)]
+
+        def make(content, place=place, barrier=barrier):
+            barrier.wait()
+            return storage.put_new(str(place), content)
+
+        with ThreadPoolExecutor(8) as pool:
+            done = list(pool.map(make, contents))
+        assert sum(done) == 1
+        assert place.read_bytes() == contents[done.index(True)], "whole"
+        assert [each.name for each in place.parent.iterdir()] == ["file"], "nothing is left beside"
+
+
+def test_objects_in_memory_are_made_once():
+    assert storage.put_new("memory://new/file", b"one")
+    assert not storage.put_new("memory://new/file", b"two")
+    assert storage.read("memory://new/file") == b"one"
+    storage.remove("memory://new")
+
+
+def test_an_object_store_that_is_busy_with_another_upload_is_asked_again(monkeypatch, quick):
+    with serve() as server:
+        answers = ["409 ConditionalRequestConflict", "503 SlowDown"]
+        server.fault = lambda method, path: answers.pop() if method == "PUT" and answers else None
+        assert storage.put_new(f"{server.uri}/new/file", b"one")
+        assert not answers
+        assert storage.read(f"{server.uri}/new/file") == b"one"
+
+
+def test_a_place_that_cannot_let_one_alone_is_refused(tmp_path, monkeypatch):
+    """Where looking and writing are two steps, two would succeed."""
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    class Plain(LocalFileSystem):
+        protocol = "plain"
+
+    fsspec.register_implementation("plain", Plain, clobber=True)
+    with pytest.raises(StoreError, match="cannot let one of several processes"):
+        storage.put_new(f"plain://{tmp_path}/file", b"one")
+    assert not (tmp_path / "file").exists()
