@@ -7,6 +7,7 @@ from rich.markup import escape
 from clusterscale.cli import (
     certificates,
     characteristics,
+    gates,
     records,
     recoveries,
     releases,
@@ -27,7 +28,7 @@ app.command()(screens.screen)
 app.command()(characteristics.traits)
 app.command()(recoveries.recover)
 app.command()(reports.report)
-app.command()(releases.gate)
+app.command()(gates.gate)
 app.command()(releases.reaudit)
 app.command()(watch.watch)
 app.command()(tuning.tune)

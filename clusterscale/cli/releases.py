@@ -1,4 +1,4 @@
-"""Judge releases: every new one of a catalogue, or one run before it goes out."""
+"""The verb that judges every new release of a catalogue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clusterscale.reaudit import Problem, Reaudit, Verdict
     from clusterscale.runtime import Cluster
 
-__all__ = ["CODES", "gate", "reaudit"]
+__all__ = ["CODES", "reaudit", "show_reasons"]
 
 CODES = {"pass": 0, "warn": 3, "fail": 4}
 """Exit code of each verdict."""
@@ -86,54 +86,6 @@ def reaudit(
         out.print(f"{held.holder} is at work on {folder}; nothing is done here", soft_wrap=True)
         return
     raise typer.Exit(_code(verdicts, problems))
-
-
-def gate(
-    results: Annotated[str, argument("Folder of a finished run.")],
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file of a catalogue, whose policy is taken.")
-    ] = None,
-    mechanism: Annotated[
-        str | None, typer.Option(help="Label of the mechanism that is to be used.")
-    ] = None,
-    to_json: Annotated[str | None, typer.Option("--json", help="Write the verdict here.")] = None,
-) -> None:
-    """Judge a run by a policy before anything is released.
-
-    Exits with the verdict: 0 pass, 3 warn, 4 fail.
-    """
-    from clusterscale.cli.reports import gather
-    from clusterscale.config import load_releases
-    from clusterscale.cube.storage import put
-    from clusterscale.reaudit import Estimate, Policy, judge, measure, verdict_of
-
-    policy = load_releases(config).policy if config else Policy()
-    run = gather(results)
-    if run.audit is None:
-        raise InputError(f"{results}: there is no audit to judge by")
-    if (run.audit.status == "failed").any():
-        raise InputError(f"{results}: tasks of this audit failed; run it again first")
-    label = _pick(list(map(str, run.audit.mechanism.values)), mechanism)
-    found = measure(run.audit, run.screen, label, exposed_above=policy.exposed_above)
-    reasons = list(judge(policy, found, Estimate()))
-    verdict = verdict_of(reasons)
-    told = {"verdict": verdict, "mechanism": label, "reasons": [each.plain() for each in reasons]}
-    _show_reasons(label, verdict, told["reasons"])  # type: ignore[arg-type]
-    if to_json:
-        put(to_json, json.dumps(told, indent=1).encode())
-    raise typer.Exit(CODES[verdict])
-
-
-def _pick(labels: list[str], wanted: str | None) -> str:
-    if wanted is not None:
-        return wanted
-    ways = [label for label in labels if label != "exact"] or labels
-    if len(ways) > 1:
-        raise InputError(
-            f"the run has {len(ways)} ways to publish: say with --mechanism which is to be used, "
-            f"e.g. --mechanism '{ways[0]}'"
-        )
-    return ways[0]
 
 
 def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
@@ -205,7 +157,7 @@ def _judge_all(
                 problems.append(found)
                 continue
             verdicts.append(found)
-            _show_reasons(f"{name} ({number} of {len(pending)})", found.verdict, found.why)
+            show_reasons(f"{name} ({number} of {len(pending)})", found.verdict, found.why)
     return verdicts, problems
 
 
@@ -231,6 +183,7 @@ def _tell(
     if verdicts:
         from clusterscale.report import write_trend
 
+        _write_pages(work)
         put(f"{work.output}/summary.json", text)
         page = write_trend(work.ledger.table(), f"{work.output}/trend.html")
         out.print(f"trend    {page}", highlight=False, soft_wrap=True)
@@ -238,6 +191,17 @@ def _tell(
         put(to_json, text)
     if to_junit:
         put(to_junit, junit(verdicts, problems).encode())
+
+
+def _write_pages(work: Reaudit) -> None:
+    """Write the page of each audit that has none, which the page of all of them leads to."""
+    from clusterscale.cli.reports import gather
+    from clusterscale.cube.storage import exists
+    from clusterscale.report import write_report
+
+    for run in dict.fromkeys(f"{work.output}/{row.run}" for row in work.ledger.rows):
+        if not exists(f"{run}/report.html"):
+            write_report(gather(run), f"{run}/report.html")
 
 
 def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
@@ -265,7 +229,8 @@ def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
         put(place, json.dumps({"rows": len(rows)}).encode())
 
 
-def _show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
+def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
+    """Print a verdict, and why it is not better."""
     style = _STYLES[verdict]
     out.print(f"[{style}]{verdict}[/]  {escape(name)}", highlight=False, soft_wrap=True)
     for each in reasons:
