@@ -44,8 +44,9 @@ def gate(
     found = measure(run.audit, run.screen, label, exposed_above=policy.exposed_above)
     reasons = list(judge(policy, found, Estimate()))
     verdict = verdict_of(reasons)
-    told = {"verdict": verdict, "mechanism": label, "reasons": [each.plain() for each in reasons]}
-    show_reasons(label, verdict, told["reasons"])
+    why = [each.plain() for each in reasons]
+    told = {"verdict": verdict, "mechanism": label, "reasons": why}
+    show_reasons(label, verdict, why)
     if to_json:
         put(to_json, json.dumps(told, indent=1).encode())
     raise typer.Exit(CODES[verdict])

@@ -26,7 +26,7 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.show import err, out
-from clusterscale.errors import InputError, StoreError
+from clusterscale.errors import TEMPORARY, ClusterError, InputError, StoreError
 from clusterscale.secrets import clean
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def reaudit(
     """Audit every release that is new or has changed, judge it, and add it to the ledger.
 
     Exits with the worst verdict of this run: 0 pass, or nothing new; 3 warn; 4 fail. With 1 where
-    tasks failed, 2 where a release cannot be audited. Two at a time do no harm: the second does
+    tasks failed, 2 where a release cannot be audited, 75 where a store could not be reached. Two at a time do no harm: the second does
     nothing.
     """
     from clusterscale.reaudit import Held, Lease
@@ -74,11 +74,11 @@ def reaudit(
     if only_list:
         _show_list(_open(chosen, folder))
         return
+    place = pick_cluster(chosen.cluster, cluster, workers)  # does not return in a mere worker
+    allowed = parse_memory(memory, place)
     try:
         with Lease(f"{folder}/lease") as lease:
             work = _open(chosen, folder)
-            place = pick_cluster(chosen.cluster, cluster, workers)
-            allowed = parse_memory(memory, place)
             verdicts, problems = _judge_all(work, place, allowed, lease.check)
             _tell(work, verdicts, problems, to_json, to_junit)
             _post(chosen, work)
@@ -251,5 +251,7 @@ def _complain(problems: Sequence[Problem]) -> None:
 def _code(verdicts: Sequence[Verdict], problems: Sequence[Problem]) -> int:
     """Return the exit code: of what could not be judged before that of any verdict."""
     if problems:
+        if any(isinstance(each.error, ClusterError | StoreError) for each in problems):
+            return TEMPORARY
         return 1 if all(each.passing for each in problems) else 2
     return max((CODES[row.verdict] for row in verdicts), default=0)

@@ -141,9 +141,10 @@ class Differencing(Component):
         people = abs(pair.larger.group_size - pair.smaller.group_size)
         n_few = n_other if people < small else _few(difference, small)
         leak = people < small or n_few > 0
+        who = "one person was" if people == 1 else f"{people:,} people were"
         text = (
-            f"{pair.said} are a group and a part of it: subtracting tells where {people:,} people "
-            f"were, in {n_few:,} of {told(n_exact, 'cell')} fewer than {small} of them"
+            f"{pair.said} are a group and a part of it: subtracting tells where {who}, and "
+            f"{n_few:,} of {told(n_exact, 'cell')} show fewer than {small} of them"
         )
         level = "inconsistent" if leak else "consistent"
         return Finding(self.name, level, float(n_few), 0.0, n_exact, text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -144,12 +144,30 @@ class Calendar:
         local = (time.replace(tzinfo=UTC).timestamp() for time in shown)
         return np.fromiter(map(int, local), np.int64, self.n_epochs)
 
-    def describe(self, span: tuple[int, int] | None = None) -> str:
-        """Say when the calendar runs, in its own zone; or some epochs of it."""
-        zone = ZoneInfo(self.timezone)
-        ends = (self.start + self.step * epoch for epoch in span or (0, self.n_epochs))
-        first, last = (datetime.fromtimestamp(end, UTC).astimezone(zone) for end in ends)
+    def describe(self) -> str:
+        """Say when the calendar runs, in its own zone."""
+        first, last = self._ends((0, self.n_epochs))
         return f"{first:%a %Y-%m-%d %H:%M} to {last:%a %Y-%m-%d %H:%M} {self.timezone}"
+
+    def describe_span(self, span: tuple[int, int]) -> str:
+        """Say when some epochs are, from the first to before the second; whole days by their date.
+
+        >>> Calendar.parse("2024-01-01T00:00", "1h", 336, "UTC").describe_span((0, 168))
+        '2024-01-01 to 2024-01-07'
+        """
+        first, last = self._ends(span)
+        if first.time() == last.time() == time():
+            until = last.date() - timedelta(days=1)
+            return f"{first:%Y-%m-%d}" + (f" to {until:%Y-%m-%d}" if until > first.date() else "")
+        return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
+
+    def _ends(self, span: tuple[int, int]) -> tuple[datetime, datetime]:
+        zone = ZoneInfo(self.timezone)
+        first, last = (
+            datetime.fromtimestamp(self.start + self.step * epoch, UTC).astimezone(zone)
+            for epoch in span
+        )
+        return first, last
 
 
 def _zone(timezone: str) -> ZoneInfo:

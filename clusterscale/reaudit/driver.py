@@ -218,7 +218,7 @@ class Reaudit:
             number=len(self.ledger),
             series=listed.series,
             release=listed.name,
-            period=calendar.describe(listed.span),
+            period=calendar.describe_span(listed.span),
             first=listed.first,
             epochs=listed.epochs,
             group_size=listed.group_size,
@@ -249,6 +249,7 @@ class Reaudit:
             run=f"{_RUNS}/{pending.audit}",
             content=listed.content,
             audit=pending.audit,
+            question=self._plan.question,
             policy=self._policy,
             version=self._version,
         )

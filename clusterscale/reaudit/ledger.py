@@ -49,9 +49,9 @@ class Verdict:
         JSON: change of each measure since the last release.
     run
         Folder of the audit, below the ledger's.
-    content, audit, policy, version
-        Hashes of what was published, of the whole question and of the policy; version of the
-        software.
+    content, audit, question, policy, version
+        Hashes of what was published, of its audit, of what is asked of every release and of the
+        policy; version of the software.
     """
 
     number: int
@@ -88,6 +88,7 @@ class Verdict:
     run: str
     content: str
     audit: str
+    question: str
     policy: str
     version: str
 

@@ -25,10 +25,14 @@ class ReauditPlan(Component):
     everyone: bool = True
     published: Even = 20
 
+    @property
+    def question(self) -> str:
+        """Hash of what is asked, whatever the policy."""
+        return hash_of(self.model_dump(mode="json", exclude={"policy"}))
+
     def key(self, identity: dict[str, Any], cube: str, version: str) -> str:
         """Return what tells the audit of a release from any other, whatever the policy.
 
         ``identity`` is that of the release, ``cube`` the fingerprint of its cube.
         """
-        question = self.model_dump(mode="json", exclude={"policy"})
-        return hash_of([question, identity, cube, version])
+        return hash_of([self.question, identity, cube, version])

@@ -77,7 +77,7 @@ def _changed_rules(series: Series) -> list[str]:
     every = series.releases
     kinds = {
         "policy": {each.policy for each in every},
-        "audit": {each.audit for each in every},
+        "audit": {each.question for each in every},
         "mechanism": {each.mechanism for each in every},
         "group size": {str(each.group_size) for each in every},
     }

@@ -63,7 +63,7 @@ class Release:
     n_newly_exposed: int
     n_no_longer_exposed: int
     run: str
-    audit: str
+    question: str
     policy: str
 
     @property
