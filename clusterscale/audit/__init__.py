@@ -11,12 +11,14 @@ from clusterscale.audit.results import open_results
 from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
+from clusterscale.audit.template import AuditTemplate
 from clusterscale.audit.traits import traits
 
 __all__ = [
     "Arrangement",
     "AuditPlan",
     "AuditTask",
+    "AuditTemplate",
     "Cost",
     "Period",
     "Progress",

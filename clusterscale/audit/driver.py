@@ -42,6 +42,7 @@ _BESIDE = {
     "screen",
     "traits",
     "recovery",
+    "release",
     "tables",
     "report.html",
     STATUS,

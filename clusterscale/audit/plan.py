@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, Strict
 
-from clusterscale.attacks import ATTACKS
 from clusterscale.audit.facts import tell_plan, tell_size
 from clusterscale.audit.faults import find_faults
 from clusterscale.audit.period import Period
-from clusterscale.audit.precision import Precision
-from clusterscale.audit.price import PriceTask, UtilityPlan
+from clusterscale.audit.price import PriceTask
 from clusterscale.audit.source import TraceSource
-from clusterscale.audit.targets import Chosen, Targets
+from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
-from clusterscale.audit.verdict import VerdictPlan
-from clusterscale.contracts import NO_NOISE, Attack, Component, Mechanism, Prior, Probability
+from clusterscale.audit.template import AuditTemplate
+from clusterscale.contracts import NO_NOISE, Mechanism
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.markup import list_facts
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.priors import PRIORS
-from clusterscale.screening import Screen, ScreenPlan
+from clusterscale.screening import Screen
 from clusterscale.screening import check as check_screen
 
 __all__ = ["AuditPlan"]
@@ -34,40 +30,24 @@ __all__ = ["AuditPlan"]
 if TYPE_CHECKING:
     Sizes = tuple[int, ...]
     Periods = tuple[Period, ...]
-    Priors = tuple[Prior, ...]
     Mechanisms = tuple[Mechanism, ...]
-    Attacks = tuple[Attack, ...]
-else:  # unions of whatever the registries hold
+else:
     Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2)], ...], *SEVERAL]
     Periods = Annotated[tuple[Period, ...], *SEVERAL]
-    Priors = Annotated[tuple[PRIORS.field(), ...], *SEVERAL]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *SEVERAL]
-    Attacks = Annotated[tuple[ATTACKS.field(), ...], *SEVERAL]
 
 
-class AuditPlan(Component):
+class AuditPlan(AuditTemplate):
     """One audit: every target × period × prior × group size × mechanism × attack.
 
-    With ``control`` every attack is also trained on shuffled labels, asked about groups with a
-    stand-in for the target, and compared with adding up all published values. True positives are
-    told at the ``false_positive_rate``. With a ``precision`` challenges are added to a target
-    until its AUC is known to that.
+    With ``null_roi``, being nowhere is counted as a place of its own. The other fields are those
+    of an :class:`~clusterscale.audit.AuditTemplate`.
     """
 
-    seed: Annotated[int, Strict()] = 0
     null_roi: bool = True
-    targets: Targets
     group_sizes: Sizes
     periods: Periods = (Period(name="first week"),)
-    priors: Priors
     mechanisms: Mechanisms
-    attacks: Attacks
-    utility: UtilityPlan = UtilityPlan()
-    verdict: VerdictPlan = VerdictPlan()
-    screen: ScreenPlan = ScreenPlan()
-    control: bool = True
-    false_positive_rate: Probability = FALSE_POSITIVE_RATE
-    precision: Precision | None = None
 
     def __repr__(self) -> str:
         return f"AuditPlan(targets {self.describe()['targets']}: {tell_size(self)}; {self.digest})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Literal, Self
@@ -15,7 +16,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.seeds import stream
 
-__all__ = ["TERTILES", "Chosen", "Targets"]
+__all__ = ["TERTILES", "Chosen", "Targets", "find_users"]
 
 TERTILES = ("some", "mild", "high")
 
@@ -112,16 +113,24 @@ def _draw(pool: Ints, size: int, rng: np.random.Generator, key: str) -> Ints:
 
 
 def _find(cube: TraceCube, wanted: tuple[str, ...]) -> Ints:
-    """Return the users with these ids, or with the names that results call them by."""
-    import pandas as pd  # is slow to import, and NumPy's own search fails on two arrays of strings
-
-    users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
-    rows = [name.removeprefix("row ") for name in wanted]
-    for i in np.flatnonzero(users < 0):
-        row = int(rows[i]) if rows[i].isdecimal() else cube.n_users
-        if row < cube.n_users and cube.pseudonyms(np.array([row]))[0] == wanted[i]:
-            users[i] = row
+    users = find_users(cube, wanted)
     unknown = int((users < 0).sum())
     if unknown:
         raise ConfigError(f"targets.listed: {unknown} of {len(wanted)} users are not in the cube")
     return np.unique(users)
+
+
+def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
+    """Return the rows of users with these ids, or with the names that results call them by.
+
+    int64, shape (user,), in their order; −1 of whom the cube does not know.
+    """
+    import pandas as pd  # is slow to import, and NumPy's own search fails on two arrays of strings
+
+    users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
+    rows = [name.removeprefix("row ") for name in wanted]
+    for i in np.flatnonzero(users < 0).tolist():
+        row = int(rows[i]) if rows[i].isdecimal() else cube.n_users
+        if row < cube.n_users and cube.pseudonyms(np.array([row]))[0] == wanted[i]:
+            users[i] = row
+    return np.asarray(users, np.int64)

@@ -9,6 +9,7 @@ from clusterscale.cli import (
     characteristics,
     records,
     recoveries,
+    releases,
     reports,
     screens,
     tuning,
@@ -26,6 +27,8 @@ app.command()(screens.screen)
 app.command()(characteristics.traits)
 app.command()(recoveries.recover)
 app.command()(reports.report)
+app.command()(releases.gate)
+app.command()(releases.reaudit)
 app.command()(watch.watch)
 app.command()(tuning.tune)
 app.command()(records.ingest)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clusterscale.contracts import Executor
     from clusterscale.runtime import Beacon, Cluster
 
-__all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Output", "Workers"]
+__all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Move", "Output", "Workers"]
 __all__ += ["argument", "at_work", "load_config", "option", "parse_memory", "pick_cluster"]
 __all__ += ["seen"]
 

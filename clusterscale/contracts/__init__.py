@@ -2,6 +2,7 @@
 
 from clusterscale.contracts.bounds import Bounds, Frame
 from clusterscale.contracts.component import (
+    Address,
     Component,
     Count,
     Even,
@@ -40,6 +41,7 @@ __all__ = [
     "MEMORY",
     "NO_NOISE",
     "REACHES",
+    "Address",
     "Adversary",
     "Attack",
     "Bounds",

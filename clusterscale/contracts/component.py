@@ -4,10 +4,14 @@ import json
 from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
 
-__all__ = ["Component", "Count", "Even", "Positive", "Probability", "Share", "hash_of"]
+from clusterscale.secrets import check_url
 
+__all__ = ["Address", "Component", "Count", "Even", "Positive", "Probability", "Share"]
+__all__ += ["hash_of"]
+
+Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]

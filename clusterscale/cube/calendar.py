@@ -144,11 +144,11 @@ class Calendar:
         local = (time.replace(tzinfo=UTC).timestamp() for time in shown)
         return np.fromiter(map(int, local), np.int64, self.n_epochs)
 
-    def describe(self) -> str:
-        """Say when the calendar runs, in its own zone."""
+    def describe(self, span: tuple[int, int] | None = None) -> str:
+        """Say when the calendar runs, in its own zone; or some epochs of it."""
         zone = ZoneInfo(self.timezone)
-        first = datetime.fromtimestamp(self.start, UTC).astimezone(zone)
-        last = datetime.fromtimestamp(self.start + self.step * self.n_epochs, UTC).astimezone(zone)
+        ends = (self.start + self.step * epoch for epoch in span or (0, self.n_epochs))
+        first, last = (datetime.fromtimestamp(end, UTC).astimezone(zone) for end in ends)
         return f"{first:%a %Y-%m-%d %H:%M} to {last:%a %Y-%m-%d %H:%M} {self.timezone}"
 
 

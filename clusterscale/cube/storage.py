@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["absolute", "connect", "create_group", "exists", "is_remote", "list_names", "local_path"]
-__all__ += ["open_dataset", "open_group", "open_store", "put", "read", "remove", "size"]
+__all__ += ["open_dataset", "open_group", "open_store", "put", "put_new", "read", "remove", "size"]
 
 # Where one upload puts an object there whole; anywhere else it is written aside and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
@@ -92,6 +92,43 @@ def put(uri: str, content: bytes) -> None:
             filesystem.pipe_file(path, content)
         else:
             _put_aside(filesystem, path, content)
+
+
+def put_new(uri: str, content: bytes) -> bool:
+    """Store one file whole where there is none, and tell whether that was done.
+
+    Of several processes that try at the same time, one succeeds: a file system makes one link of a
+    name, an object store takes one upload "if none matches".
+
+    Raises
+    ------
+    StoreError
+        If it cannot be written, or the store has no way to let one alone do so.
+    """
+    with to_write(uri):
+        try:
+            if is_remote(uri):
+                filesystem, path = connect(uri)
+                filesystem.pipe_file(path, content, mode="create")
+            else:
+                attempt(uri, _link, local_path(uri), content)
+        except FileExistsError:
+            return False
+    return True
+
+
+def _link(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = Path(_aside(str(path)))
+    try:
+        with aside.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        path.hardlink_to(aside)
+    finally:
+        aside.unlink(missing_ok=True)
+    flush(path.parent)
 
 
 def _put_aside(filesystem: Any, path: str, content: bytes) -> None:

@@ -13,8 +13,17 @@ from clusterscale.game.contest import (
     study,
 )
 from clusterscale.game.outcome import Outcome
+from clusterscale.game.standing import Standing
 
-__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "Outcome", "first_shown", "play"]
+__all__ = [
+    "CONFIDENCE",
+    "FALSE_POSITIVE_RATE",
+    "Contest",
+    "Outcome",
+    "Standing",
+    "first_shown",
+    "play",
+]
 __all__ += ["study"]
 
 

@@ -19,12 +19,14 @@ from clusterscale.contracts import (
     Release,
     Sample,
     Scores,
+    Values,
     publish,
 )
 from clusterscale.errors import InputError
 from clusterscale.game.controls import misled_auc, stand_in_auc
 from clusterscale.game.outcome import Outcome
 from clusterscale.game.panel import Anew, Learned, Panel, Path, Settled, join
+from clusterscale.game.standing import Standing, stand
 from clusterscale.metrics import (
     LEVELS,
     accuracy,
@@ -88,6 +90,7 @@ class Contest:
         # The game itself is not kept: what was counted to train on makes room once all are trained.
         self._group_size, self._asks_again = game.group_size, game.asks_again
         self._attacks, self._seed, self._n_first = attacks, seed, len(game.challenge)
+        self._shape = game.challenge.counts.shape[1:]
         self._label, self._place = mechanism.label, (*path, mechanism.label)
         self._bound = mechanism if bounds is None else mechanism.bind(bounds)
         self._noise, self._labels = self._stream("noise", "challenge"), game.challenge.labels
@@ -104,6 +107,33 @@ class Contest:
         if self._sums is not None:
             self._sums = np.concatenate([self._sums, _sums(release)])
         self._said = join([self._said, self._panel.answer(release)])
+
+    def judge(self, values: Values) -> list[Standing]:
+        """Ask every attack about one release that really was published.
+
+        Parameters
+        ----------
+        values
+            float64, shape (roi, epoch), of the cells that are counted in the game.
+
+        Raises
+        ------
+        InputError
+            If the shape is another one.
+        """
+        if values.shape != self._shape:
+            raise InputError(
+                f"the release has shape {values.shape}, but {self._label} publishes {self._shape} "
+                "of this cube: (roi, epoch)"
+            )
+        bound, size = self._bound, self._group_size
+        release = Release(values[None], size, bound.label, bound.noise, bound.law(size))
+        found = self._panel.answer(release, path=("published",))
+        said = zip(found.scores[:, 0], found.thresholds[:, 0], self._said.scores, strict=True)
+        return [
+            stand(attack.label, score, threshold, self._labels, challenges)
+            for attack, (score, threshold, challenges) in zip(self._attacks, said, strict=True)
+        ]
 
     def _seat(self, adversary: Adversary, challenge: Release, control: bool) -> Panel:
         """Return the attacks; an adversary who studies no more than one release is shown one."""

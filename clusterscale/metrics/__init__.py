@@ -22,6 +22,7 @@ A promise of ε is held against what was seen, and against what could have been 
 'consistent'
 """
 
+from clusterscale.metrics.drift import Drift, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound, largest_bound
 from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
 from clusterscale.metrics.pooling import (
@@ -38,17 +39,20 @@ from clusterscale.metrics.verdict import Verdict, judge
 
 __all__ = [
     "LEVELS",
+    "Drift",
     "Verdict",
     "accuracy",
     "auc",
     "auc_ceiling",
     "auc_interval",
     "calibrated_counts",
+    "compare_exposure",
     "delong_variance",
     "epsilon_lower_bound",
     "judge",
     "largest_bound",
     "mean_interval",
+    "pool_exposure",
     "pooled_auc",
     "pooled_epsilon_lower_bound",
     "pooled_resolvable_fpr",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,30 @@ _SHOWN = 20  # rows that are there without a script
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LongColumn:
-    """A column: words, or numbers with ``digits`` decimals, of which NaN is a dash."""
+    """A column: words, or numbers with ``digits`` decimals, of which NaN is a dash.
+
+    A wide column leaves room for long words. ``links`` are addresses, one a row, empty for none;
+    ``looks`` says by which class of the style sheet a word is shown.
+    """
 
     name: str
     values: NDArray[Any] | Sequence[str]
     digits: int | None = None
     hint: str = ""
+    wide: bool = False
+    links: Sequence[str] = ()
+    looks: Mapping[str, str] = field(default_factory=dict)
 
-    def cell(self, row: int) -> str:
+    def cell(self, row: int) -> str | Markup:
         """Return what a cell shows."""
         value = self.values[row]
-        if self.digits is None:
-            return str(value)
-        return number(float(value), self.digits) if self.digits else f"{int(value):,}"
+        if self.digits is not None:
+            return number(float(value), self.digits) if self.digits else f"{int(value):,}"
+        if self.links and self.links[row]:
+            return Markup('<a href="{}">{}</a>').format(self.links[row], value)
+        if look := self.looks.get(str(value)):
+            return Markup('<span class="{}">{}</span>').format(look, value)
+        return str(value)
 
     def held(self) -> dict[str, Any]:
         """Return the column as the page's script reads it.
@@ -40,6 +51,8 @@ class LongColumn:
         Numbers are whole multiples of the last digit, words are told once: both keep it small.
         """
         about: dict[str, Any] = {"name": self.name, "digits": self.digits}
+        about |= {"links": list(self.links)} if self.links else {}
+        about |= {"looks": dict(self.looks)} if self.looks else {}
         if self.digits is None:
             told = [str(value) for value in self.values]
             words = sorted(set(told))
@@ -48,8 +61,8 @@ class LongColumn:
             place = {word: index for index, word in enumerate(words)}
             return about | {"words": words, "values": [place[word] for word in told]}
         scaled = np.asarray(self.values, dtype=np.float64) * 10**self.digits
-        whole = np.round(np.nan_to_num(scaled)).astype(np.int64).tolist()
         known = np.isfinite(scaled)
+        whole = np.round(np.where(known, scaled, 0)).astype(np.int64).tolist()
         if known.all():
             return about | {"values": whole}
         pairs = zip(whole, known.tolist(), strict=True)
@@ -71,7 +84,13 @@ def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Mar
     n_shown = min(_SHOWN, len(columns[0].values))
     rows = [[column.cell(row) for column in columns] for row in range(n_shown)]
     heads = [
-        Column(column.name, number=column.digits is not None, header=i == 0, hint=column.hint)
+        Column(
+            column.name,
+            number=column.digits is not None,
+            header=i == 0,
+            hint=column.hint,
+            wide=column.wide,
+        )
         for i, column in enumerate(columns)
     ]
     data = {"file": file, "columns": [column.held() for column in columns]}

@@ -1,34 +1,17 @@
-"""The page: sections in order, one style sheet, one script, one file."""
+"""The report of results: sections of whatever a run has found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-from bokeh.resources import Resources
-from markupsafe import Markup
 
 from clusterscale.cube.storage import put
 from clusterscale.report.closing import CLOSING
 from clusterscale.report.kinds import KINDS
+from clusterscale.report.page import Told, page
 from clusterscale.report.run import Results, Run, runs_of
-from clusterscale.report.section import TEMPLATES, Section, fill, join
+from clusterscale.report.section import Section, join
 
 __all__ = ["render", "write_report"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """A run as it stands on the page; ``groups`` are sections under what they are about."""
-
-    name: str
-    groups: Sequence[tuple[str, Sequence[Section]]]
-
-    def within(self, prefix: str) -> _Told:
-        """Return the same with anchors of its own."""
-        groups = [(title, [s.within(prefix) for s in sections]) for title, sections in self.groups]
-        return _Told(self.name, groups)
 
 
 def render(results: Results, *, title: str | None = None) -> str:
@@ -59,16 +42,7 @@ def render(results: Results, *, title: str | None = None) -> str:
     if len(told) > 1:
         told = [each.within(f"run-{i + 1}-") for i, each in enumerate(told)]
     first = KINDS[next(iter(runs[0].parts()))[0]]
-    return str(
-        fill(
-            "page.html.j2",
-            kind=first.word,
-            title=title or first.title,
-            runs=told,
-            style=_asset("page.css"),
-            scripts=[_asset("tables.js"), *_bokeh(told)],
-        )
-    )
+    return page(told, kind=first.word, title=title or first.title)
 
 
 def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:
@@ -95,7 +69,7 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     return str(uri)
 
 
-def _tell(run: Run) -> _Told:
+def _tell(run: Run) -> Told:
     """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
     told = [(KINDS[name], KINDS[name].tell(dataset)) for name, dataset in run.parts()]
     findings = join([found for _, (found, _) in told])
@@ -107,18 +81,4 @@ def _tell(run: Run) -> _Told:
     groups.append(("About this report", [section for section in closing if section is not None]))
     if len(told) == 1:
         groups = [("", [section for _, sections in groups for section in sections])]
-    return _Told(run.name, groups)
-
-
-def _asset(name: str) -> Markup:
-    source, _, _ = TEMPLATES.loader.get_source(TEMPLATES, name)  # type: ignore[union-attr]
-    return Markup(source)
-
-
-def _bokeh(told: Sequence[_Told]) -> list[Markup]:
-    # the library is most of the file, so a report without figures goes without it
-    bodies = (section.body for run in told for _, sections in run.groups for section in sections)
-    if not any("data-figure" in body for body in bodies):
-        return []
-    library = Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])
-    return [library, _asset("figures.js")]
+    return Told(run.name, groups)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from report.made import make_screen, make_traits
+from report.made_trend import make_trend
 
-from clusterscale.report import Run, write_report
+from clusterscale.report import Run, write_report, write_trend
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -170,3 +171,31 @@ def test_tables_sort_filter_page_and_save(whole, tmp_path):
     assert found["few"] == f"{len(found['left'])} of {sum(map(len, found['plain']))}"
     assert found["saved"][0] == '"User","Events","exact","laplace(epsilon=0.1)"'
     assert len(found["saved"]) == 62
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_trend_draws_and_links_on_wide_and_narrow_screens(tmp_path, width):
+    hostile = '<img src="http://localhost:9/x" onerror="document.title=1">$$x$$</script>'
+    table = make_trend(23, series=("cabs", hostile), mechanism=hostile)
+    path = Path(write_trend(table, tmp_path / "a.html", title="Trend"))
+    check = """<script>addEventListener("load", function () { setTimeout(function () {
+      document.body.dataset.wide = document.documentElement.scrollWidth;
+      var rows = document.querySelector("#verdicts tbody").rows;
+      document.body.dataset.told = Array.from(rows).map(function (row) { return [
+        row.querySelector("th a").getAttribute("href"), row.cells[2].textContent,
+        row.cells[2].firstChild.className].join(" "); }).join(";"); }, 2000); });</script>"""
+    path.write_text(path.read_text().replace("</body>", check + _HOVER + "</body>"))
+    html, console = dump(path, tmp_path / "profile", width)
+    assert html.count('data-drawn="done"') == html.count("bk-Figure") == 3
+    assert int(re.search(r'data-wide="(\d+)"', html)[1]) <= max(width, 500)  # Chromium's narrowest
+    looks = {"pass": "good", "warn": "middling", "fail": "bad"}
+    newest = table[::-1][:20]
+    assert re.search(r'data-told="([^"]*)"', html)[1].split(";") == [
+        f"{run}/report.html {verdict}ed {looks[verdict]}"
+        for run, verdict in zip(newest.run, newest.verdict, strict=True)
+    ]
+    found = re.search(r'data-found="([^"]*)"', html)[1].split()
+    assert found
+    assert {"IMG", "UNKNOWN"}.isdisjoint(found)
+    assert "<title>Trend</title>" in html
+    assert all("bokeh" in line and "idle" in line for line in console), console

@@ -5,6 +5,13 @@ it as mathematics and ask the network for a renderer. Such text stands in HTML b
 """
 
 from clusterscale.report.figures.boxes import boxes, quartiles
+from clusterscale.report.figures.courses import (
+    Course,
+    Judged,
+    course_legend,
+    courses,
+    verdict_mark,
+)
 from clusterscale.report.figures.curves import curves
 from clusterscale.report.figures.distributions import distributions
 from clusterscale.report.figures.frame import Floats, plot
@@ -15,11 +22,15 @@ from clusterscale.report.figures.tradeoff import Axis, Point, axis, tradeoff
 
 __all__ = [
     "Axis",
+    "Course",
     "Floats",
+    "Judged",
     "Point",
     "axis",
     "boxes",
     "colour",
+    "course_legend",
+    "courses",
     "curves",
     "dash",
     "distributions",
@@ -33,4 +44,5 @@ __all__ = [
     "scale",
     "strip",
     "tradeoff",
+    "verdict_mark",
 ]

@@ -125,7 +125,11 @@
       order.slice(page * PAGE, (page + 1) * PAGE).forEach(function (row) {
         var line = make("tr");
         columns.forEach(function (column, i) {
-          var cell = make(i ? "td" : "th", i ? {} : { scope: "row" }, text(i, row));
+          var cell = make(i ? "td" : "th", i ? {} : { scope: "row" }), told = text(i, row);
+          var address = column.links && column.links[row], look = column.looks && column.looks[told];
+          if (address) cell.appendChild(make("a", { href: address }, told));
+          else if (look) cell.appendChild(make("span", { "class": look }, told));
+          else cell.textContent = told;
           if (column.digits !== null) cell.className = "n";
           line.appendChild(cell);
         });

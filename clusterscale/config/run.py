@@ -1,41 +1,28 @@
-"""YAML into a run: strict about keys and types, and clear about what would be right."""
+"""A whole run: one cube, what is asked of it, where that is worked on, where the answer goes."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable
-from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-import yaml
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
-    Field,
     Strict,
-    ValidationError,
     model_validator,
 )
 
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import Address, Component, Count
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import PRESETS, synthesise
-from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.markup import list_facts
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
-from clusterscale.secrets import check_url
 from clusterscale.traits import TraitsPlan
-from clusterscale.wording import choices, explain
+from clusterscale.wording import choices
 
-__all__ = ["Config", "CubeSource", "built_in", "load", "parse", "schema"]
-
-QUICKSTART = "quickstart.yaml"
-
-Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
+__all__ = ["Config", "CubeSource", "Place", "Source"]
 
 
 class CubeSource(Component):
@@ -165,77 +152,3 @@ class Config(Component):
         for plan in (self.audit, self.recovery):
             if plan is not None:
                 plan.check(cube)
-
-
-def load(path: str | Path) -> Config:
-    """Read a config file.
-
-    Raises
-    ------
-    MissingError
-        If there is no such file.
-    ConfigError
-        If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; every
-        fault is named with the path of its key.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError):
-        raise MissingError(f"{path}: there is no such config file") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is not text in UTF-8") from None
-    return parse(text, where=str(path))
-
-
-def built_in(name: str = QUICKSTART) -> str:
-    """Return the text of a config that comes with the package."""
-    packaged = files("clusterscale") / "configs" / name
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    beside = Path(__file__).parents[1] / "configs" / name  # an editable install
-    return beside.read_text(encoding="utf-8")
-
-
-def parse(text: str, *, where: str = "config") -> Config:
-    """Read the text of a config; errors begin with ``where``. Errors are those of :func:`load`."""
-    try:
-        content = yaml.load(text, Loader=_StrictLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: {_first_problem(error)}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{where}: a config is a mapping with keys {', '.join(_keys())}")
-    try:
-        return Config.model_validate(content)
-    except ValidationError as error:
-        lines = explain(error, Config).splitlines()
-        raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
-
-
-def schema() -> str:
-    """Return the JSON schema of config files, for editors and checks, as text."""
-    return json.dumps(Config.model_json_schema(), indent=2)
-
-
-def _keys() -> list[str]:
-    return list(Config.model_fields)
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Plain values only, and no key twice: YAML would let the second win in silence."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} stands there twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-def _first_problem(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return f"{place}{getattr(error, 'problem', None) or 'this is not YAML'}"

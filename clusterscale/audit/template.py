@@ -1,0 +1,48 @@
+"""What is asked of any release, whatever it is: an audit without its periods, sizes, mechanisms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Strict
+
+from clusterscale.attacks import ATTACKS
+from clusterscale.audit.precision import Precision
+from clusterscale.audit.price import UtilityPlan
+from clusterscale.audit.targets import Targets
+from clusterscale.audit.verdict import VerdictPlan
+from clusterscale.contracts import Attack, Component, Prior, Probability
+from clusterscale.contracts.lists import SEVERAL
+from clusterscale.game import FALSE_POSITIVE_RATE
+from clusterscale.priors import PRIORS
+from clusterscale.screening import ScreenPlan
+
+__all__ = ["AuditTemplate"]
+
+if TYPE_CHECKING:
+    Priors = tuple[Prior, ...]
+    Attacks = tuple[Attack, ...]
+else:  # unions of whatever the registries hold
+    Priors = Annotated[tuple[PRIORS.field(), ...], *SEVERAL]
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], *SEVERAL]
+
+
+class AuditTemplate(Component):
+    """Whom to attack, who attacks, how, and what is measured of what is left.
+
+    With ``control`` every attack is also trained on shuffled labels, asked about groups with a
+    stand-in for the target, and compared with adding up all published values. True positives are
+    told at the ``false_positive_rate``. With a ``precision`` challenges are added to a target
+    until its AUC is known to that.
+    """
+
+    seed: Annotated[int, Strict()] = 0
+    targets: Targets
+    priors: Priors
+    attacks: Attacks
+    utility: UtilityPlan = UtilityPlan()
+    verdict: VerdictPlan = VerdictPlan()
+    screen: ScreenPlan = ScreenPlan()
+    control: bool = True
+    false_positive_rate: Probability = FALSE_POSITIVE_RATE
+    precision: Precision | None = None

@@ -1,0 +1,112 @@
+"""YAML into a config: strict about keys and types, and clear about what would be right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from clusterscale.config.releases import ReleasesConfig
+from clusterscale.config.run import Config
+from clusterscale.contracts import Component
+from clusterscale.errors import ConfigError, MissingError
+from clusterscale.wording import explain
+
+__all__ = ["QUICKSTART", "built_in", "load", "load_releases", "parse", "parse_releases", "schema"]
+
+QUICKSTART = "quickstart.yaml"
+
+T = TypeVar("T", bound=Component)
+
+
+def load(path: str | Path) -> Config:
+    """Read the config of a run.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    ConfigError
+        If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; every
+        fault is named with the path of its key.
+    """
+    return parse(_read(path), where=str(path))
+
+
+def load_releases(path: str | Path) -> ReleasesConfig:
+    """Read the config of a catalogue of releases; errors are those of :func:`load`."""
+    return parse_releases(_read(path), where=str(path))
+
+
+def parse(text: str, *, where: str = "config") -> Config:
+    """Read the text of a config; errors begin with ``where``. Errors are those of :func:`load`."""
+    return _parse(text, Config, where)
+
+
+def parse_releases(text: str, *, where: str = "config") -> ReleasesConfig:
+    """Read the text of the config of a catalogue, as :func:`parse` does that of a run."""
+    return _parse(text, ReleasesConfig, where)
+
+
+def built_in(name: str = QUICKSTART) -> str:
+    """Return the text of a config that comes with the package."""
+    packaged = files("clusterscale") / "configs" / name
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    beside = Path(__file__).parents[2] / "configs" / name  # an editable install
+    return beside.read_text(encoding="utf-8")
+
+
+def schema(model: type[Component] = Config) -> str:
+    """Return the JSON schema of config files, for editors and checks, as text."""
+    return json.dumps(model.model_json_schema(), indent=2)
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError):
+        raise MissingError(f"{path}: there is no such config file") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: this is not text in UTF-8") from None
+
+
+def _parse(text: str, model: type[T], where: str) -> T:
+    try:
+        content = yaml.load(text, Loader=_StrictLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: {_first_problem(error)}") from None
+    if not isinstance(content, dict):
+        keys = ", ".join(model.model_fields)
+        raise ConfigError(f"{where}: a config is a mapping with keys {keys}")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        lines = explain(error, model).splitlines()
+        raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Plain values only, and no key twice: YAML would let the second win in silence."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key!r} stands there twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _first_problem(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return f"{place}{getattr(error, 'problem', None) or 'this is not YAML'}"

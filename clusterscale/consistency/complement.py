@@ -1,0 +1,117 @@
+"""Hidden cells that follow from the table of a group and that of the rest of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.consistency.differencing import smallest_shown
+from clusterscale.consistency.finding import Finding, told
+from clusterscale.consistency.table import Table, counts_behind
+from clusterscale.contracts import Component, Count
+
+__all__ = ["Complement"]
+
+Whole = NDArray[np.int64]
+
+
+class Complement(Component):
+    """Whether a cell that one table hides follows from two others.
+
+    Of three tables over the same cells, without noise, one is taken for the sum of the others if
+    its group is as large as theirs together, no cell speaks against it, and at least ``least``
+    cells that all tell exactly, and that are not 0, agree. What one then hides, by redaction or by
+    suppression, is the sum or the difference of the others. A cell that becomes known to be between
+    1 and ``small`` − 1 is inconsistent.
+
+    Parts of parts, and sums of more than two groups, are not looked for.
+    """
+
+    name: Literal["complement"] = "complement"
+    compares: ClassVar[bool] = True
+    small: Count | None = None
+    least: Count = 10
+
+    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+        """Return how many hidden cells any two of ``others`` tell of; ``rng`` is not used."""
+        sums = [
+            found
+            for pair in combinations(others, 2)
+            if (found := _sum_of((table, *pair), self.least)) is not None
+        ]
+        if not sums:
+            text = f"no two other tables make a sum with {table.name}"
+            return Finding(self.name, "consistent", 0.0, 0.0, 0, text)
+        each = [(found, *found.learned(smallest_shown(self.small, *found.tables)))
+                for found in sums]  # fmt: skip
+        worst, n_small, n_known = max(each, key=lambda one: one[1:])
+        small = smallest_shown(self.small, *worst.tables)
+        text = (
+            f"{worst.tables[0].name} is the sum of {worst.tables[1].name} and "
+            f"{worst.tables[2].name}: {told(n_known, 'hidden cell')} can be worked out, "
+            f"{n_small:,} of them of 1 to {small - 1} people"
+        )
+        level: Literal["consistent", "inconsistent"] = "inconsistent" if n_small else "consistent"
+        return Finding(self.name, level, float(n_small), 0.0, worst.total[0].size, text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sum:
+    """Tables of a group and its two parts, and the counts each can have had on shared cells."""
+
+    tables: tuple[Table, Table, Table]
+    total: tuple[Whole, Whole]
+    first: tuple[Whole, Whole]
+    second: tuple[Whole, Whole]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no cell speaks against it."""
+        (low, high), (low_1, high_1), (low_2, high_2) = self.total, self.first, self.second
+        return bool(((low <= high_1 + high_2) & (high >= low_1 + low_2)).all())
+
+    @property
+    def n_seen(self) -> int:
+        """Cells that all tell exactly and that are not 0."""
+        known = [low == high for low, high in (self.total, self.first, self.second)]
+        return int(np.count_nonzero(known[0] & known[1] & known[2] & (self.total[0] > 0)))
+
+    def learned(self, small: int) -> tuple[int, int]:
+        """Return how many hidden cells are known, first those of 1 to ``small`` − 1 people."""
+        (low, high), (low_1, high_1), (low_2, high_2) = self.total, self.first, self.second
+        follows = (
+            (self.total, low_1 + low_2, high_1 + high_2),
+            (self.first, low - high_2, high - low_2),
+            (self.second, low - high_1, high - low_1),
+        )
+        n_small = n_known = 0
+        for (least, most), low_then, high_then in follows:
+            found = np.maximum(least, low_then)
+            known = (least < most) & (found == np.minimum(most, high_then))
+            n_known += int(known.sum())
+            n_small += int(np.count_nonzero(known & (found >= 1) & (found < small)))
+        return n_small, n_known
+
+
+def _sum_of(tables: tuple[Table, Table, Table], least: int) -> _Sum | None:
+    """Return the largest table as the sum of the others, None where it is not."""
+    total, first, second = sorted(tables, key=lambda table: -table.group_size)
+    if total.group_size != first.group_size + second.group_size:
+        return None
+    begin = max(table.first_epoch for table in tables)
+    stop = min(table.first_epoch + table.values.shape[1] for table in tables)
+    if begin >= stop or len({len(table.values) for table in tables}) > 1:
+        return None
+    counts = []
+    for table in (total, first, second):
+        if (found := counts_behind(table)) is None:
+            return None
+        shared = slice(begin - table.first_epoch, stop - table.first_epoch)
+        counts.append((found[0][:, shared], found[1][:, shared]))
+    whole = _Sum((total, first, second), *counts)
+    return whole if whole.agrees and whole.n_seen >= least else None

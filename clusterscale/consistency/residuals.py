@@ -1,0 +1,216 @@
+"""Statistics of what was added to counts: any fault of the noise moves one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from clusterscale.contracts import Counts, Values
+
+__all__ = ["NAMES", "Frame", "Pilot", "study"]
+
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+_EDGES = 33  # quantiles at which distribution functions are compared
+_PARTS = 8  # groups of cells by what is published of them on average
+_SURE = 1e-9  # numbers that close are one
+_FEW = 8  # cells of a ROI or an epoch, whose sum has tails that would hide other faults
+_CELL = 1 / 8  # of a cell: so little is the spread of what never varied, so one cell shows
+
+_PLAIN = (
+    "values that are not what was published of the count in every trial",
+    "share of whole values",
+    "share of values that are exactly 0",
+    "share of values that are exactly the count",
+    "mean of the noise",
+    "standard deviation of the noise",
+    "mean size of the noise",
+    "mean size of the noise over its standard deviation",
+    "correlation of the noise from one epoch to the next",
+    "correlation of the noise from one ROI to the next",
+    "largest correlation of the noise between epochs at any distance",
+    "largest root size of the noise in a ROI, in standard errors",
+    "smallest root size of the noise in a ROI, in standard errors",
+    "largest root size of the noise in an epoch, in standard errors",
+    "smallest root size of the noise in an epoch, in standard errors",
+)
+NAMES: tuple[str, ...] = (
+    *_PLAIN,
+    *(f"mean root size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
+    *("share of noise up to a quantile" for _ in range(_EDGES)),
+)
+"""What the statistics are, in their order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """Moments of honest releases, cell by cell, by which others are measured.
+
+    Attributes
+    ----------
+    counts
+        int32, shape (roi, epoch).
+    known
+        bool, shape (roi, epoch): the cells that are looked at.
+    mean, spread
+        float64, shape (roi, epoch): mean and standard deviation of what is published.
+    fixed
+        bool, shape (roi, epoch): known cells that were published alike each time.
+    edges
+        float64, shape (edge,): quantiles of the noise.
+    parts
+        int64, shape (known cell,): 0 to 7, by mean.
+    """
+
+    counts: Counts
+    known: Flags
+    mean: Floats
+    spread: Floats
+    fixed: Flags
+    edges: Floats
+    parts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, counts: Counts, known: Flags, releases: Iterator[Values], n: int) -> Frame:
+        """Take the moments of the next ``n`` releases."""
+        first = next(releases)
+        total, square = np.zeros_like(first), np.zeros_like(first)
+        same = known.copy()
+        for values in islice(releases, n - 1):
+            away = values - first
+            total += away
+            square += away**2
+            same &= away == 0
+        mean = total / n
+        spread = np.sqrt(np.maximum(square / n - mean**2, 0.0))
+        mean += first
+        noise = (first - counts)[known]
+        edges = np.unique(np.quantile(noise, np.linspace(0, 1, _EDGES + 2)[1:-1]))
+        edges = np.append(edges, np.full(_EDGES - len(edges), np.inf))
+        ranks = np.argsort(np.argsort(mean[known], kind="stable"), kind="stable")
+        parts = ranks * _PARTS // max(len(ranks), 1)
+        return cls(counts, known, mean, spread, same, edges, parts)
+
+    @property
+    def varied(self) -> Flags:
+        """Which cells have noise, bool, shape (roi, epoch)."""
+        return np.asarray(self.known & ~self.fixed & (self.spread > _SURE))
+
+    def statistics(self, values: Values) -> tuple[Floats, Floats, Floats]:
+        """Return the plain statistics, and the root size of the noise by ROI and by epoch."""
+        known = self.known
+        seen = values[known]
+        noise = seen - self.counts[known]
+        varied = self.varied
+        away = np.where(varied, values - self.mean, 0.0)
+        away /= np.where(varied, self.spread, 1.0)
+        size = np.sqrt(np.abs(away))  # roots have lighter tails, so that smaller faults stand out
+        sizes = size[known]
+        plain = [
+            np.count_nonzero(values[self.fixed] != self.mean[self.fixed]),
+            np.mean(seen == np.rint(seen)),
+            np.mean(seen == 0),
+            np.mean(np.abs(noise) < _SURE),
+            noise.mean(),
+            deviation := noise.std(),
+            extent := np.abs(noise).mean(),
+            extent / deviation if deviation > _SURE else 0.0,
+            *_correlations(away),
+        ]
+        by_part = np.bincount(self.parts, sizes, minlength=_PARTS)
+        below = np.bincount(np.searchsorted(self.edges, noise - _SURE), minlength=_EDGES + 1)
+        shares = np.cumsum(below)[:-1] / len(noise)
+        return (
+            np.concatenate([plain, by_part / len(noise) * _PARTS, shares]),
+            size.sum(axis=1),
+            size.sum(axis=0),
+        )
+
+
+def _correlations(away: Floats) -> tuple[float, float, float]:
+    """Return correlations in time, over ROIs, and the largest at any distance in time."""
+    square = float((away**2).sum())
+    if square == 0:
+        return 0.0, 0.0, 0.0
+    n_epochs = away.shape[1]
+    power = np.abs(fft.rfft(away, fft.next_fast_len(2 * n_epochs, real=True), axis=1)) ** 2
+    at_lag = fft.irfft(power.sum(axis=0))[1:n_epochs]
+    over_rois = float((away[1:] * away[:-1]).sum())
+    if not at_lag.size:
+        return 0.0, over_rois / square, 0.0
+    return at_lag[0] / square, over_rois / square, float(np.abs(at_lag).max()) / square
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pilot:
+    """What statistics are in honest releases.
+
+    Attributes
+    ----------
+    frame
+        By which they are measured.
+    mean, spread
+        float64, shape (statistic,): their mean and standard deviation.
+    rois, epochs
+        float64, shapes (2, roi) and (2, epoch): mean and standard deviation of the summed root
+        size of the noise; no deviation where there are few cells.
+    """
+
+    frame: Frame
+    mean: Floats
+    spread: Floats
+    rois: Floats
+    epochs: Floats
+
+    def measure(self, values: Values) -> tuple[Floats, Floats]:
+        """Return each statistic, and how many standard deviations it is off; (statistic,) both.
+
+        What never varied is given a little spread: a single cell is then noticed, but where it is
+        a rare honest one it does not hide larger faults of other statistics.
+        """
+        found = self._complete(*self.frame.statistics(values))
+        little = np.full(len(found), _CELL / np.count_nonzero(self.frame.known))
+        little[0] = _CELL  # a number, not a share
+        return found, np.abs(found - self.mean) / np.maximum(self.spread, little)
+
+    def _complete(self, plain: Floats, by_roi: Floats, by_epoch: Floats) -> Floats:
+        ends = [*_extremes(by_roi, self.rois), *_extremes(by_epoch, self.epochs)]
+        return _joined(plain, np.array(ends))
+
+
+def _extremes(sizes: Floats, moments: Floats) -> tuple[float, float]:
+    """Return the largest and the smallest size in standard errors, 0 where none varies."""
+    varied = moments[1] > _SURE
+    if not varied.any():
+        return 0.0, 0.0
+    off = (sizes[varied] - moments[0, varied]) / moments[1, varied]
+    return float(off.max()), float(off.min())
+
+
+def _joined(plain: Floats, ends: Floats) -> Floats:
+    at = len(_PLAIN) - 4
+    return np.concatenate([plain[:at], ends, plain[at:]])
+
+
+def study(frame: Frame, releases: Iterator[Values], n: int) -> Pilot:
+    """Return the moments of the statistics over the next ``n`` releases."""
+    found = [frame.statistics(values) for values in islice(releases, n)]
+    plain, by_roi, by_epoch = (np.array(each) for each in zip(*found, strict=True))
+    rois, epochs = (
+        np.array([each.mean(axis=0), np.where(n_cells < _FEW, 0.0, each.std(axis=0))])
+        for each, n_cells in zip(
+            (by_roi, by_epoch), (frame.varied.sum(axis=1), frame.varied.sum(axis=0)), strict=True
+        )
+    )
+    ends = [
+        [*_extremes(roi, rois), *_extremes(epoch, epochs)]
+        for roi, epoch in zip(by_roi, by_epoch, strict=True)
+    ]
+    every = np.array([_joined(*each) for each in zip(plain, np.array(ends), strict=True)])
+    return Pilot(frame, every.mean(axis=0), every.std(axis=0), rois, epochs)

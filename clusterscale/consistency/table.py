@@ -1,0 +1,158 @@
+"""A table as it was published, with what is declared and known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Counts, Mechanism, Values
+from clusterscale.errors import InputError
+from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.small_counts import SuppressSmall
+
+__all__ = ["Table", "counts_behind", "steps_of", "suppressed_up_to", "written"]
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Counts of one group over places and epochs, as really published.
+
+    Attributes
+    ----------
+    name
+        What findings call it.
+    values
+        float64, shape (roi, epoch): what was published; NaN = redacted.
+    group_size
+        Members of the group, at least 1.
+    mechanism
+        The one that is declared, bound, so that its sensitivity is known.
+    first_epoch
+        Which epoch of the cube the first column is.
+    counts
+        int32, shape (roi, epoch): the true counts, visits; −1 where they are not known.
+    roi_totals, epoch_totals
+        float64, shapes (roi,) and (epoch,): totals published beside the table, over epochs and
+        over ROIs; NaN = redacted. None where there are none.
+
+    Raises
+    ------
+    InputError
+        If a shape or type differs, a value is infinite, the group has no member, or a count is
+        not one of such a group.
+    """
+
+    name: str
+    values: Values
+    group_size: int
+    mechanism: Mechanism
+    first_epoch: int
+    counts: Counts
+    roi_totals: Values | None = None
+    epoch_totals: Values | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.values.shape
+        if len(shape) != 2:
+            raise InputError(f"{self.name}: values have shape {shape}; they are (roi, epoch)")
+        self._check("values", self.values, shape, np.float64)
+        self._check("counts", self.counts, shape, np.int32)
+        for axis, what in enumerate(("roi_totals", "epoch_totals")):
+            totals = getattr(self, what)
+            if totals is not None:
+                self._check(what, totals, shape[axis : axis + 1], np.float64)
+        if self.group_size < 1:
+            raise InputError(f"{self.name}: a group of {self.group_size} is not a group")
+        if self.first_epoch < 0:
+            raise InputError(f"{self.name}: first_epoch is {self.first_epoch}, but counts from 0")
+        counts = self.counts
+        if counts.size and not (counts.min() >= -1 and counts.max() <= self.group_size):
+            raise InputError(
+                f"{self.name}: counts from {counts.min()} to {counts.max()} are not those of "
+                f"{self.group_size} members, nor −1 where unknown"
+            )
+
+    def _check(self, what: str, array: NDArray[Any], shape: tuple[int, ...], dtype: type) -> None:
+        if array.shape != shape or array.dtype != dtype:
+            raise InputError(
+                f"{self.name}: {what} are {array.dtype} {array.shape}, not "
+                f"{np.dtype(dtype)} {shape}"
+            )
+        if np.isinf(array).any():
+            raise InputError(f"{self.name}: {int(np.isinf(array).sum())} {what} are infinite")
+
+    @property
+    def published(self) -> NDArray[np.bool_]:
+        """Which cells are not redacted, bool, shape (roi, epoch)."""
+        return np.asarray(~np.isnan(self.values))
+
+    def overlap(self, other: Table) -> tuple[slice, slice] | None:
+        """Return the columns of both tables that are the same epochs, None where none are."""
+        first = max(self.first_epoch, other.first_epoch)
+        stop = min(table.first_epoch + table.values.shape[1] for table in (self, other))
+        if len(self.values) != len(other.values) or first >= stop:
+            return None
+        here, there = (
+            slice(first - table.first_epoch, stop - table.first_epoch) for table in (self, other)
+        )
+        return here, there
+
+
+def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
+    """Return the steps of a chain, or the mechanism as its only one."""
+    steps: Sequence[Any] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
+    return steps
+
+
+def suppressed_up_to(mechanism: Mechanism) -> int | None:
+    """Return the largest value that the mechanism hides as 0, None where it hides none."""
+    found = [
+        step.up_to if step.up_to is not None else (step.below or 1) - 1
+        for step in steps_of(mechanism)
+        if isinstance(step, SuppressSmall)
+    ]
+    return max(found, default=None)
+
+
+def written(table: Table) -> Values:
+    """Return the values, float64, shape (roi, epoch), with 0 where suppression was left blank.
+
+    A declared suppression publishes 0. A table without a single 0 is taken to leave such cells
+    blank instead.
+    """
+    values = table.values
+    if suppressed_up_to(table.mechanism) is None or (values == 0).any():
+        return values
+    return np.where(table.published, values, 0.0)
+
+
+def counts_behind(table: Table) -> tuple[Whole, Whole] | None:
+    """Return the least and the largest count that each cell can have been.
+
+    Only for mechanisms that add no noise and treat each count by itself, keeping their order: what
+    is published then was one of a run of counts. All counts are possible where a cell is redacted,
+    or holds what is never published.
+
+    Returns
+    -------
+    tuple of ndarray, or None
+        int64, shape (roi, epoch), visits; None where noise was added, or a count does not stand by
+        itself.
+    """
+    law = table.mechanism.law(table.group_size)
+    if not isinstance(law, Publication) or law.noise.law != "none":
+        return None
+    of_count = np.arange(table.group_size + 1.0)[None]
+    law.revise(of_count)
+    values = written(table)
+    low = np.searchsorted(of_count[0], values, side="left")
+    high = np.searchsorted(of_count[0], values, side="right") - 1
+    never = (low > high) | np.isnan(values)
+    return np.where(never, 0, low), np.where(never, table.group_size, high)

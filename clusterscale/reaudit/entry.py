@@ -1,0 +1,80 @@
+"""A release as its publisher describes it: in a catalogue, or beside the values themselves."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.contracts import Address, Component, Count, Mechanism
+from clusterscale.contracts.lists import PERHAPS
+from clusterscale.mechanisms import MECHANISMS
+
+__all__ = ["Declared", "Described", "First", "Name", "ReleaseEntry", "Size"]
+
+First = Annotated[int, Strict(), Field(ge=0)]
+Size = Annotated[int, Strict(), Field(ge=2)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+if TYPE_CHECKING:
+    Declared = Mechanism
+else:
+    Declared = MECHANISMS.field()
+
+
+class Described(Component):
+    """What may be said of a release; each field also as an attribute of its store.
+
+    ``group_size``: how many people are counted. ``mechanism``: how counts were published, as in an
+    audit. ``first``: the first epoch of the cube that is told; or ``start``, when that begins, an
+    ISO date and time in the time zone of the cube; ``epochs``: how many, where the mechanism merges
+    some. ``observed``: first epochs of past windows that
+    adversaries have seen. ``null_roi``: is being nowhere counted as a last place? ``series``:
+    releases of one series follow each other, and are compared. ``cube``: of whom it is made, if
+    not of the catalogue's cube. ``members``: a table, Parquet or CSV, with columns ``user`` (as in
+    the cube) and ``inside`` (true or false) of whom it is known.
+    """
+
+    group_size: Size | None = None
+    mechanism: Declared | None = None
+    first: First | None = None
+    start: str | None = None
+    epochs: Count | None = None
+    observed: Annotated[tuple[First, ...], *PERHAPS] = ()
+    null_roi: bool | None = None
+    series: str = ""
+    cube: Address | None = None
+    members: Address | None = None
+
+    @model_validator(mode="after")
+    def _one_beginning(self) -> Self:
+        if self.first is not None and self.start is not None:
+            raise ValueError("give first or start, not both")
+        return self
+
+    def or_else(self, other: Described) -> dict[str, Any]:
+        """Return the fields that are set here, and where they are not, those set in ``other``."""
+        fields = set(Described.model_fields)
+        mine = {name: getattr(self, name) for name in self.model_fields_set & fields}
+        theirs = {name: getattr(other, name) for name in other.model_fields_set & fields}
+        if mine.keys() & {"first", "start"}:
+            theirs = {name: each for name, each in theirs.items() if name not in ("first", "start")}
+        return theirs | mine
+
+
+class ReleaseEntry(Described):
+    """One release of a catalogue: where its ``counts`` are, and what is said of them.
+
+    ``counts``: a Zarr group or NetCDF file with a ``variable`` of dimensions (roi, epoch), or the
+    only one that has these. What is not said here is taken from the attributes of that store.
+    """
+
+    counts: Address
+    name: Name | None = None
+    variable: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name, or that of the store without its ending."""
+        return self.name or PurePosixPath(self.counts.rstrip("/")).stem

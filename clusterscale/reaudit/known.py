@@ -1,0 +1,105 @@
+"""What is known of the true counts behind a release, counted over blocks of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from clusterscale.audit.source import TraceSource, load_settings
+from clusterscale.contracts import Bounds, Counts, Executor, Ints, TraceStep
+from clusterscale.cube.blocks import Range
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.storage import open_group
+from clusterscale.groups import count_visits
+
+__all__ = ["INSIDE", "Known", "count_known"]
+
+INSIDE = "inside"
+"""The array of a Zarr group that holds the rows of known members, int64, (user,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTask:
+    """Whose traces to count: addresses and a few numbers."""
+
+    source: TraceSource
+    steps: tuple[TraceStep, ...]
+    users: Range
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """What some users are behind a release.
+
+    Attributes
+    ----------
+    inside
+        Visits of known members, int32, shape (roi, epoch).
+    everyone
+        Visits of all users, int64, the same shape.
+    bounds
+        The most that one unit of data of these users changes the counts.
+    """
+
+    inside: Counts
+    everyone: Ints
+    bounds: Bounds
+
+    def counts(self, *, complete: bool) -> Counts:
+        """Return the true counts where they are known and −1 where not, int32, (roi, epoch).
+
+        They are known everywhere if all members are (``complete``). Else they are where nobody of
+        the cube was, whoever is counted: there it was nobody.
+        """
+        if complete:
+            return self.inside
+        return np.where(self.everyone == 0, np.int32(0), np.int32(-1))
+
+
+def count_known(
+    source: TraceSource,
+    steps: tuple[TraceStep, ...],
+    users: Sequence[Range],
+    uri: str,
+    executor: Executor,
+) -> Known:
+    """Count known members and everyone, in parts of the users.
+
+    Parameters
+    ----------
+    source, steps
+        Which traces, and what is done to them before they are counted.
+    users
+        First user of each part and the one after its last.
+    uri
+        Zarr group with the rows of known members.
+    executor
+        Where the work is done.
+    """
+    tasks = [KnownTask(source, steps, each, uri) for each in users]
+    return executor.reduce(_count, tasks, _add)
+
+
+def _count(task: KnownTask) -> Known:
+    with threadpool_limits(limits=1):
+        setting = load_settings(task.source, [task.steps], task.users)[task.steps]
+        first, stop = task.users
+        everyone = count_visits(setting.traces, np.arange(first, stop)[None])[0]
+        inside = count_visits(setting.traces, _inside(task.uri)[None])[0]
+        return Known(inside, everyone.astype(np.int64), setting.bounds)
+
+
+def _add(one: Known, other: Known) -> Known:
+    bounds = merge_bounds(one.bounds, other.bounds)
+    return Known(one.inside + other.inside, one.everyone + other.everyone, bounds)
+
+
+@lru_cache(maxsize=2)
+def _inside(uri: str) -> Ints:
+    return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))

@@ -1,0 +1,197 @@
+"""The ledger: a row for each verdict, a folder for each audit; nothing in it is ever rewritten."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from clusterscale.contracts import hash_of
+from clusterscale.cube import storage
+from clusterscale.errors import DamagedError, ExistsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Ledger", "Verdict", "key_of"]
+
+_TABLE = "verdicts.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """A row of the ledger; what is not known is not a number, and texts of JSON are so named.
+
+    Attributes
+    ----------
+    number
+        From 0, in the order of verdicts.
+    series, release, period, first, epochs, group_size, mechanism
+        What was released. ``period`` names its days.
+    verdict, reasons
+        ``pass``, ``warn`` or ``fail``, and why: JSON of a list of
+        :class:`~clusterscale.reaudit.Reason`.
+    n_targets, mean_privacy_loss, …, worst_privacy_loss, share_above, loss_above
+        What the audit measured; ``share_above`` of everyone screened loses more than
+        ``loss_above``.
+    epsilon_lower, epsilon_declared
+        Seen and promised, at the unit of the promise.
+    published_auc, published_auc_low, published_auc_high
+        Of the attack on the values themselves, over users of whom it is known.
+    utility
+        JSON of each measure.
+    change, change_low, change_high, change_p
+        Of privacy loss, since the last releases of the series.
+    n_common, n_newly_exposed, n_no_longer_exposed
+        Users compared, and those who crossed ``loss_above``.
+    utility_change
+        JSON: change of each measure since the last release.
+    run
+        Folder of the audit, below the ledger's.
+    content, audit, policy, version
+        Hashes of what was published, of the whole question and of the policy; version of the
+        software.
+    """
+
+    number: int
+    series: str
+    release: str
+    period: str
+    first: int
+    epochs: int
+    group_size: int
+    mechanism: str
+    verdict: str
+    reasons: str
+    n_targets: int
+    mean_privacy_loss: float
+    mean_privacy_loss_low: float
+    mean_privacy_loss_high: float
+    worst_privacy_loss: float
+    share_above: float
+    loss_above: float
+    epsilon_lower: float
+    epsilon_declared: float
+    published_auc: float
+    published_auc_low: float
+    published_auc_high: float
+    utility: str
+    change: float
+    change_low: float
+    change_high: float
+    change_p: float
+    n_common: int
+    n_newly_exposed: int
+    n_no_longer_exposed: int
+    utility_change: str
+    run: str
+    content: str
+    audit: str
+    policy: str
+    version: str
+
+    @property
+    def key(self) -> str:
+        """What tells this judgement from any other: what is judged under one key is not again."""
+        return key_of(self.series, self.release, self.audit, self.policy)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First epoch and the one after the last."""
+        return self.first, self.first + self.epochs
+
+    @property
+    def why(self) -> list[dict[str, Any]]:
+        """The reasons."""
+        found: list[dict[str, Any]] = json.loads(self.reasons)
+        return found
+
+
+def key_of(series: str, release: str, audit: str, policy: str) -> str:
+    """Return the key of a judgement."""
+    return hash_of([series, release, audit, policy])
+
+
+class Ledger:
+    """Verdicts below ``uri``: a Parquet table of one file a row, which is written once.
+
+    Raises
+    ------
+    DamagedError
+        If a row is missing or cannot be read.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
+        self.rows: list[Verdict] = []
+        names = storage.list_names(f"{self.uri}/{_TABLE}")
+        for number, name in enumerate(each for each in names if each.endswith(".parquet")):
+            if name != _name(number):
+                raise DamagedError(f"{self.uri}/{_TABLE}: row {number} is missing, {name} is there")
+            self.rows.append(self._read(name))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def keys(self) -> set[str]:
+        """Return the keys of all that was judged."""
+        return {row.key for row in self.rows}
+
+    def append(self, row: Verdict) -> None:
+        """Add a row, for good.
+
+        Raises
+        ------
+        ExistsError
+            If another process has added one meanwhile.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([asdict(row)], schema=_schema()), sink)
+        place = f"{self.uri}/{_TABLE}/{_name(row.number)}"
+        if row.number != len(self.rows) or not storage.put_new(place, sink.getvalue()):
+            raise ExistsError(f"{place} is there already; is another process at work?")
+        self.rows.append(row)
+
+    def last_of(self, series: str, release: str, most: int) -> list[Verdict]:
+        """Return the last verdict of each of the last releases of a series, without ``release``."""
+        found: dict[str, Verdict] = {}
+        for row in self.rows:
+            if row.series == series and row.release != release:
+                found.pop(row.release, None)
+                found[row.release] = row
+        return list(found.values())[-most:]
+
+    def table(self) -> pd.DataFrame:
+        """Return all rows, oldest first."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=list(_fields()))
+
+    def _read(self, name: str) -> Verdict:
+        import pyarrow.parquet as pq
+
+        place = f"{self.uri}/{_TABLE}/{name}"
+        try:
+            (row,) = pq.read_table(io.BytesIO(storage.read(place))).to_pylist()
+            return Verdict(**row)
+        except (ValueError, TypeError, OSError) as error:
+            raise DamagedError(f"{place} is not a row of this ledger: {error}") from error
+
+
+def _name(number: int) -> str:
+    return f"{number:08d}.parquet"
+
+
+def _fields() -> dict[str, Any]:
+    return Verdict.__annotations__
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
+    return pa.schema([(name, kinds[kind]) for name, kind in _fields().items()])

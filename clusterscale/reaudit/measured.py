@@ -1,0 +1,223 @@
+"""What an audit and a screen say of one mechanism, in the few numbers that a policy limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Ints
+from clusterscale.errors import InputError
+from clusterscale.metrics import mean_interval
+
+__all__ = ["Estimate", "Exposures", "Measured", "exposures_of", "measure"]
+
+Floats = NDArray[np.float64]
+
+_NOTHING_PROMISED = "nothing promised"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and its interval; not a number where it is not known."""
+
+    value: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """Return a number that is known as it is."""
+        return cls(value, value, value)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number."""
+        return bool(np.isfinite(self.value))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposures:
+    """Privacy loss of users, by the attack that is strongest on average.
+
+    ``users`` are their rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
+    ``high``, float64, shape (user,), the loss and the ends of its 95 % interval; ``attack`` is its
+    label, and ``everyone`` tells whether all of the cube are here.
+    """
+
+    users: Ints
+    loss: Floats
+    low: Floats
+    high: Floats
+    attack: str
+    everyone: bool
+
+
+class _Promise(NamedTuple):
+    seen: float
+    declared: float
+    verdict: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The numbers of a release.
+
+    Attributes
+    ----------
+    n_targets
+        Targets of the audit that were finished.
+    attack
+        The strongest attack, by mean privacy loss, with its prior.
+    mean_loss, worst_loss
+        Of the targets, by that attack.
+    share_exposed, n_screened, exposed_above
+        Share of users who lose more than that, and of how many.
+    epsilon_seen, epsilon_declared, verdict, unit
+        What was measured of the promise, at its unit; infinite and ``nothing promised`` where there
+        is none.
+    utility
+        By name of the measure: the value, and its ideal.
+    """
+
+    n_targets: int
+    attack: str
+    mean_loss: Estimate
+    worst_loss: float
+    share_exposed: float
+    n_screened: int
+    exposed_above: float
+    epsilon_seen: float
+    epsilon_declared: float
+    verdict: str
+    unit: str
+    utility: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def measure(
+    audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str, *, exposed_above: float
+) -> Measured:
+    """Return the numbers of one mechanism, at its worst over periods, priors and group sizes.
+
+    Parameters
+    ----------
+    audit, screen
+        Results, which keep :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
+    mechanism
+        Label of the mechanism that is judged.
+    exposed_above
+        The privacy loss above which somebody counts as exposed.
+
+    Raises
+    ------
+    InputError
+        If the results have no such mechanism, or nothing of it was finished.
+    """
+    told = _select(audit, mechanism)
+    strongest, losses, auc = _strongest(told, ("period", "prior", "group_size", "attack"), "target")
+    low, high = (max(0.0, 2 * end - 1) for end in mean_interval(auc))
+    everyone = exposures_of(audit, screen, mechanism)
+    promise = _promise(told)
+    return Measured(
+        n_targets=len(losses),
+        attack=strongest,
+        mean_loss=Estimate(float(losses.mean()), low, high),
+        worst_loss=float(losses.max()),
+        share_exposed=float((everyone.loss > exposed_above).mean()),
+        n_screened=len(everyone.users),
+        exposed_above=exposed_above,
+        epsilon_seen=promise.seen,
+        epsilon_declared=promise.declared,
+        verdict=promise.verdict,
+        unit=promise.unit,
+        utility=_utility(told),
+    )
+
+
+def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
+    """Return the exposure of everyone, or of the targets where no screen knows the mechanism.
+
+    Raises
+    ------
+    InputError
+        As :func:`measure`.
+    """
+    everyone = screen is not None and mechanism in screen.mechanism.values
+    told = _select(screen if everyone and screen is not None else audit, mechanism)
+    over, who = ("period", "group_size", "attack"), "user" if everyone else "target"
+    if not everyone:
+        over = ("period", "prior", "group_size", "attack")  # type: ignore[assignment]
+    table = told[["privacy_loss", "auc", "auc_low", "auc_high"]].transpose(..., who)
+    flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
+    best, label = _best(told, flat["privacy_loss"], over)
+    known = np.isfinite(flat["auc"][best])
+    ends = (np.maximum(2 * flat[name][best][known] - 1, 0) for name in ("auc_low", "auc_high"))
+    low, high = (end.astype(np.float64) for end in ends)
+    loss = flat["privacy_loss"][best][known].astype(np.float64)
+    return Exposures(table[who].values[known], loss, low, high, label, everyone)
+
+
+def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
+    if mechanism not in results.mechanism.values:
+        raise InputError(
+            f"there are no results of {mechanism}; those there are: "
+            + ", ".join(map(str, results.mechanism.values))
+        )
+    return results.sel(mechanism=mechanism)
+
+
+def _strongest(told: xr.Dataset, over: tuple[str, ...], who: str) -> tuple[str, Floats, Floats]:
+    """Return the strongest attack with its setting, and the losses and AUCs of its targets."""
+    table = told[["privacy_loss", "auc"]].transpose(..., who)
+    loss, auc = (
+        table[name].values.reshape(-1, table.sizes[who]) for name in ("privacy_loss", "auc")
+    )
+    best, label = _best(told, loss, over)
+    known = np.isfinite(loss[best])
+    return label, loss[best][known], auc[best][known]
+
+
+def _best(told: xr.Dataset, loss: Floats, over: tuple[str, ...]) -> tuple[int, str]:
+    known = np.isfinite(loss)
+    means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    means[~known.any(axis=1)] = -np.inf
+    best = int(np.argmax(means))
+    if not np.isfinite(means[best]):
+        raise InputError("nothing was finished that could be judged")
+    dims = [str(dim) for dim in told["privacy_loss"].dims if dim in over]
+    places = np.unravel_index(best, [told.sizes[dim] for dim in dims])
+    names = {dim: str(told[dim].values[i]) for dim, i in zip(dims, places, strict=True)}
+    several = [names[dim] for dim in dims if dim == "attack" or told.sizes[dim] > 1]
+    return best, " · ".join(reversed(several))
+
+
+def _promise(told: xr.Dataset) -> _Promise:
+    """Return what was measured of the promise, at the worst period and group size."""
+    verdicts = [str(each) for each in told.verdict.values.ravel()]
+    order = ["broken", "too few samples", "consistent", _NOTHING_PROMISED]
+    worst = min(verdicts, key=lambda each: order.index(each) if each in order else len(order))
+    place = np.unravel_index(verdicts.index(worst), told.verdict.shape)
+    at = dict(zip(told.verdict.dims, place, strict=True))
+    period = {"period": at["period"]}
+    return _Promise(
+        float(told.epsilon_seen.isel(at)),
+        float(told.guarantee_epsilon.isel(period)),
+        worst or _NOTHING_PROMISED,
+        str(told.guarantee_unit.isel(period).values),
+    )
+
+
+def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:
+    """Return each measure at its worst: furthest from the ideal."""
+    found = {}
+    for name, ideal in zip(told.measure.values, told.ideal.values, strict=True):
+        values = told.utility.sel(measure=name).values.ravel()
+        values = values[np.isfinite(values)]
+        if len(values):
+            worst = values[np.argmax(np.abs(values - ideal))]
+            found[str(name)] = float(worst), float(ideal)
+    return found

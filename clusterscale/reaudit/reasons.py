@@ -1,0 +1,158 @@
+"""Why a release passes or not: each limit of a policy beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import Any, Literal
+
+from clusterscale.consistency import Finding
+from clusterscale.metrics import Drift
+from clusterscale.reaudit.measured import Estimate, Measured
+from clusterscale.reaudit.policy import Level, Limit, Policy, worst_of
+
+__all__ = ["Reason", "judge", "judge_change", "judge_findings", "verdict_of"]
+
+_UNITS = {"event": "an event", "user_day": "a day", "user": "a user", "roi_series": "a place"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that was looked at.
+
+    ``level`` is ``unknown`` where nothing could be told. ``measured`` and ``limit`` are None where
+    there is no such number; ``text`` says it in a sentence.
+    """
+
+    check: str
+    level: Level | Literal["unknown"]
+    measured: float | None
+    limit: float | None
+    text: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return asdict(self)
+
+
+def verdict_of(reasons: Sequence[Reason]) -> Level:
+    """Return the worst level of all reasons; what is unknown is no reason against a release."""
+    return worst_of(reason.level for reason in reasons if reason.level != "unknown")
+
+
+def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reason]:
+    """Yield what a policy says of what an audit has measured.
+
+    ``published`` is the AUC of the attack on the very values that were published.
+    """
+    who = f"the {found.n_targets} targets" if found.n_targets > 1 else "the one target"
+    mean = f"{_told(found.mean_loss)} of {who} is lost on average, to {found.attack}"
+    if policy.mean_privacy_loss is not None:
+        yield _of("mean_privacy_loss", policy.mean_privacy_loss, found.mean_loss, mean)
+    worst = Estimate.exact(found.worst_loss)
+    if policy.worst_privacy_loss is not None:
+        text = f"{found.worst_loss:.2f} is lost by the most exposed of {who}"
+        yield _of("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
+    if policy.share_exposed is not None:
+        share = Estimate.exact(found.share_exposed)
+        text = (
+            f"{found.share_exposed:.1%} of {found.n_screened:,} users lose more than "
+            f"{found.exposed_above:g}"
+        )
+        yield _of("share_exposed", policy.share_exposed, share, text)
+    yield _promised(policy, found)
+    for name, limit in policy.utility.items():
+        yield _useful(name, limit, found)
+    if policy.published_auc is not None:
+        text = f"the release itself tells members from others with an AUC of {_told(published)}"
+        yield _of("published_auc", policy.published_auc, published, text, ideal=0.5, one_sided=True)
+
+
+def judge_findings(policy: Policy, findings: Sequence[Finding]) -> Iterator[Reason]:
+    """Yield what follows from what the checks of consistency found."""
+    for each in findings:
+        level: Level | Literal["unknown"] = "pass"
+        if each.level != "consistent":
+            level = "unknown" if each.level == "unknown" else policy.level_of(each.check)
+        yield Reason(each.check, level, _or_none(each.measured), _or_none(each.expected), each.text)
+
+
+def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
+    """Yield what a policy says of the change since the last releases; None where there are none."""
+    if drift is None or not drift.n_common:
+        return
+    if policy.change is not None:
+        change = Estimate(drift.change, drift.low, drift.high)
+        text = f"privacy loss changed by {_told(change, '+')} since the last releases"
+        yield _of("change", policy.change, change, text, one_sided=True)
+    if policy.newly_exposed is not None:
+        share = Estimate.exact(drift.n_newly_exposed / drift.n_common)
+        text = (
+            f"{drift.n_newly_exposed:,} of {drift.n_common:,} users are newly exposed "
+            f"({share.value:.1%})"
+        )
+        yield _of("newly_exposed", policy.newly_exposed, share, text)
+
+
+def _of(
+    check: str,
+    limit: Limit,
+    found: Estimate,
+    text: str,
+    *,
+    ideal: float = 0.0,
+    one_sided: bool = False,
+) -> Reason:
+    """Return the reason that a limit is; ``one_sided``: what is below the ideal is as good."""
+    bound = limit.fail if limit.fail is not None else limit.warn
+    if not found.known:
+        return Reason(check, "unknown", None, bound, "nothing is known of it")
+    value, low, high = found.value, found.low, found.high
+    low, high = (low if isfinite(low) else value), (high if isfinite(high) else value)
+    if one_sided:
+        value, low, high = (max(each, ideal) for each in (value, low, high))
+    level = limit.judge(value, low, high, ideal=ideal)
+    return Reason(check, level, found.value, bound, f"{text}; {_limits(limit)}")
+
+
+def _limits(limit: Limit) -> str:
+    parts = [("not beyond", limit.fail), ("told beyond", limit.warn)]
+    return ", ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None)
+
+
+def _promised(policy: Policy, found: Measured) -> Reason:
+    """Return what trials say of a promise."""
+    declared, seen = _or_none(found.epsilon_declared), _or_none(found.epsilon_seen)
+    unit = _UNITS.get(found.unit, found.unit)
+    if found.verdict == "broken":
+        text = f"ε {declared:g} is promised for {unit}, but {seen:.2f} is seen"
+        return Reason("promise", policy.promise, seen, declared, text)
+    if found.verdict == "consistent":
+        text = f"ε {declared:g} is promised for {unit}, and no more is seen"
+        return Reason("promise", "pass", seen, declared, text)
+    if found.verdict == "too few samples":
+        text = f"ε {declared:g} is promised for {unit}; too few trials to tell"
+        return Reason("promise", "unknown", seen, declared, text)
+    return Reason("promise", "pass", None, None, "nothing is promised")
+
+
+def _useful(name: str, limit: Limit, found: Measured) -> Reason:
+    """Return what is left of the data by one measure, at its worst setting."""
+    fitting = [key for key in found.utility if key.split("(")[0] == name]
+    if not fitting:
+        bound = limit.fail if limit.fail is not None else limit.warn
+        return Reason(name, "unknown", None, bound, f"{name} was not measured")
+    value, ideal = found.utility[fitting[0]]
+    text = f"{fitting[0]} is {value:.3g}, where {ideal:g} is best"
+    return _of(name, limit, Estimate.exact(value), text, ideal=ideal)
+
+
+def _or_none(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _told(found: Estimate, sign: str = "") -> str:
+    if not isfinite(found.low):
+        return f"{found.value:{sign}.2f}"
+    return f"{found.value:{sign}.2f} ({found.low:{sign}.2f} to {found.high:{sign}.2f})"

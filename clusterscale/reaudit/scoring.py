@@ -1,0 +1,81 @@
+"""The values of a release scored: by whether they tell those inside from those who are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+import numpy as np
+
+from clusterscale.audit import AuditPlan
+from clusterscale.audit.published import (
+    PublishedTask,
+    fold_published,
+    list_published,
+    score_published,
+)
+from clusterscale.contracts import Executor, Finished
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Range
+from clusterscale.game import Standing
+from clusterscale.metrics import auc, auc_interval
+from clusterscale.reaudit.measured import Estimate
+from clusterscale.reaudit.members import Membership
+
+__all__ = ["Scored", "pool", "score"]
+
+Scored = dict[tuple[str, str], dict[int, Standing]]
+
+
+def score(
+    plan: AuditPlan,
+    cube: TraceCube,
+    members: Membership,
+    executor: Executor,
+    *,
+    most: int,
+    values: str,
+    users: tuple[Range, ...],
+    tell: Callable[[str, int, int, int], None],
+) -> tuple[Scored, dict[int, bool], int]:
+    """Return what attacks say of known users, who of these is inside, and how many tasks failed."""
+    rows, labels = members.draw(most, plan.seed)
+    tasks = list(list_published(plan, cube, rows, plan.mechanisms[-1], values))
+    found, n_lost = Scored(), 0
+    for n_done, finished in enumerate(_finish(executor, tasks, users), 1):
+        if finished.value is None:
+            n_lost += 1
+        for standing in finished.value or ():
+            target, _, prior, _ = finished.item.key
+            found.setdefault((prior, standing.attack), {})[target] = standing
+        tell("published", len(tasks), n_done - n_lost, n_lost)
+    return found, dict(zip(rows.tolist(), labels.tolist(), strict=True)), n_lost
+
+
+def _finish(
+    executor: Executor, tasks: list[PublishedTask], users: tuple[Range, ...]
+) -> Iterator[Finished[PublishedTask, list[Standing]]]:
+    if users:
+        return executor.map_folds(fold_published(task, users) for task in tasks)
+    return chain.from_iterable(executor.map_batches(score_published, tasks))
+
+
+def pool(scores: Scored, inside: dict[int, bool]) -> tuple[Estimate, str]:
+    """Return the AUC over known users of the attack that does best, with its interval.
+
+    What a score means differs from target to target, so ranks among a target's own challenges are
+    compared. The best of k attacks has an interval at 1 − .05/k, so that it holds for all.
+    """
+    best, label = Estimate(), ""
+    for (prior, attack), found in sorted(scores.items()):
+        users = sorted(found)
+        labels = np.array([inside[user] for user in users])
+        if labels.all() or not labels.any():
+            continue
+        ranks = np.array([found[user].rank for user in users])
+        value = auc(labels, ranks)
+        if not best.known or value > best.value:
+            confidence = 1 - 0.05 / len(scores)
+            low, high = auc_interval(labels, ranks, confidence=confidence, scale="odds")
+            best, label = Estimate(value, low, high), f"{attack} · {prior}"
+    return best, label

@@ -1,0 +1,190 @@
+"""The values of a release as they were published, from Zarr or NetCDF."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from clusterscale.contracts import Values
+from clusterscale.cube import storage
+from clusterscale.errors import (
+    ConfigError,
+    DamagedError,
+    FormatError,
+    InputError,
+    MissingError,
+    StoreError,
+)
+from clusterscale.reaudit.entry import Described
+from clusterscale.wording import explain
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ENDINGS", "Totals", "Written", "read_values"]
+
+ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
+"""Of what is taken for a release in a folder."""
+
+_DIMS = ("roi", "epoch")
+_TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Totals:
+    """Sums that were published beside the values; None where they were not.
+
+    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, not a
+    number where redacted.
+    """
+
+    roi: Values | None = None
+    epoch: Values | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """What a store holds.
+
+    Attributes
+    ----------
+    values
+        float64, shape (roi, epoch), not a number where redacted.
+    rois
+        Names of the ROIs, None where there are none.
+    epochs
+        Coordinate of the epochs: numbers of the cube's epochs or datetime64 in UTC; None if none.
+    totals
+        Published beside them.
+    described
+        What the attributes of the store say of the release.
+    """
+
+    values: Values
+    rois: tuple[str, ...] | None
+    epochs: NDArray[Any] | None
+    totals: Totals
+    described: Described
+
+
+def read_values(uri: str, variable: str | None = None) -> Written:
+    """Read a release.
+
+    Parameters
+    ----------
+    uri
+        A Zarr group (v2 or v3) or a NetCDF file, a local path or fsspec URL.
+    variable
+        Which one; the only one of dimensions roi and epoch where None.
+
+    Raises
+    ------
+    MissingError
+        If nothing is there.
+    FormatError
+        If it is neither, has no such variable or several, or values that are no numbers.
+    ConfigError
+        If an attribute that describes a release is not what it should be.
+    DamagedError, StoreError
+        If it cannot be read.
+    """
+    if not storage.exists(uri):
+        raise MissingError(f"{uri}: there is no release")
+    try:
+        with _open(uri) as dataset:
+            name = _find(dataset, variable, uri)
+            array = dataset[name].transpose(*_DIMS)
+            values = _numbers(array.values, f"{uri}: {name}")
+            totals = Totals(*(_total(dataset, each, uri) for each in _TOTALS))
+            rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
+            described = _describe({**dataset.attrs, **array.attrs}, uri)
+    except (MemoryError, FormatError, InputError, StoreError):
+        raise
+    except Exception as error:
+        raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
+    names = None if rois is None or rois.dtype.kind not in "OUT" else tuple(map(str, rois))
+    return Written(values, names, epochs, totals, described)
+
+
+def _open(uri: str) -> xr.Dataset:
+    import xarray as xr
+
+    try:
+        if uri.rstrip("/").endswith(ENDINGS[1:]):
+            content = io.BytesIO(storage.read(uri))
+            engine = "h5netcdf" if content.getvalue()[:4] == b"\x89HDF" else "scipy"
+            return xr.open_dataset(content, engine=engine)
+        found: xr.Dataset = xr.open_zarr(storage.open_store(uri), consolidated=False, chunks=None)
+        return found
+    except (MemoryError, StoreError):
+        raise
+    except Exception as error:
+        raise FormatError(f"{uri} is neither a Zarr group nor a NetCDF file: {error}") from error
+
+
+def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:
+    fitting = [str(name) for name, each in dataset.data_vars.items() if set(each.dims) == {*_DIMS}]
+    if variable is not None:
+        if variable not in fitting:
+            raise FormatError(
+                f"{uri} has no variable {variable!r} of dimensions roi and epoch; "
+                f"those it has: {', '.join(fitting) or 'none'}"
+            )
+        return variable
+    if len(fitting) != 1:
+        raise FormatError(
+            f"{uri} has {len(fitting) or 'no'} variables of dimensions roi and epoch"
+            + (f" ({', '.join(fitting)}): say which by variable" if fitting else "")
+        )
+    return fitting[0]
+
+
+def _numbers(values: NDArray[Any], what: str) -> Values:
+    if values.dtype.kind not in "iufb":
+        raise FormatError(f"{what} has values of type {values.dtype}, which are no numbers")
+    found = np.ascontiguousarray(values, np.float64)
+    if np.isinf(found).any():
+        raise FormatError(f"{what} has infinite values; what is redacted is not a number")
+    return found
+
+
+def _total(dataset: xr.Dataset, name: str, uri: str) -> Values | None:
+    if name not in dataset.data_vars:
+        return None
+    if dataset[name].dims != _TOTALS[name]:
+        raise FormatError(f"{uri}: {name} has dimensions {dataset[name].dims}, not {_TOTALS[name]}")
+    return _numbers(dataset[name].values, f"{uri}: {name}")
+
+
+def _coordinate(array: xr.DataArray, dim: str) -> NDArray[Any] | None:
+    return array[dim].values if dim in array.coords else None
+
+
+def _describe(attributes: Mapping[str, Any], uri: str) -> Described:
+    known = {name: attributes[name] for name in Described.model_fields if name in attributes}
+    try:
+        return Described.model_validate({name: _plain(each) for name, each in known.items()})
+    except ValidationError as error:
+        lines = explain(error, Described).splitlines()
+        raise ConfigError("\n".join(f"{uri}: attribute {line}" for line in lines)) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute as Python has it; text may be JSON, for NetCDF has no mappings."""
+    if isinstance(value, np.ndarray):
+        return tuple(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str) and value[:1] in "{[":
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,167 @@
+"""The table of verdicts, as the page reads it: series of releases, each with its reasons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from clusterscale.errors import FormatError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["COLUMNS", "VERDICTS", "Reason", "Release", "Series", "read_series"]
+
+VERDICTS = ("pass", "warn", "fail")
+"""What a release can be judged, from good to bad."""
+
+_LEVELS = ("fail", "warn", "unknown", "pass")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What one check found: ``measured`` against ``limit``, where these are numbers, else NaN."""
+
+    check: str
+    level: str
+    measured: float
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One verdict, by the columns of the table; ``reasons`` are worst first, numbers may be NaN."""
+
+    number: int
+    series: str
+    release: str
+    period: str
+    group_size: int
+    mechanism: str
+    verdict: str
+    reasons: Sequence[Reason]
+    n_targets: int
+    mean_privacy_loss: float
+    mean_privacy_loss_low: float
+    mean_privacy_loss_high: float
+    worst_privacy_loss: float
+    share_above: float
+    loss_above: float
+    epsilon_lower: float
+    epsilon_declared: float
+    published_auc: float
+    published_auc_low: float
+    published_auc_high: float
+    utility: Mapping[str, float]
+    change: float
+    change_low: float
+    change_high: float
+    n_common: int
+    n_newly_exposed: int
+    n_no_longer_exposed: int
+    run: str
+    audit: str
+    policy: str
+
+    @property
+    def against(self) -> Sequence[Reason]:
+        """The reasons that made it worse than a pass."""
+        return [reason for reason in self.reasons if reason.level in ("fail", "warn")]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Releases under one name, oldest first; there is at least one."""
+
+    name: str
+    releases: Sequence[Release]
+
+    @property
+    def newest(self) -> Release:
+        """The last release that was judged."""
+        return self.releases[-1]
+
+    def count(self, verdict: str) -> int:
+        """Return how many releases were judged so."""
+        return sum(each.verdict == verdict for each in self.releases)
+
+
+def read_series(table: pd.DataFrame) -> list[Series]:
+    """Return the series of a table of verdicts, in the order of their first release.
+
+    Raises
+    ------
+    FormatError
+        If a column is absent, or a row holds what no verdict does; says which row, from 0.
+    """
+    if not len(table):
+        return []
+    absent = [name for name in COLUMNS if name not in table.columns]
+    if absent:
+        raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
+    columns = {name: table[name].tolist() for name in COLUMNS}
+    found: dict[str, list[Release]] = {}
+    for row in range(len(table)):
+        each = Release(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
+        found.setdefault(each.series, []).append(each)
+    return [Series(name, releases) for name, releases in found.items()]
+
+
+def _value(name: str, value: Any, row: int) -> Any:
+    try:
+        return COLUMNS[name](value)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        wrong = f"{name} in row {row} of the table of verdicts is {str(value)[:80]!r}"
+        raise FormatError(f"{wrong}: {error}") from error
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def _whole(value: Any) -> int:
+    if int(value) != value:
+        raise ValueError("it should be a whole number")
+    return int(value)
+
+
+def _verdict(value: Any) -> str:
+    if value not in VERDICTS:
+        raise ValueError(f"it should be one of {', '.join(VERDICTS)}")
+    return str(value)
+
+
+def _reasons(text: str) -> list[Reason]:
+    reasons = [
+        Reason(
+            str(each["check"]),
+            str(each["level"]),
+            _number(each["measured"]),
+            _number(each["limit"]),
+            str(each["text"]),
+        )
+        for each in json.loads(text)
+    ]
+    return sorted(reasons, key=lambda reason: _LEVELS.index(reason.level))
+
+
+def _measures(text: str) -> dict[str, float]:
+    return {str(name): _number(value) for name, value in json.loads(text).items()}
+
+
+_PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "str": str,
+    "int": _whole,
+    "float": _number,
+    "Mapping[str, float]": _measures,
+}
+
+COLUMNS: Mapping[str, Callable[[Any], Any]] = {
+    name: _PARSERS[str(kind)]
+    for name, kind in Release.__annotations__.items()
+    if str(kind) in _PARSERS
+} | {"verdict": _verdict, "reasons": _reasons}
+"""The columns that are read, each with what makes its value of a cell."""

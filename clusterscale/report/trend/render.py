@@ -1,0 +1,85 @@
+"""The page over many releases: its sections in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterscale.cube.storage import put
+from clusterscale.report.page import Told, page
+from clusterscale.report.section import Section
+from clusterscale.report.trend.exposure import exposure
+from clusterscale.report.trend.findings import findings
+from clusterscale.report.trend.reading import reading
+from clusterscale.report.trend.reasons import reasons
+from clusterscale.report.trend.releases import Series, read_series
+from clusterscale.report.trend.table import table as all_verdicts
+from clusterscale.report.trend.utility import utility
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["render_trend", "write_trend"]
+
+_BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
+    findings,
+    exposure,
+    utility,
+    all_verdicts,
+    reasons,
+    reading,
+)
+
+
+def render_trend(table: pd.DataFrame, *, title: str | None = None) -> str:
+    """Return the page of all verdicts as one HTML file that needs nothing but itself.
+
+    Parameters
+    ----------
+    table
+        A row a verdict, oldest first, with the columns of
+        :data:`clusterscale.report.trend.releases.COLUMNS`; others are passed over. Without a row,
+        the page says that nothing was judged yet.
+    title
+        Heading of the page.
+
+    Returns
+    -------
+    str
+        HTML, the same for the same table. Links to the page of each run are relative, for a page
+        that stands in the folder which ``run`` counts from.
+
+    Raises
+    ------
+    FormatError
+        If a column is absent, or a row holds what no verdict does.
+    """
+    series = read_series(table)
+    sections = [section for build in _BUILDS if (section := build(series)) is not None]
+    heading = title or "Exposure over releases"
+    return page([Told("", [("", sections)])], kind="trend report", title=heading)
+
+
+def write_trend(table: pd.DataFrame, uri: str | Path, *, title: str | None = None) -> str:
+    """Write the page of all verdicts and return where it is.
+
+    The file appears whole or not at all: an older page stays in place until the new one is
+    complete.
+
+    Parameters
+    ----------
+    table, title
+        As for :func:`render_trend`.
+    uri
+        File to write, a local path or fsspec URL; its folder is made when absent.
+
+    Raises
+    ------
+    FormatError
+        As :func:`render_trend`.
+    StoreError
+        If it cannot be written; says so if the place is full.
+    """
+    put(str(uri), render_trend(table, title=title).encode())
+    return str(uri)

@@ -1,0 +1,57 @@
+"""How useful the releases are, by each measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+from markupsafe import Markup
+
+from clusterscale.report import figures
+from clusterscale.report.section import Section, fill, join, quantity
+from clusterscale.report.trend.exposure import judged
+from clusterscale.report.trend.releases import Series
+from clusterscale.report.trend.words import WORDS
+
+__all__ = ["utility"]
+
+
+def utility(series: Sequence[Series]) -> Section | None:
+    """Build a figure a measure, of each series; None where no utility was measured."""
+    folds = [
+        (each.name, fill("panels.html.j2", panels=join(panels)))
+        for i, each in enumerate(series, 1)
+        if (panels := _panels(each, i))
+    ]
+    if not folds:
+        return None
+    return Section(
+        "utility",
+        "Utility over releases",
+        "How well the published values serve, by each measure. Whether high or low is good is "
+        "told in the report of each run.",
+        figures.course_legend([], WORDS) + fill("folds.html.j2", folds=folds),
+    )
+
+
+def _panels(series: Series, place: int) -> list[Markup]:
+    measures = dict.fromkeys(name for each in series.releases for name in each.utility)
+    return [
+        panel
+        for index, name in enumerate(measures, 1)
+        if (panel := _panel(series, name, f"utility-{place}-{index}")) is not None
+    ]
+
+
+def _panel(series: Series, measure: str, slug: str) -> Markup | None:
+    values = [each.utility.get(measure, float("nan")) for each in series.releases]
+    known = [value for value in values if isfinite(value)]
+    if not known:
+        return None
+    return figures.plot(
+        figures.courses([figures.Course("value", values)], judged(series.releases), axis="value"),
+        slug=slug,
+        title=measure,
+        description=f"{measure} over releases: {quantity(min(known))} to {quantity(max(known))}, "
+        f"at last {quantity(known[-1])}",
+    )

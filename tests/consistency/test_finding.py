@@ -1,0 +1,25 @@
+"""Findings are plain values that go through pickle."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from clusterscale.consistency import Finding
+from clusterscale.consistency.finding import told
+
+
+def test_a_finding_is_frozen_and_picklable():
+    found = Finding("totals", "unknown", np.nan, 0.0, 3, "why")
+    assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
+    with pytest.raises(AttributeError):
+        found.level = "consistent"
+
+
+def test_numbers_are_told():
+    assert [told(n, "cell") for n in (0, 1, 2, 1234)] == [
+        "0 cells",
+        "1 cell",
+        "2 cells",
+        "1,234 cells",
+    ]

@@ -1,0 +1,130 @@
+"""Values that cannot be are found, all that can be are let pass."""
+
+import numpy as np
+import pytest
+from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, released, table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from clusterscale.mechanisms import MECHANISMS
+
+DISCRETE = EVENT | {"discrete": True}
+CLIP, ROUND = {"clip": True}, {"integers": "round"}
+DROP = {"name": "sample_events", "remove": 0.3}
+RANGES = {"name": "fixed_ranges", "size": 4}
+UNKNOWN = {"laplace": "consistent", "fourier": "unknown", "enhanced_fourier": "unknown"}
+MORE = [
+    bound(**EVENT, **CLIP),
+    bound(**EVENT, **ROUND),
+    bound(**EVENT, **CLIP, integers="floor"),
+    bound(**DISCRETE),
+    bound(**DISCRETE, **CLIP),
+    bound("laplace", epsilon=40.0, sensitivity=1.0),
+    bound("laplace", epsilon=0.001, sensitivity=1.0, integers="round"),
+    bound("truncated_laplace", epsilon=0.3, clip=True),
+    chain(DISCRETE, RANGES),
+    chain(EVENT, UP_TO),
+    chain(EVENT | CLIP, UP_TO, RANGES),
+    chain(DROP, UP_TO),
+    chain(DROP, EVENT | ROUND, UP_TO),
+    chain({"name": "sample_events", "remove": 0.5}),
+]
+EVERY = [*(bound(name) for name in MECHANISMS), *MORE]
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=lambda mechanism: mechanism.label)
+@settings(max_examples=8)
+@given(seed=st.integers(0, 2**32), hidden=st.sampled_from([0.0, 0.3]))
+def test_what_a_mechanism_publishes_is_possible(mechanism, seed, hidden):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 20, (8, 24), endpoint=True).astype(np.int32)
+    values = mechanism.release(counts, group_size=20, rng=rng)
+    values[rng.random(values.shape) < hidden] = np.nan
+    found = find("possible_values", table(mechanism, np.full_like(counts, -1), values))
+    assert found.level == UNKNOWN.get(mechanism.name, "consistent")
+    assert found.n_cells == np.isfinite(values).sum()
+
+
+BARE = draw_counts(mean=4)
+SMALL = int(((BARE > 0) & (BARE <= 2)).sum())
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "n"),
+    [
+        (bound("exact"), BARE + 0.5, BARE.size),
+        (bound("exact"), np.where(BARE == 3, 21, BARE), (BARE == 3).sum()),
+        (bound("exact"), np.where(BARE == 3, -1, BARE), (BARE == 3).sum()),
+        (bound("suppress_small", up_to=2), BARE, SMALL),
+        (bound("suppress_small", below=3), BARE, SMALL),
+        (bound("fixed_ranges", size=4), BARE, (BARE % 4 != 2).sum()),
+        (bound(**DISCRETE), BARE + 0.25, BARE.size),
+        (bound(**DISCRETE, **CLIP), BARE - 2, (BARE < 2).sum()),
+        (bound(**EVENT, **CLIP), BARE - 2.25, (BARE <= 2).sum()),
+        (bound(**EVENT, **CLIP), BARE + 18.25, (BARE >= 2).sum()),
+        (bound(**EVENT, **ROUND), BARE + 0.25, BARE.size),
+        (bound("perturb_small"), BARE - 1, (BARE == 0).sum()),
+        (bound("perturb_small"), BARE + 0.25, BARE.size),
+        (bound("truncated_laplace"), BARE + 0.25, BARE.size),
+        (bound("sample_events"), BARE + 0.25, BARE.size),
+        (bound("randomized_response", p=0.5), BARE + 17.5, (BARE > 2).sum()),
+        (bound("adaptive_ranges"), BARE + 0.25, BARE.size),
+        (chain(EVENT | CLIP, UP_TO), BARE / 2 + 0.25, (BARE < 4).sum()),
+        (chain(DROP, UP_TO), BARE, SMALL),
+    ],
+)  # fmt: skip
+def test_what_it_never_publishes_is_found(declared, values, n):
+    found = find("possible_values", table(declared, np.full_like(BARE, -1), values))
+    assert (found.level, found.measured, found.expected) == ("inconsistent", n, 0)
+    assert found.n_cells == BARE.size
+    assert f"{n} of 192 published values" in found.text
+
+
+@given(
+    values=hnp.arrays(np.float64, (2, 4), elements=st.integers(-8, 60).map(lambda n: n / 2)),
+    size=st.integers(1, 25),
+)
+def test_bare_counts_are_whole_and_no_more_than_members(values, size):
+    found = find("possible_values", table(bound("exact"), np.full((2, 4), -1), values, size=size))
+    wrong = (values < 0) | (values > size) | (values != np.rint(values))
+    assert found.measured == wrong.sum()
+
+
+def test_whole_values_of_continuous_noise():
+    cut = released(bound("truncated_laplace"), BARE)
+    found = find("possible_values", table(bound(**EVENT), np.full_like(BARE, -1), cut))
+    assert (found.level, found.measured) == ("inconsistent", BARE.size)
+    mixed = np.where(np.arange(24) % 3 == 0, cut, released(bound(**EVENT), BARE))
+    found = find("possible_values", table(bound(**EVENT), np.full_like(BARE, -1), mixed))
+    assert (found.level, found.measured) == ("inconsistent", BARE.size / 3)
+
+
+@pytest.mark.parametrize("places", [1, 2, 6])
+def test_decimals_are_no_fault(places):
+    noisy = np.round(released(bound(**EVENT), draw_counts(shape=(50, 200))), places)
+    found = find("possible_values", table(bound(**EVENT), np.full_like(noisy, -1), noisy))
+    assert found.level == "consistent"
+
+
+def test_more_ranges_than_declared():
+    declared = bound("adaptive_ranges", ranges=3)
+    found = find("possible_values", table(declared, BARE, BARE))
+    many = np.array([len(np.unique(series)) > 3 for series in BARE])
+    assert 0 < many.sum() < len(BARE)
+    assert (found.level, found.measured) == ("inconsistent", many.sum() * 24)
+
+
+def test_a_table_of_many_members_and_values():
+    rng = np.random.default_rng(5)
+    counts = rng.integers(0, 2_000_000, (40, 500)).astype(np.int32)
+    for declared in (bound(**EVENT), bound(**EVENT, **CLIP), bound(**DISCRETE), bound("exact")):
+        assert (
+            find("possible_values", table(declared, counts, size=2_000_000)).level == "consistent"
+        )
+
+
+def test_nothing_to_look_at():
+    found = find("possible_values", table(bound("exact"), np.ones((1, 2)), [[np.nan] * 2]))
+    assert (found.level, found.n_cells) == ("unknown", 0)
+    assert np.isnan(found.measured)

@@ -1,0 +1,123 @@
+"""A table is what it says, or is refused; and what counts can be behind its cells."""
+
+import numpy as np
+import pytest
+from consistency.tables import EVENT, UP_TO, bound, chain, table
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from clusterscale.consistency import Table
+from clusterscale.consistency.table import counts_behind, suppressed_up_to, written
+from clusterscale.errors import InputError
+
+EXACT = bound("exact")
+FIELDS = {
+    "name": "week 1",
+    "values": np.ones((2, 3)),
+    "group_size": 4,
+    "mechanism": EXACT,
+    "first_epoch": 0,
+    "counts": np.ones((2, 3), np.int32),
+}
+
+
+def test_a_table_keeps_what_it_is_given():
+    made = Table(**FIELDS, roi_totals=np.array([3.0, np.nan]), epoch_totals=np.full(3, 2.0))
+    assert made.values is FIELDS["values"]
+    assert made.published.all()
+    with pytest.raises(AttributeError):
+        made.name = "other"
+    assert made != Table(**FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("values", np.ones(3), "values have shape (3,); they are (roi, epoch)"),
+        ("values", np.ones((2, 3), np.float32), "values are float32 (2, 3), not float64 (2, 3)"),
+        ("values", np.full((2, 3), np.inf), "6 values are infinite"),
+        ("counts", np.ones((3, 2), np.int32), "counts are int32 (3, 2), not int32 (2, 3)"),
+        ("counts", np.ones((2, 3), np.int64), "counts are int64 (2, 3), not int32 (2, 3)"),
+        ("counts", np.full((2, 3), 5, np.int32), "counts from 5 to 5 are not those of 4 members"),
+        ("counts", np.full((2, 3), -2, np.int32), "counts from -2 to -2 are not those of 4"),
+        ("group_size", 0, "a group of 0 is not a group"),
+        ("first_epoch", -1, "first_epoch is -1, but counts from 0"),
+        ("roi_totals", np.ones(3), "roi_totals are float64 (3,), not float64 (2,)"),
+        ("epoch_totals", np.ones(2), "epoch_totals are float64 (2,), not float64 (3,)"),
+        ("epoch_totals", np.array([1, 2, np.inf]), "1 epoch_totals are infinite"),
+    ],
+)
+def test_bad_tables_are_refused(field, value, message):
+    with pytest.raises(InputError) as caught:
+        Table(**FIELDS | {field: value})
+    assert str(caught.value).startswith(f"week 1: {message}")
+
+
+@given(first=st.integers(0, 6), other=st.integers(0, 6), n=st.integers(1, 5), m=st.integers(1, 5))
+def test_overlap_is_that_of_sets_of_epochs(first, other, n, m):
+    one, two = (
+        table(EXACT, np.zeros((2, size)), first=start) for start, size in ((first, n), (other, m))
+    )
+    shared = sorted({*range(first, first + n)} & {*range(other, other + m)})
+    found = one.overlap(two)
+    if not shared:
+        assert found is None
+        return
+    here, there = found
+    assert [*range(first, first + n)[here]] == shared == [*range(other, other + m)[there]]
+
+
+def test_tables_of_other_places_do_not_overlap():
+    assert table(EXACT, np.zeros((2, 3))).overlap(table(EXACT, np.zeros((3, 3)))) is None
+
+
+def test_what_is_suppressed():
+    assert suppressed_up_to(EXACT) is None
+    assert suppressed_up_to(bound("suppress_small", up_to=3)) == 3
+    assert suppressed_up_to(bound("suppress_small", below=3)) == 2
+    assert suppressed_up_to(chain(EVENT, UP_TO, {"name": "suppress_small", "below": 5})) == 4
+
+
+def test_blanks_are_zeros_of_a_suppression_that_writes_none():
+    hides = bound("suppress_small", up_to=2)
+    counts = np.full((1, 3), -1)
+    blank = table(hides, counts, [[np.nan, 3, 4]])
+    np.testing.assert_array_equal(written(blank), [[0, 3, 4]])
+    for other in (table(hides, counts, [[np.nan, 0, 4]]), table(EXACT, counts, [[np.nan, 3, 4]])):
+        assert written(other) is other.values
+
+
+MECHANISMS = [
+    EXACT,
+    bound("suppress_small", up_to=2),
+    bound("suppress_small", below=4),
+    bound("fixed_ranges", size=3),
+    bound("fixed_ranges", size=4),
+    bound("cap_contributions"),
+    chain(UP_TO, {"name": "fixed_ranges", "size": 2}),
+    chain({"name": "fixed_ranges", "size": 5}, {"name": "suppress_small", "below": 6}),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.label)
+@given(counts=hnp.arrays(np.int32, (2, 3), elements=st.integers(0, 9)))
+def test_counts_behind_are_all_that_are_published_alike(mechanism, counts):
+    made = table(mechanism, counts, size=9)
+    low, high = counts_behind(made)
+    every = np.arange(10, dtype=np.int32)[None]
+    of_each = mechanism.release(every, group_size=9, rng=np.random.default_rng(0))[0]
+    for value, least, most in zip(made.values.flat, low.flat, high.flat, strict=True):
+        np.testing.assert_array_equal(np.flatnonzero(of_each == value), np.arange(least, most + 1))
+
+
+def test_of_redacted_cells_and_of_what_is_never_published_any_count_is_possible():
+    low, high = counts_behind(table(EXACT, np.full((1, 3), -1), [[np.nan, 1.5, 2]], size=9))
+    np.testing.assert_array_equal([low[0], high[0]], [[0, 0, 2], [9, 9, 2]])
+
+
+@pytest.mark.parametrize(
+    "name", ["laplace", "gaussian", "fourier", "adaptive_ranges", "perturb_small", "sample_events"]
+)
+def test_of_noise_and_of_whole_series_no_counts_are_told(name):
+    assert counts_behind(table(bound(name), np.full((8, 24), 3))) is None

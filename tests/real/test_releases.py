@@ -1,0 +1,147 @@
+"""Weekly releases of real people, three of them wrong: each is judged once, whatever happens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import xarray as xr
+from real.cabs import ingest_cabs
+from real.weekly import BAD, RELEASES, write, write_config
+
+from clusterscale.cube import Calendar, Grid, TraceCube
+
+pytest.importorskip("distributed")  # to ingest
+pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1800)]
+
+APPEARING = (3, 6, 8)
+OLDEST = 20.0  # seconds that the second of two starts may take to see that it is the second
+
+
+@pytest.fixture(scope="module")
+def cubes(real_data, tmp_path_factory):
+    from clusterscale.ingest import READERS, ingest
+
+    folder = tmp_path_factory.mktemp("cubes")
+    riders = str(folder / "riders.zarr")
+    ingest(
+        str(real_data / "valleybike_1min.parquet"),
+        riders,
+        reader=READERS.create("events"),
+        locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
+        calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
+        min_events=10,
+    )
+    cabs = ingest_cabs(real_data, str(folder / "cabs.zarr"))
+    return {"cabs": cabs, "riders": TraceCube(riders)}
+
+
+def start(config, *words):
+    command = [sys.executable, "-m", "clusterscale", "reaudit", str(config), *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(config, *words):
+    process = start(config, *words)
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def rows(folder):
+    return sorted((folder / "ledger" / "verdicts.parquet").glob("*.parquet"))
+
+
+@pytest.fixture(scope="module")
+def judged(cubes, tmp_path_factory):
+    """The folder of a catalogue that grew, with what each run of the command said."""
+    folder, said = tmp_path_factory.mktemp("weekly"), []
+    config = write_config(cubes["cabs"], folder)
+    for first, stop in zip((0, *APPEARING), APPEARING, strict=False):
+        for release in RELEASES[first:stop]:
+            write(release, cubes[release.cube], folder)
+        said.append(run(config, "--json", folder / f"{stop}.json"))
+    return folder, config, said
+
+
+def test_each_is_judged_once_and_the_bad_ones_fail_with_the_reason(judged):
+    folder, _, said = judged
+    assert [code for code, _, _ in said] == [0, 4, 4], said
+    table = pd.read_parquet(folder / "ledger" / "verdicts.parquet")
+    assert table.number.tolist() == list(range(len(RELEASES)))
+    assert table.release.tolist() == [each.name for each in RELEASES]
+    for row in table.itertuples():
+        failed = [each["check"] for each in json.loads(row.reasons) if each["level"] == "fail"]
+        assert row.verdict == ("fail" if row.release in BAD else "pass"), (row.release, row.reasons)
+        if row.release in BAD:
+            assert BAD[row.release] in failed, (row.release, row.reasons)
+    for stop, first in zip(APPEARING, (0, *APPEARING), strict=False):
+        told = json.loads((folder / f"{stop}.json").read_text())
+        assert [each["release"] for each in told["releases"]] == [
+            each.name for each in RELEASES[first:stop]
+        ]
+
+
+def test_the_values_themselves_tell_who_is_inside(judged):
+    folder, _, _ = judged
+    table = pd.read_parquet(folder / "ledger" / "verdicts.parquet").set_index("release")
+    assert table.published_auc["cabs-1"] > 0.9
+    assert (table.published_auc_low <= table.published_auc).all()
+
+
+def test_what_is_there_already_costs_nothing(judged):
+    folder, config, _ = judged
+    before = [(path.name, path.read_bytes()) for path in rows(folder)]
+    code, out, _ = run(config)
+    assert code == 0
+    assert "nothing new among 8 releases" in out
+    assert [(path.name, path.read_bytes()) for path in rows(folder)] == before
+
+
+def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, tmp_path):
+    """Killed with -9 within an audit and between two; and started twice at the same time."""
+    whole, _, _ = judged
+    config = write_config(cubes["cabs"], tmp_path)
+    for release in RELEASES:
+        write(release, cubes[release.cube], tmp_path)
+    for wanted in (1, 3):
+        process = start(config)
+        while len(rows(tmp_path)) < wanted:
+            time.sleep(0.05)
+            assert process.poll() is None, process.communicate()
+        time.sleep(0.5 * wanted)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    process = start(config)
+    while not list((tmp_path / "ledger" / "lease").glob("*.json")):
+        time.sleep(0.05)
+    time.sleep(1.0)
+    began = time.monotonic()
+    code, out, err = run(config)
+    assert code == 0, err
+    assert "is at work on" in out
+    assert time.monotonic() - began < OLDEST
+    assert process.poll() is None, "the first one is still at work"
+    process.communicate()
+    assert process.returncode == 4
+    check_same(whole, tmp_path)
+
+
+def check_same(one: Path, other: Path):
+    """Rows bit by bit, but for the order in which releases came; results but for times."""
+    left, right = (
+        pd.read_parquet(folder / "ledger" / "verdicts.parquet") for folder in (one, other)
+    )
+    assert set(left.release) == set(right.release)
+    for row in left.itertuples():
+        (run_of_other,) = right.run[right.release == row.release]
+        assert run_of_other == row.run
+        results = [
+            xr.open_zarr(folder / "ledger" / row.run / "results.zarr", consolidated=False).load()
+            for folder in (one, other)
+        ]
+        xr.testing.assert_identical(*(each.drop_vars("seconds") for each in results))

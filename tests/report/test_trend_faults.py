@@ -1,0 +1,121 @@
+"""The page over many releases, of tables that are empty, hostile or wrong."""
+
+import json
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+import numpy as np
+import pandas as pd
+import pytest
+from report.made_trend import make_trend, reason, said, shown
+from report.page import Page
+
+from clusterscale.cube import storage
+from clusterscale.errors import FormatError
+from clusterscale.report import render_trend, write_trend
+
+VERDICTS = "All verdicts"
+HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">$$x$$ {{ 7*7 }} \u2028'
+
+
+def test_nothing_judged_yet_is_a_page_that_says_so():
+    for table in (make_trend(0), make_trend(3).iloc[:0], pd.DataFrame()):
+        page = shown(table)
+        assert "Nothing was judged yet." in said(page)
+        assert page.sections == ["overview", "reading"]
+
+
+def test_hostile_names_stay_text():
+    words = ("series", "release", "period", "mechanism", "run", "policy")
+    reasons = json.dumps([reason(HOSTILE, "fail", 1.0, 0.5, HOSTILE)])
+    table = make_trend(9, **dict.fromkeys(words, HOSTILE), reasons=reasons, verdict="fail")
+    table["utility"] = json.dumps({HOSTILE: 1.0})
+    html = render_trend(table, title=HOSTILE)
+    page = Page(html)
+    assert {tag for tag, _ in page.tags}.isdisjoint({"img", "iframe", "object", "link", "base"})
+    assert [named for tag, named in page.tags if tag == "script"].count({}) == 3
+    assert not [name for _, named in page.tags for name in named if name.startswith("on")]
+    assert "<script>alert" not in html
+    assert page.text.count(HOSTILE) > 20
+    assert "49" not in said(page).split("How to read")[0]
+
+
+def test_hostile_names_are_no_label_of_a_figure():
+    # BokehJS fetches a renderer for $$…$$ in titles, labels and ticks
+    names = dict.fromkeys(("series", "release", "period", "mechanism"), "$$a$$")
+    page = shown(make_trend(3, **names, utility='{"$$b$$": 1.0}'))
+
+    def texts(node, path=()):
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield from texts(value, (*path, key))
+        elif isinstance(node, list):
+            for value in node:
+                yield from texts(value, path)
+        elif isinstance(node, str) and "$$" in node:
+            yield path
+
+    found = {path[-1] for figure in page.figures.values() for path in texts(figure)}
+    assert found == {"entries"}  # columns of data: tooltips show them as plain text
+
+
+@pytest.mark.parametrize(
+    "run",
+    ["javascript:alert(1)", "//evil.example/x", "https://evil.example", "a b?c#d", "\\\\e\\x"],
+)
+def test_a_link_leads_to_a_page_below_and_nowhere_else(run):
+    page = shown(make_trend(1, run=run))
+    (address,) = {ref for ref in page.references if not ref.startswith("#")}
+    assert page.long[VERDICTS]["columns"][0]["links"] == [address]
+    told = urlsplit(urljoin("https://here.example/trend/index.html", address))
+    assert (told.scheme, told.netloc) == ("https", "here.example")
+    assert told.path.startswith("/trend/")
+    assert told.path.endswith("/report.html")
+    assert not told.query + told.fragment
+
+
+def test_a_release_without_a_run_has_no_link():
+    page = shown(make_trend(2, run=""))
+    assert all(ref.startswith("#") for ref in page.references)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"verdict": "good"},
+            "verdict in row 0 .* is 'good': it should be one of pass, warn, fail",
+        ),
+        ({"reasons": "{"}, "reasons in row 0 of the table of verdicts is '{': "),
+        ({"reasons": '[{"check": "a"}]'}, "reasons in row 0 .*: 'level'"),
+        ({"reasons": json.dumps([reason("a", "bad")])}, "reasons in row 0 .*"),
+        ({"utility": "[]"}, "utility in row 0 .*"),
+        ({"mean_privacy_loss": "much"}, "mean_privacy_loss in row 0 .* is 'much': could not"),
+        ({"n_targets": [1, 2.5]}, "n_targets in row 1 .* is '2.5': it should be a whole number"),
+        ({"n_common": np.nan}, "n_common in row 0 .*"),
+    ],
+)
+def test_a_row_that_is_no_verdict_is_named(columns, message):
+    with pytest.raises(FormatError, match=message):
+        render_trend(make_trend(2, **columns))
+
+
+def test_columns_that_are_absent_are_named():
+    with pytest.raises(FormatError, match=r"has no column series, change_low$"):
+        render_trend(make_trend(2).drop(columns=["series", "change_low"]))
+
+
+def test_the_file_is_the_page_at_a_path_or_a_url(tmp_path):
+    table = make_trend(2)
+    path = Path(write_trend(table, tmp_path / "new" / "trend.html", title="Köln · 7"))
+    assert path.read_text(encoding="utf-8") == render_trend(table, title="Köln · 7")
+    assert [each.name for each in path.parent.iterdir()] == ["trend.html"]
+    uri = write_trend(table, "memory://trends/trend.html")
+    assert storage.read(uri).decode() == render_trend(table)
+    storage.remove("memory://trends")
+
+
+def test_a_table_read_from_parquet_will_do(tmp_path):
+    table = make_trend(3)
+    table.to_parquet(tmp_path / "t.parquet")
+    assert render_trend(pd.read_parquet(tmp_path / "t.parquet")) == render_trend(table)
