@@ -40,7 +40,7 @@ def main() -> None:
     """Run the command line.
 
     Exits with 0 when done, 1 when tasks failed, 2 on bad input, 75 when the cluster or a store gave
-    out: then the same command goes on. 3 and 4 are kept for verdicts, warn and fail.
+    out: then the same command goes on. 3 and 4 are the verdicts warn and fail of reaudit and gate.
     """
     try:
         app()

@@ -1,6 +1,7 @@
 """The manifests as they are, run by the real operator; pods are processes of this machine."""
 
 import copy
+import json
 import os
 import subprocess
 import sys
@@ -12,12 +13,11 @@ import pytest
 import xarray as xr
 import yaml
 from conftest import draw_dense, write_cube
-from doubles.command import StandIn, has_verb
 from doubles.kube import Kube, render, wait_for
 from oracles.manifests import is_final
 
 from clusterscale.audit import open_results
-from clusterscale.errors import TEMPORARY
+from clusterscale.cli.releases import CODES
 
 Client = pytest.importorskip("distributed").Client
 
@@ -39,6 +39,9 @@ QUESTION = {
     "mechanisms": [{"name": "exact"}, {"name": "laplace", "epsilon": 1.0, "unit": "event"}],
     "attacks": [{"name": "logistic"}, {"name": "projection"}],
 }
+
+# The double hands no pod its name and namespace, by which a driver finds its image and place.
+PLACE = {"workers": 2, "image": "clusterscale:0.1.0", "namespace": "clusterscale"}
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +78,7 @@ def kube(objects, tmp_path_factory):
     )
     files = pick(objects, "ConfigMap")["data"]
     config = yaml.safe_load(files["audit.yaml"]) | {"audit": QUESTION}
-    # The double hands no pod its name and namespace, by which a driver finds its image and place.
-    place = {"workers": 2, "image": "clusterscale:0.1.0", "namespace": "clusterscale"}
-    config["cluster"] = yaml.safe_load(files["releases.yaml"])["cluster"] | place
+    config["cluster"] = yaml.safe_load(files["releases.yaml"])["cluster"] | PLACE
     (folder / "config" / "audit.yaml").write_text(yaml.safe_dump(config))
     made = Kube(folder)
     yield made
@@ -175,55 +176,58 @@ def test_a_driver_makes_its_cluster_and_outlives_a_scheduler_pod(kube, reference
     assert kube.get("daskcluster")["items"] == []
 
 
-@pytest.fixture
-def catalogue(kube, objects):
-    """The catalogue of the overlay, where the pods will find it; to be filled for the real verb."""
+@pytest.fixture(scope="module")
+def released(kube, objects):
+    """The catalogue of the overlay, asked less, and one release that gives away who is in it."""
     listed = yaml.safe_load(pick(objects, "ConfigMap")["data"]["releases.yaml"])
+    question = {key: QUESTION[key] for key in ("seed", "priors", "attacks")}
+    listed["audit"] = question | {"targets": {"random": 4}, "control": False}
+    listed |= {"everyone": False, "policy": {"mean_privacy_loss": 0.1}}
+    listed["cluster"] |= PLACE
     (kube.folder / "config" / "releases.yaml").write_text(yaml.safe_dump(listed))
-    return listed
+    counts = draw_dense(np.random.default_rng(3), 200, 12, 96)[:10].sum(axis=0)
+    dataset = xr.Dataset({"counts": (("roi", "epoch"), counts)})
+    dataset.attrs = {"group_size": 10, "mechanism": json.dumps({"name": "exact"}), "first": 0}
+    folder = kube.folder / "data"
+    dataset.to_zarr(folder / "releases" / "week-1.zarr", consolidated=False)
+    return folder
 
 
-@pytest.fixture
-def schedule(kube, objects, catalogue, tmp_path):
-    """Return what runs the CronJob once, as it is written, and gives its Job and pod."""
-    standing_in = not has_verb("reaudit")
-
-    def run(name, *endings):
-        # The double has no clock, and does not read what `kubectl create job --from` sends.
-        metadata = {"name": name, "namespace": "clusterscale"}
-        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
-        job |= {"spec": copy.deepcopy(pick(objects, "CronJob")["spec"]["jobTemplate"]["spec"])}
-        container = make_do(job["spec"]["template"]["spec"]["containers"][0])
-        command = StandIn(tmp_path / name, *endings)
-        if standing_in:  # first on the path; else the double takes what is installed
-            path = f"PATH={command.path.parent}:{os.environ['PATH']}"
-            container["command"] = ["env", path, *container["command"]]
-        kube.apply(job)
-        over = wait_for(lambda: kube.get("job", name).get("status"), 240, "the end of the Job")
-        (pod,) = [
-            each
-            for each in kube.get("pods")["items"]
-            if each["metadata"].get("ownerReferences", [{}])[0].get("name") == name
-        ]
-        return job["spec"], over, pod, command.diary
-
-    return run
+def run_schedule(kube, objects, name):
+    """Run the CronJob once, as it is written; return its Job and how its pod ended."""
+    # The double has no clock, and does not read what `kubectl create job --from` sends.
+    metadata = {"name": name, "namespace": "clusterscale"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata}
+    job |= {"spec": copy.deepcopy(pick(objects, "CronJob")["spec"]["jobTemplate"]["spec"])}
+    make_do(job["spec"]["template"]["spec"]["containers"][0])
+    kube.apply(job)
+    wait_for(lambda: kube.get("job", name).get("status"), 300, "the end of the Job")
+    owned = [
+        each
+        for each in kube.get("pods")["items"]
+        if each["metadata"].get("ownerReferences", [{}])[0].get("name") == name
+    ]
+    (pod,) = owned
+    (status,) = pod["status"]["containerStatuses"]
+    return job["spec"], status["state"]["terminated"]["exitCode"], kube.log(pod)
 
 
-def test_the_schedule_audits_the_catalogue(schedule):
-    _, over, pod, diary = schedule("reaudit-schedule-1", 0)
-    assert over["succeeded"] == 1, pod
-    if not has_verb("reaudit"):
-        config = "/run/clusterscale/config/releases.yaml"
-        assert diary == [["began", "here", "reaudit", config], ["ended", "here", "0"]]
+def test_the_schedule_audits_what_is_new_and_a_verdict_ends_the_job(kube, objects, released):
+    spec, code, said = run_schedule(kube, objects, "reaudit-schedule-1")
+    assert code == CODES["fail"], said
+    assert is_final(spec, code)
+    assert "fail  week-1" in said
+    assert list((released / "reaudit" / "runs").iterdir()) != []
+    assert kube.get("daskcluster")["items"] == [], "its cluster was left"
+    _, code, said = run_schedule(kube, objects, "reaudit-schedule-2")
+    assert code == 0, said
+    assert "nothing new among 1 releases" in said
 
 
-def test_verdicts_end_the_job_and_what_gave_out_is_tried_again(schedule):
-    if has_verb("reaudit"):
-        pytest.skip("the catalogue has one release, which passes")
-    for code in (3, 4, TEMPORARY):
-        spec, over, pod, _ = schedule(f"reaudit-schedule-{code}", code)
-        assert over["failed"] == 1
-        (status,) = pod["status"]["containerStatuses"]
-        assert status["state"]["terminated"]["exitCode"] == code
-        assert is_final(spec, code) == (code != TEMPORARY)
+def test_bad_input_ends_the_job_too(kube, objects, released):
+    path = kube.folder / "config" / "releases.yaml"
+    path.write_text(path.read_text().replace("known_subset", "known_subway"))
+    spec, code, said = run_schedule(kube, objects, "reaudit-schedule-3")
+    assert code == 2, said
+    assert is_final(spec, code)
+    assert "known_subway" in said

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 SCRIPT = """#!/bin/sh
 here=$(dirname "$0")
@@ -39,9 +37,3 @@ class StandIn:
     def crash(self):
         """Kill the one that hangs, as a lack of memory would."""
         os.kill(int(self.told("hangs")[-1]), signal.SIGKILL)
-
-
-def has_verb(name):
-    """Return whether the installed command knows a verb."""
-    words = [sys.executable, "-m", "clusterscale", name, "--help"]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
