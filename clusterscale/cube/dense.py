@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints

@@ -158,7 +158,7 @@ class Lease:
             return None
         except ValueError:
             about = None
-        if not isinstance(about, dict) or not _KEYS <= about.keys():
+        if not isinstance(about, dict) or not about.keys() >= _KEYS:
             raise DamagedError(
                 f"{place} does not say who holds this lease: remove it if nobody is at work"
             )

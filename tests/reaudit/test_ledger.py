@@ -122,10 +122,11 @@ def test_any_byte_that_is_changed_is_noticed_or_changes_nothing(uri):
     for at in np.linspace(0, len(content) - 1, 200).astype(int):
         storage.put(place, content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
         try:
-            assert plain(Ledger(uri).rows) == expected
-        except DamagedError as error:
-            assert str(error).startswith(f"{place} is not a row of this ledger")
+            found = Ledger(uri).rows
+        except DamagedError:
             noticed += 1
+        else:
+            assert plain(found) == expected
     assert noticed > 50
 
 

@@ -28,9 +28,8 @@ def form(request):
 
 
 def test_what_was_written_is_read(tmp_path, form):
-    told = dataset(
-        VALUES, ROIS, EPOCHS, roi_total=("roi", np.nansum(VALUES, 1)), epoch_total=("epoch", [1.0, 2, 3, 4])
-    )  # fmt: skip
+    totals = {"roi_total": ("roi", np.nansum(VALUES, 1)), "epoch_total": ("epoch", [1.0, 2, 3, 4])}
+    told = dataset(VALUES, ROIS, EPOCHS, **totals)
     told.attrs = describe(
         form, group_size=50, mechanism=LAPLACE, first=5, null_roi=True, series="daily", other="text"
     )
@@ -110,7 +109,7 @@ def test_one_of_several(tmp_path, form):
 
 def test_none_that_fits(tmp_path, form):
     uri = write(dataset(VALUES, dims=("place", "time")), tmp_path, form)
-    with pytest.raises(FormatError, match="has no variables of dimensions roi and epoch$") as told:
+    with pytest.raises(FormatError, match=r"has no variables of dimensions roi and epoch$") as told:
         read_values(uri)
     assert str(told.value).startswith(uri)
 
@@ -126,7 +125,7 @@ def test_infinities(tmp_path, form, which, bad):
 
 def test_text_is_no_number(tmp_path, form):
     uri = write(dataset(np.full((3, 4), "many")), tmp_path, form)
-    with pytest.raises(FormatError, match=": counts has values of type .* no numbers"):
+    with pytest.raises(FormatError, match=r": counts has values of type .* no numbers"):
         read_values(uri)
 
 
