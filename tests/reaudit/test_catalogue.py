@@ -1,4 +1,4 @@
-"""Releases are found, listed once, looked at again when they change, and never in each other's way."""
+"""Releases are found, listed once, and looked at again when they change; none is in another's way."""
 
 from __future__ import annotations
 
@@ -42,9 +42,12 @@ def folder(tmp_path):
 def opened(monkeypatch):
     """Addresses of releases that were opened."""
     seen, read = [], catalogue.read_values
-    monkeypatch.setattr(
-        catalogue, "read_values", lambda uri, *rest: (seen.append(Path(uri).name), read(uri, *rest))[1]
-    )  # fmt: skip
+
+    def watch(uri, *rest):
+        seen.append(Path(uri).name)
+        return read(uri, *rest)
+
+    monkeypatch.setattr(catalogue, "read_values", watch)
     return seen
 
 
