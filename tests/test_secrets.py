@@ -311,7 +311,7 @@ def test_the_search_finds_what_it_is_for(code, tmp_path, monkeypatch):
 def test_the_strict_loader_is_a_safe_one():
     import yaml
 
-    from clusterscale.config import _StrictLoader
+    from clusterscale.config.reading import _StrictLoader
 
     assert issubclass(_StrictLoader, yaml.SafeLoader)
     assert not np.any([tag and "python" in tag for tag in _StrictLoader.yaml_constructors])

@@ -64,8 +64,8 @@ def reaudit(
     """Audit every release that is new or has changed, judge it, and add it to the ledger.
 
     Exits with the worst verdict of this run: 0 pass, or nothing new; 3 warn; 4 fail. With 1 where
-    tasks failed, 2 where a release cannot be audited, 75 where a store could not be reached. Two at a time do no harm: the second does
-    nothing.
+    tasks failed, 2 where a release cannot be audited, 75 where a store could not be reached. Two at
+    a time do no harm: the second does nothing.
     """
     from clusterscale.reaudit import Held, Lease
 

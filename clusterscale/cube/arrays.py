@@ -9,9 +9,9 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import BloscCodec, Crc32cCodec
 
-from clusterscale.errors import DamagedError, StoreError
+from clusterscale.errors import DamagedError, FormatError, StoreError
 
-__all__ = ["LOST_TEXT", "new_array", "open_array", "read"]
+__all__ = ["LOST_TEXT", "new_array", "open_array", "read", "refuse_pickles"]
 
 # What stands for a chunk that was never written or is lost: values that no array of a cube holds.
 LOST_TEXT = "\uffff"  # which Unicode promises never to make a character
@@ -105,3 +105,23 @@ def _locate_damage(array: zarr.Array[Any], start: int, stop: int, where: str) ->
         if _has_lost(values):
             return f"{subject} is missing"
     return f"{where}: {array.basename} could not be read"
+
+
+def refuse_pickles(group: zarr.Group, *, where: str) -> None:
+    """Let nobody read arrays whose chunks would run code when they are decoded.
+
+    Raises
+    ------
+    FormatError
+        If there is one.
+    """
+    for name, array in group.arrays():
+        codecs = [*array.filters, *array.compressors]
+        for codec in codecs:
+            about = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
+            kind = str(about.get("id", about.get("name")))
+            if "pickle" in kind:
+                raise FormatError(
+                    f"{where}: array {name} is stored with the codec {kind}, which runs whatever "
+                    "code is in the data: write its values as numbers or text"
+                )

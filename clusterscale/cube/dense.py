@@ -25,11 +25,10 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-import zarr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
-from clusterscale.cube import storage
+from clusterscale.cube import arrays, storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube
@@ -118,7 +117,7 @@ def _open(uri: str) -> xr.Dataset:
         raise MissingError(f"{uri}: nothing is stored there")
     try:
         group = storage.open_group(uri)
-        _refuse_pickles(group, uri)
+        arrays.refuse_pickles(group, where=uri)
         # By the same metadata that was just looked at.
         return xr.open_dataset(
             storage.open_store(uri),
@@ -133,20 +132,6 @@ def _open(uri: str) -> xr.Dataset:
         raise
     except Exception as error:
         raise FormatError(f"{uri} is not a Zarr store that xarray can open: {error}") from error
-
-
-def _refuse_pickles(group: zarr.Group, uri: str) -> None:
-    """Read no array whose chunks would run code when they are decoded."""
-    for name, array in group.arrays():
-        codecs = [*array.filters, *array.compressors]
-        for codec in codecs:
-            about = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
-            kind = str(about.get("id", about.get("name")))
-            if "pickle" in kind:
-                raise FormatError(
-                    f"{uri}: array {name} is stored with the codec {kind}, which runs whatever "
-                    "code is in the data: write its values as numbers or text"
-                )
 
 
 def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:

@@ -13,17 +13,17 @@ from pydantic import ValidationError
 
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube, storage
-from clusterscale.errors import ClusterscaleError, MissingError
+from clusterscale.errors import ClusterscaleError, InputError, MissingError
 from clusterscale.reaudit.entry import ReleaseEntry
 from clusterscale.reaudit.listed import Content, Listed, settle
 from clusterscale.reaudit.values import ENDINGS, read_values
 
-__all__ = ["Catalogue", "Problem", "find_releases"]
+__all__ = ["Catalogue", "Problem", "find_releases", "read_file"]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A release that could not be judged, and why; ``passing`` if the same may work next time."""
+    """A release that cannot be listed, and why."""
 
     name: str
     error: ClusterscaleError
@@ -44,6 +44,8 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
     ------
     MissingError
         If there are none.
+    InputError
+        If two have the same name but for the ending.
     """
     folder, _, last = pattern.rstrip("/").rpartition("/")
     wanted = last if any(sign in last for sign in "*?[") else None
@@ -56,7 +58,13 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
     if not names:
         raise MissingError(f"{pattern}: there are no releases")
     names.sort(key=lambda name: PurePosixPath(name).stem)  # "week-3", then "week-3-revised"
-    return tuple(ReleaseEntry(counts=f"{place}/{name}") for name in names)
+    entries = tuple(ReleaseEntry(counts=f"{place}/{name}") for name in names)
+    labels = [entry.label for entry in entries]
+    for label in labels:
+        same = [name for name, other in zip(names, labels, strict=True) if other == label]
+        if len(same) > 1:
+            raise InputError(f"{pattern}: {' and '.join(same)} have one name; list them with names")
+    return entries
 
 
 class Catalogue:
@@ -84,6 +92,12 @@ class Catalogue:
         """Return the cube that a release is made of, opened once."""
         return self._open(listed.cube)
 
+    def _open(self, uri: str | None) -> TraceCube:
+        uri = uri or self._cube
+        if uri not in self._cubes:
+            self._cubes[uri] = TraceCube(uri)
+        return self._cubes[uri]
+
     def look(
         self, tell: Callable[[int, int], None] = lambda total, done: None
     ) -> list[Listed | Problem]:
@@ -95,11 +109,11 @@ class Catalogue:
         known: dict[str, Any] = {}
         for entry in self._entries:
             try:
-                key, listed = self._look(entry)
+                key, listed, behind = self._look(entry)
             except ClusterscaleError as error:
                 found.append(Problem(entry.label, error))
             else:
-                known[key] = self._describe(listed)
+                known[key] = {"listed": listed.model_dump(mode="json"), "behind": behind}
                 found.append(listed)
             tell(len(self._entries), len(found))
         if known != self._known:
@@ -122,40 +136,48 @@ class Catalogue:
                     return content
         raise MissingError(f"{listed.name} ({listed.counts}) changed while it was looked at")
 
-    def _look(self, entry: ReleaseEntry) -> tuple[str, Listed]:
-        """Return a release with the key that it is known by."""
-        key = hash_of([entry.model_dump(mode="json"), list(_stamp(entry.counts))])
-        return key, self._remember(key) or self._settle(entry)[0]
+    def _look(self, entry: ReleaseEntry) -> tuple[str, Listed, str]:
+        """Return a release, with the key that it is known by and the hash of what is behind it."""
+        key = hash_of([entry.model_dump(mode="json"), self._cube, [*_stamp(entry.counts)]])
+        known = self._known.get(key)
+        if isinstance(known, dict):
+            try:
+                listed = Listed.model_validate(known.get("listed"), strict=False)
+            except ValidationError:  # written by another version
+                pass
+            else:
+                behind = self._behind(listed)
+                if known.get("behind") == behind:
+                    return key, listed, behind
+        listed, _ = self._settle(entry)
+        return key, listed, self._behind(listed)
 
-    def _remember(self, key: str) -> Listed | None:
-        """Return what is known by a key, unless the cube or the table of members is another now."""
-        try:
-            known = self._known[key]
-            listed = Listed.model_validate(known["listed"], strict=False)
-            same = known["cube"] == self.cube_of(listed).fingerprint
-            members = list(_stamp(listed.members)) if listed.members else []
-            return listed if same and known["members"] == members else None
-        except (KeyError, TypeError, ValidationError, ClusterscaleError):
-            return None  # of another version, or gone: look again, and say what is wrong
-
-    def _describe(self, listed: Listed) -> dict[str, Any]:
-        return {
-            "listed": listed.model_dump(mode="json"),
-            "cube": self.cube_of(listed).fingerprint,
-            "members": list(_stamp(listed.members)) if listed.members else [],
-        }
+    def _behind(self, listed: Listed) -> str:
+        """Return the hash of a release's cube and members, which its attributes may name."""
+        members = [*_stamp(listed.members)] if listed.members else []
+        return hash_of([self.cube_of(listed).fingerprint, members])
 
     def _settle(self, entry: ReleaseEntry) -> tuple[Listed, Content]:
         written = read_values(entry.counts, entry.variable)
         said = entry.or_else(written.described)
-        members = storage.read(said["members"]) if said.get("members") else b""
+        members = read_file(said["members"]) if said.get("members") else b""
         return settle(entry, written, self._open(said.get("cube")), members)
 
-    def _open(self, cube: str | None) -> TraceCube:
-        uri = cube or self._cube
-        if uri not in self._cubes:
-            self._cubes[uri] = TraceCube(uri)
-        return self._cubes[uri]
+
+def read_file(uri: str) -> bytes:
+    """Return the bytes of a file that somebody named.
+
+    Raises
+    ------
+    MissingError
+        If there is none.
+    StoreError
+        If it cannot be read.
+    """
+    try:
+        return storage.read(uri)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise MissingError(f"{uri}: there is no such file") from None
 
 
 def _recall(memory: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, StoreError
 from clusterscale.reaudit.audited import Question, audit_release, make_table
-from clusterscale.reaudit.catalogue import Catalogue, Problem
+from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
 from clusterscale.reaudit.folder import Audited, Facts, plain
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
@@ -151,7 +151,7 @@ class Reaudit:
         content = self._catalogue.read(listed)
         cube, members = self._catalogue.cube_of(listed), NOBODY
         if listed.members:
-            known = storage.read(listed.members)
+            known = read_file(listed.members)
             members = read_members(known, listed.members, cube, listed.group_size)
         plan = self._plan
         question = Question(listed.plan(plan.audit), plan.everyone, plan.published)

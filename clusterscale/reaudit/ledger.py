@@ -151,7 +151,8 @@ class Ledger:
         import pyarrow.parquet as pq
 
         sink = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist([asdict(row)], schema=_schema()), sink)
+        table = pa.Table.from_pylist([asdict(row)], schema=_schema())
+        pq.write_table(table, sink, write_page_checksum=True)
         place = f"{self.uri}/{_TABLE}/{_name(row.number)}"
         if row.number != len(self.rows) or not storage.put_new(place, sink.getvalue()):
             raise ExistsError(f"{place} is there already; is another process at work?")
@@ -176,11 +177,20 @@ class Ledger:
         import pyarrow.parquet as pq
 
         place = f"{self.uri}/{_TABLE}/{name}"
+        content = io.BytesIO(storage.read(place))
         try:
-            (row,) = pq.read_table(io.BytesIO(storage.read(place))).to_pylist()
-            return Verdict(**row)
-        except (ValueError, TypeError, OSError) as error:
+            table = pq.read_table(content, page_checksum_verification=True)
+            if not table.schema.equals(_schema()):
+                raise ValueError("its columns are others")
+            (row,) = table.to_pylist()
+            found = Verdict(**row)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever Arrow makes of the bytes
             raise DamagedError(f"{place} is not a row of this ledger: {error}") from error
+        if _name(found.number) != name:
+            raise DamagedError(f"{place} is not a row of this ledger: it is row {found.number}")
+        return found
 
 
 def _name(number: int) -> str:

@@ -107,6 +107,8 @@ def settle(
         If something is not said, or does not fit the cube; the message says what would.
     """
     said, where = entry.or_else(written.described), f"{entry.label} ({entry.counts})"
+    if not written.values.size:
+        raise ConfigError(f"{where}: it has shape {written.values.shape}: no epochs or no ROIs")
     content = _order(written, cube, where)
     for key in ("group_size", "mechanism"):
         if said.get(key) is None:
@@ -126,21 +128,24 @@ def settle(
         said["null_roi"] = n_rows > cube.n_rois
     if said.get("epochs") is None:
         said["epochs"] = n_epochs
-    listed = Listed(
-        **said,
-        name=entry.label,
-        counts=entry.counts,
-        variable=entry.variable,
-        first=first,
-        content=_hash(content, members),
-    )
+    said |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
+    try:
+        listed = Listed(**said, first=first, content=_hash(content, members))
+    except ValidationError as error:
+        raise ConfigError(explain(error, Listed, prefix=(where,))) from None
     return listed, content
 
 
 def _order(written: Written, cube: TraceCube, where: str) -> Content:
     """Return rows in the order of the cube, where they are named as its ROIs are."""
     names = cube.regions.names
-    if written.rois is None or set(written.rois) - {"null"} != set(names):
+    if written.rois is None:
+        return Content(written.values, written.totals)
+    told = set(written.rois) - {"null"}
+    if told != set(names):
+        if len(told) >= len(names) and told & set(names):
+            strange = ", ".join(sorted(told - set(names))[:3])
+            raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {strange}")
         return Content(written.values, written.totals)
     if len(set(written.rois)) < len(written.rois):
         raise ConfigError(f"{where}: a ROI stands there twice")

@@ -118,8 +118,8 @@ def measure(
         If the results have no such mechanism, or nothing of it was finished.
     """
     told = _select(audit, mechanism)
-    strongest, losses, auc = _strongest(told, ("period", "prior", "group_size", "attack"), "target")
-    low, high = (max(0.0, 2 * end - 1) for end in mean_interval(auc))
+    strongest, losses = _strongest(told, ("period", "prior", "group_size", "attack"), "target")
+    low, high = mean_interval(losses)  # not a number of one target: nothing tells its spread
     everyone = exposures_of(audit, screen, mechanism)
     promise = _promise(told)
     return Measured(
@@ -153,7 +153,7 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
         over = ("period", "prior", "group_size", "attack")  # type: ignore[assignment]
     table = told[["privacy_loss", "auc", "auc_low", "auc_high"]].transpose(..., who)
     flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
-    best, label = _best(told, flat["privacy_loss"], over)
+    best, label = _best(table["privacy_loss"], flat["privacy_loss"], over)
     known = np.isfinite(flat["auc"][best])
     ends = (np.maximum(2 * flat[name][best][known] - 1, 0) for name in ("auc_low", "auc_high"))
     low, high = (end.astype(np.float64) for end in ends)
@@ -170,25 +170,23 @@ def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     return results.sel(mechanism=mechanism)
 
 
-def _strongest(told: xr.Dataset, over: tuple[str, ...], who: str) -> tuple[str, Floats, Floats]:
-    """Return the strongest attack with its setting, and the losses and AUCs of its targets."""
-    table = told[["privacy_loss", "auc"]].transpose(..., who)
-    loss, auc = (
-        table[name].values.reshape(-1, table.sizes[who]) for name in ("privacy_loss", "auc")
-    )
-    best, label = _best(told, loss, over)
-    known = np.isfinite(loss[best])
-    return label, loss[best][known], auc[best][known]
+def _strongest(told: xr.Dataset, over: tuple[str, ...], who: str) -> tuple[str, Floats]:
+    """Return the strongest attack with its setting, and the losses of its targets."""
+    table = told.privacy_loss.transpose(..., who)
+    loss = table.values.reshape(-1, table.sizes[who])
+    best, label = _best(table, loss, over)
+    return label, loss[best][np.isfinite(loss[best])]
 
 
-def _best(told: xr.Dataset, loss: Floats, over: tuple[str, ...]) -> tuple[int, str]:
+def _best(told: xr.DataArray, loss: Floats, over: tuple[str, ...]) -> tuple[int, str]:
+    """Return the row of ``loss`` with the largest mean, and the name of that setting."""
     known = np.isfinite(loss)
     means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     means[~known.any(axis=1)] = -np.inf
     best = int(np.argmax(means))
     if not np.isfinite(means[best]):
         raise InputError("nothing was finished that could be judged")
-    dims = [str(dim) for dim in told["privacy_loss"].dims if dim in over]
+    dims = [str(dim) for dim in told.dims if dim in over]
     places = np.unravel_index(best, [told.sizes[dim] for dim in dims])
     names = {dim: str(told[dim].values[i]) for dim, i in zip(dims, places, strict=True)}
     several = [names[dim] for dim in dims if dim == "attack" or told.sizes[dim] > 1]
@@ -198,15 +196,16 @@ def _best(told: xr.Dataset, loss: Floats, over: tuple[str, ...]) -> tuple[int, s
 def _promise(told: xr.Dataset) -> _Promise:
     """Return what was measured of the promise, at the worst period and group size."""
     verdicts = [str(each) for each in told.verdict.values.ravel()]
+    seen = told.epsilon_seen.transpose(*told.verdict.dims).values.ravel()
     order = ["broken", "too few samples", "consistent", _NOTHING_PROMISED]
-    worst = min(verdicts, key=lambda each: order.index(each) if each in order else len(order))
-    place = np.unravel_index(verdicts.index(worst), told.verdict.shape)
-    at = dict(zip(told.verdict.dims, place, strict=True))
-    period = {"period": at["period"]}
+    ranks = [order.index(each) if each in order else len(order) for each in verdicts]
+    worst = int(np.lexsort((-seen, ranks))[0])  # of the same verdict, where most is seen
+    place = np.unravel_index(worst, told.verdict.shape)
+    period = {"period": dict(zip(told.verdict.dims, place, strict=True))["period"]}
     return _Promise(
-        float(told.epsilon_seen.isel(at)),
+        float(seen[worst]),
         float(told.guarantee_epsilon.isel(period)),
-        worst or _NOTHING_PROMISED,
+        verdicts[worst] or _NOTHING_PROMISED,
         str(told.guarantee_unit.isel(period).values),
     )
 

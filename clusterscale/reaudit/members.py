@@ -65,21 +65,25 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
     import pandas as pd
 
     try:
-        reader = pd.read_parquet if content[:4] == b"PAR1" else pd.read_csv
-        table = reader(io.BytesIO(content))
+        if content[:4] == b"PAR1":
+            table = pd.read_parquet(io.BytesIO(content))
+        else:  # text as it stands: 007 is not 7
+            table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
     except Exception as error:
         raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
-    if set(table.columns) != {"user", "inside"}:
-        raise FormatError(f"{uri} has columns {', '.join(map(str, table))}, not user and inside")
+    if sorted(map(str, table.columns)) != ["inside", "user"]:
+        # Which it has is not said: without a header they are a user.
+        raise FormatError(f"{uri} has other columns than user and inside")
     words = table["inside"].astype(str).str.lower().map(_WORDS)
     if words.isna().any():
         raise InputError(f"{uri}: {int(words.isna().sum())} values of inside are not true or false")
     names = table["user"].astype(str).tolist()
-    if len(set(names)) < len(names):
-        raise InputError(f"{uri}: {len(names) - len(set(names))} users stand there twice")
     rows, labels = find_users(cube, names), words.to_numpy(bool)
     if (rows < 0).any():
         raise InputError(f"{uri}: {int((rows < 0).sum())} of {len(rows)} users are not in the cube")
+    n_twice = len(rows) - len(np.unique(rows))
+    if n_twice:
+        raise InputError(f"{uri}: {n_twice} users stand there twice")
     if labels.sum() > group_size:
         raise InputError(f"{uri}: {int(labels.sum())} users are inside a group of {group_size}")
     return Membership(np.sort(rows[labels]), np.sort(rows[~labels]))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from clusterscale.contracts import Values
-from clusterscale.cube import storage
+from clusterscale.cube import arrays, storage
 from clusterscale.errors import (
     ConfigError,
     DamagedError,
@@ -109,8 +109,7 @@ def read_values(uri: str, variable: str | None = None) -> Written:
         raise
     except Exception as error:
         raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
-    names = None if rois is None or rois.dtype.kind not in "OUT" else tuple(map(str, rois))
-    return Written(values, names, epochs, totals, described)
+    return Written(values, _names(rois), epochs, totals, described)
 
 
 def _open(uri: str) -> xr.Dataset:
@@ -121,16 +120,24 @@ def _open(uri: str) -> xr.Dataset:
             content = io.BytesIO(storage.read(uri))
             engine = "h5netcdf" if content.getvalue()[:4] == b"\x89HDF" else "scipy"
             return xr.open_dataset(content, engine=engine)
-        found: xr.Dataset = xr.open_zarr(storage.open_store(uri), consolidated=False, chunks=None)
+        group = storage.open_group(uri)
+        arrays.refuse_pickles(group, where=uri)
+        found: xr.Dataset = xr.open_zarr(  # by the same metadata that was just looked at
+            storage.open_store(uri),
+            zarr_format=group.metadata.zarr_format,
+            consolidated=group.metadata.consolidated_metadata is not None,
+            chunks=None,
+        )
         return found
-    except (MemoryError, StoreError):
+    except (MemoryError, FormatError, StoreError):
         raise
     except Exception as error:
         raise FormatError(f"{uri} is neither a Zarr group nor a NetCDF file: {error}") from error
 
 
 def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:
-    fitting = [str(name) for name, each in dataset.data_vars.items() if set(each.dims) == {*_DIMS}]
+    fitting = [str(name) for name, each in dataset.data_vars.items() if {*each.dims} == {*_DIMS}]
+    fitting.sort()
     if variable is not None:
         if variable not in fitting:
             raise FormatError(
@@ -167,10 +174,25 @@ def _coordinate(array: xr.DataArray, dim: str) -> NDArray[Any] | None:
     return array[dim].values if dim in array.coords else None
 
 
+def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:
+    """Return the names of ROIs, also where they are bytes; None where they are no text."""
+    if rois is None or rois.dtype.kind not in "OSUT":
+        return None
+    told = (each.decode(errors="replace") if isinstance(each, bytes) else each for each in rois)
+    return tuple(map(str, told))
+
+
 def _describe(attributes: Mapping[str, Any], uri: str) -> Described:
-    known = {name: attributes[name] for name in Described.model_fields if name in attributes}
+    known = {
+        name: _plain(attributes[name]) for name in Described.model_fields if name in attributes
+    }
+    # NetCDF has no flags but numbers, and a list of one is a number there.
+    if isinstance(known.get("null_roi"), int) and known["null_roi"] in (0, 1):
+        known["null_roi"] = bool(known["null_roi"])
+    if isinstance(known.get("observed"), int):
+        known["observed"] = (known["observed"],)
     try:
-        return Described.model_validate({name: _plain(each) for name, each in known.items()})
+        return Described.model_validate(known)
     except ValidationError as error:
         lines = explain(error, Described).splitlines()
         raise ConfigError("\n".join(f"{uri}: attribute {line}" for line in lines)) from None

@@ -1,0 +1,245 @@
+"""What a catalogue, a store and a cube say is brought together, and what does not fit is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from oracles.releases import FORMS, dataset, describe, write
+
+from clusterscale.audit import AuditTemplate
+from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import create
+from clusterscale.reaudit.entry import Described, ReleaseEntry
+from clusterscale.reaudit.listed import Listed, settle
+from clusterscale.reaudit.values import Totals, Written, read_values
+
+N_ROIS, N_EPOCHS = 4, 48
+LAPLACE = {"name": "laplace", "epsilon": 1.0}
+SAID = {"group_size": 5, "mechanism": LAPLACE, "first": 0}
+VALUES = np.arange(12.0).reshape(4, 3)
+
+
+@pytest.fixture(scope="module")
+def paris(tmp_path_factory):
+    """A cube whose clocks are two hours ahead of UTC."""
+    uri = str(tmp_path_factory.mktemp("paris") / "cube.zarr")
+    calendar = Calendar.parse("2024-07-01T00:00", "1h", N_EPOCHS, "Europe/Paris")
+    regions = Grid.parse(f"50,0,51,1/1x{N_ROIS}").regions
+    with new_cube(uri, regions, calendar, provenance={"source": "test"}) as writer:
+        writer.append(["a", "b"], np.array([1, 2]), np.array([0, 3, 70]))
+    return TraceCube(uri)
+
+
+def written(values=VALUES, rois=None, epochs=None, totals=None, **described):
+    return Written(
+        np.asarray(values, np.float64), rois, epochs, totals or Totals(), Described(**described)
+    )
+
+
+def settled(cube, release=None, members=b"", **said):
+    entry = ReleaseEntry(counts="week-1.zarr", **said)
+    return settle(entry, release or written(), cube, members)
+
+
+def refused(cube, release, **said):
+    with pytest.raises(ConfigError) as caught:
+        settled(cube, release, **said)
+    assert str(caught.value).startswith("week-1 (week-1.zarr): ")
+    return str(caught.value)
+
+
+def test_all_that_is_said(paris):
+    listed, content = settled(paris, **SAID, series="daily", name="monday", observed=(1, 9))
+    assert listed.name == "monday"
+    assert (listed.first, listed.epochs, listed.span, listed.null_roi) == (0, 3, (0, 3), False)
+    assert (listed.group_size, listed.mechanism) == (5, create(**LAPLACE))
+    assert (listed.series, listed.observed) == ("daily", (1, 9))
+    np.testing.assert_array_equal(content.values, VALUES)
+    again = Listed.model_validate(listed.model_dump(mode="json"), strict=False)
+    assert again == listed
+
+
+@given(st.permutations(range(N_ROIS + 1)), st.booleans())
+def test_rows_go_where_the_cube_has_them(paris, order, null):
+    names = np.array([*paris.regions.names, "null"])
+    order = np.array(order) if null else np.array([i for i in order if i < N_ROIS])
+    values = np.arange(3.0 * len(names)).reshape(-1, 3)
+    totals = Totals(values.sum(axis=1)[order], values[order].sum(axis=0))
+    release = written(values[order], tuple(names[order]), totals=totals)
+    listed, content = settled(paris, release, **SAID)
+    expected = values if null else values[:N_ROIS]
+    np.testing.assert_array_equal(content.values, expected)
+    np.testing.assert_array_equal(content.totals.roi, expected.sum(axis=1))
+    np.testing.assert_array_equal(content.totals.epoch, expected.sum(axis=0))
+    assert listed.null_roi is null
+
+
+def test_names_of_another_kind_keep_their_order(paris):
+    _, content = settled(paris, written(rois=("w", "x", "y", "z")), **SAID)
+    np.testing.assert_array_equal(content.values, VALUES)
+
+
+def test_some_names_that_the_cube_does_not_know(paris):
+    *most, _ = paris.regions.names
+    told = refused(paris, written(rois=(*most, "elsewhere")), **SAID)
+    assert "elsewhere" in told
+    told = refused(paris, written(np.zeros((5, 3)), rois=(*paris.regions.names, "nul")), **SAID)
+    assert "nul" in told
+
+
+def test_a_row_that_is_there_twice(paris):
+    names = paris.regions.names
+    told = refused(paris, written(np.zeros((5, 3)), rois=(*names, names[0])), **SAID)
+    assert told.endswith("a ROI stands there twice")
+
+
+def test_rows_too_many_or_too_few(paris):
+    for n_rows in (2, 3, 6):
+        told = refused(paris, written(np.zeros((n_rows, 3))), **SAID)
+        assert f"{n_rows} ROIs, but the cube has 4" in told
+        listed, _ = settled(paris, written(np.zeros((n_rows, 3))), **SAID, null_roi=False)
+        assert listed.null_roi is False  # the mechanism merges some
+
+
+def test_epochs_by_number(paris):
+    said = {key: each for key, each in SAID.items() if key != "first"}
+    for kind in (np.int64, np.uint8, np.int16):
+        listed, _ = settled(paris, written(epochs=np.arange(7, 10, dtype=kind)), **said)
+        assert listed.span == (7, 10)
+    for wrong in ([7, 9, 10], [9, 8, 7], [-1, 0, 1], [7, 7, 8]):
+        told = refused(paris, written(epochs=np.array(wrong)), **said)
+        assert told.endswith("not numbered one after the other")
+
+
+def times(start, n=3, hours=1.0):
+    return np.datetime64(start, "ns") + np.arange(n) * np.timedelta64(int(hours * 3600), "s")
+
+
+def test_epochs_by_time_are_in_utc(paris):
+    said = {key: each for key, each in SAID.items() if key != "first"}
+    for start, first in (("2024-06-30T22:00", 0), ("2024-07-01T00:00", 2)):
+        for unit in ("ns", "us", "s"):
+            release = written(epochs=times(start).astype(f"datetime64[{unit}]"))
+            assert settled(paris, release, **said)[0].first == first
+    for start in ("2024-06-30T21:00", "2024-07-01T00:30", "2024-07-02T22:00"):
+        told = refused(paris, written(epochs=times(start)), **said)
+        assert told.endswith("no epoch of the cube begins when it does")
+    for hours in (0.5, 2, -1):
+        told = refused(paris, written(epochs=times("2024-07-01", hours=hours)), **said)
+        assert told.endswith("its epochs are not 3600 s apart, as the cube's")
+
+
+def test_a_start_is_in_the_zone_of_the_cube(paris):
+    said = {key: each for key, each in SAID.items() if key != "first"}
+    for start, first in (
+        ("2024-07-01", 0),
+        ("2024-07-01T02:00", 2),
+        ("2024-07-01T02:00+02:00", 2),
+        ("2024-07-01T02:00Z", 4),
+    ):
+        assert settled(paris, start=start, **said)[0].first == first
+        assert settled(paris, written(start=start), **said)[0].first == first
+    for start, word in (("monday", "'monday' is not an ISO date"), ("2024-08-01", "no epoch")):
+        assert word in refused(paris, written(), start=start, **said)
+
+
+def test_what_is_said_first_wins(paris):
+    """The catalogue, then attributes, then the coordinate of the epochs."""
+    epochs, said = np.arange(7, 10), {"group_size": 5, "mechanism": create(**LAPLACE)}
+    release = written(epochs=epochs, first=3, series="a", **said)
+    assert settled(paris, release)[0].first == 3
+    listed, _ = settled(paris, release, start="2024-07-01T05:00", series="b", group_size=6)
+    assert (listed.first, listed.series, listed.group_size) == (5, "b", 6)
+    listed, _ = settled(paris, written(start="2024-07-01T05:00", **said), first=1)
+    assert listed.first == 1
+    assert settled(paris, written(epochs=epochs, **said))[0].first == 7
+
+
+def test_what_is_not_said(paris):
+    for key in ("group_size", "mechanism"):
+        said = {name: each for name, each in SAID.items() if name != key}
+        assert f"{key} is missing; say it in the catalogue" in refused(paris, written(), **said)
+        assert f"{key} is missing" in refused(paris, written(), **said, **{key: None})
+    said = {name: each for name, each in SAID.items() if name != "first"}
+    assert "which epochs are these?" in refused(paris, written(), **said)
+    assert "which epochs are these?" in refused(paris, written(epochs=np.ones(3)), **said)
+
+
+def test_both_beginnings():
+    with pytest.raises(ValueError, match="give first or start, not both"):
+        ReleaseEntry(counts="week.zarr", first=1, start="2024-07-01")
+
+
+def test_what_cannot_be_a_release(paris):
+    said = {name: each for name, each in SAID.items() if name != "first"}
+    nothing = written(np.zeros((4, 0)), epochs=np.zeros(0, "datetime64[s]"))
+    assert refused(paris, nothing, **said).endswith("has shape (4, 0): no epochs or no ROIs")
+    assert "no ROIs" in refused(paris, written(np.zeros((0, 3))), **SAID)
+    with pytest.raises(ConfigError, match=r"\.name: "):
+        settle(ReleaseEntry(counts=f"{'x' * 250}.zarr", **SAID), written(), paris, b"")
+
+
+@given(
+    arrays(np.float64, (3, 4), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5, np.nan, 1e9])),
+    st.data(),
+)
+def test_the_hash_is_that_of_the_values(paris, values, data):
+    values = np.vstack([values, values[:1]])
+    hashed = settled(paris, written(values), **SAID)[0].content
+    assert settled(paris, written(values + 0.0, group_size=7), **SAID)[0].content == hashed
+    place = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
+    other = values.copy()
+    other[place] = -3.0
+    assert settled(paris, written(other), **SAID)[0].content != hashed
+    assert settled(paris, written(values), b"user,inside", **SAID)[0].content != hashed
+    totals = Totals(roi=np.zeros(4))
+    assert settled(paris, written(values, totals=totals), **SAID)[0].content != hashed
+    turned = written(values.T.copy())  # the same bytes in another shape are other values
+    if values.shape[0] == paris.n_rois and not np.array_equal(values, values.T, equal_nan=True):
+        assert settled(paris, turned, **SAID)[0].content != hashed
+
+
+def test_the_hash_is_the_same_in_any_form(paris, tmp_path):
+    values = np.array([[0.0, 1, np.nan], [2, 3, 0], [4, -5, 6], [7, 8, 9]])
+    plain = dataset(values, list(paris.regions.names), [0, 1, 2])
+    turned = plain.isel(roi=[2, 0, 3, 1]).transpose("epoch", "roi")
+    found = set()
+    for form in FORMS:
+        for i, told in enumerate((plain, turned)):
+            told.attrs = describe(form, group_size=5, mechanism=LAPLACE)
+            for packed in ({}, {"counts": {"dtype": "int16", "_FillValue": -999}}):
+                uri = write(told, tmp_path, form, name=f"{form}-{i}-{len(packed)}", encoding=packed)
+                listed, _ = settle(ReleaseEntry(counts=uri), read_values(uri), paris, b"")
+                found.add((listed.content, str(sorted(listed.identity().items()))))
+    assert len(found) == 1
+
+
+def test_what_is_audited_has_no_name(paris):
+    one, _ = settled(paris, **SAID)
+    other = one.model_copy(update={"name": "x", "series": "y", "counts": "z", "members": "m"})
+    assert one.identity() == other.identity()
+    for changed in ({"group_size": 6}, {"first": 1}, {"content": "0"}, {"null_roi": True}):
+        assert one.model_copy(update=changed).identity() != one.identity()
+
+
+TEMPLATE = AuditTemplate(
+    targets={"random": 4},
+    priors=[{"name": "known_subset", "alpha": 0.5}],
+    attacks=[{"name": "logistic"}],
+)
+
+
+@pytest.mark.parametrize(("mechanism", "n"), [(LAPLACE, 2), ({"name": "exact"}, 1)])
+def test_the_plan_of_a_release(paris, mechanism, n):
+    listed, _ = settled(paris, **SAID | {"mechanism": mechanism, "first": 2})
+    plan = listed.plan(TEMPLATE)
+    assert plan.group_sizes == (5,)
+    assert len(plan.mechanisms) == n
+    assert plan.mechanisms[0] == create("exact")
+    assert plan.mechanisms[-1] == listed.mechanism
+    (period,) = plan.periods
+    assert (period.first, period.epochs) == (2, 3)

@@ -1,0 +1,191 @@
+"""Numbers of a release, beside a plain recomputation over made results."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.errors import InputError
+from clusterscale.metrics import mean_interval
+from clusterscale.reaudit import Estimate, measure
+from clusterscale.reaudit.measured import exposures_of
+
+PERIODS, SIZES, PRIORS, ATTACKS = ["all", "noon"], [10, 50], ["known", "past"], ["forest", "near"]
+MECHANISMS = ["exact", "laplace(epsilon=1.0)"]
+LAPLACE = MECHANISMS[1]
+MEASURES, IDEALS = ["pearson", "mean_relative_error(floor=1.0)"], [1.0, 0.0]
+VERDICTS = ["broken", "too few samples", "consistent", "nothing promised"]
+
+
+def results(seed=0, n_targets=7, lost=0.2):
+    """Make the results of an audit; some tasks failed."""
+    rng = np.random.default_rng(seed)
+    over = ("period", "group_size", "prior", "mechanism", "attack", "target")
+    shape = (2, 2, 2, 2, 2, n_targets)
+    auc = rng.uniform(0.3, 1.0, shape)
+    auc[rng.random(shape) < lost] = np.nan
+    auc[..., 0, :, :, 0] = 0.5  # something was finished
+    auc[..., 0] = np.where(np.isnan(auc[..., 0]), 0.5, auc[..., 0])
+    price = ("period", "group_size", "mechanism")
+    verdicts = rng.choice(VERDICTS, (2, 2, 2))
+    return xr.Dataset(
+        {
+            "auc": (over, auc),
+            "auc_low": (over, auc - 0.1),
+            "auc_high": (over, np.minimum(auc + 0.1, 1)),
+            "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
+            "verdict": (price, verdicts),
+            "epsilon_seen": (price, rng.uniform(0, 3, (2, 2, 2))),
+            "guarantee_epsilon": (("period", "mechanism"), rng.uniform(1, 2, (2, 2))),
+            "guarantee_unit": (("period", "mechanism"), np.full((2, 2), "event")),
+            "utility": ((*price, "measure"), rng.normal(0.5, 1, (2, 2, 2, 2))),
+            "ideal": ("measure", IDEALS),
+        },
+        {
+            "period": PERIODS, "group_size": SIZES, "prior": PRIORS, "mechanism": MECHANISMS,
+            "attack": ATTACKS, "measure": MEASURES, "target": 3 * np.arange(n_targets),
+        },
+    )  # fmt: skip
+
+
+def screened(seed=1, n_users=40, mechanisms=MECHANISMS):
+    rng = np.random.default_rng(seed)
+    over = ("period", "group_size", "mechanism", "attack", "user")
+    auc = rng.uniform(0.3, 1.0, (2, 2, len(mechanisms), 2, n_users))
+    auc[..., 1, 5] = np.nan
+    return xr.Dataset(
+        {
+            "auc": (over, auc),
+            "auc_low": (over, auc - 0.1),
+            "auc_high": (over, np.minimum(auc + 0.1, 1)),
+            "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
+        },
+        {
+            "period": PERIODS, "group_size": SIZES, "mechanism": mechanisms, "attack": ATTACKS,
+            "user": np.arange(n_users),
+        },
+    )  # fmt: skip
+
+
+def strongest(told, mechanism, dims):
+    """Return the losses and AUCs of who is known, by the attack that takes most on average."""
+    best = None
+    for place in product(*(told[dim].values for dim in dims)):
+        at = told.sel(mechanism=mechanism, **dict(zip(dims, place, strict=True)))
+        known = [i for i, loss in enumerate(at.privacy_loss.values) if not np.isnan(loss)]
+        losses = [float(at.privacy_loss.values[i]) for i in known]
+        if losses and (best is None or sum(losses) / len(losses) > best[0]):
+            best = (sum(losses) / len(losses), place, known, losses, at)
+    return best
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
+    audit = results(seed)
+    found = measure(audit, None, mechanism, exposed_above=0.5)
+    dims = ("period", "group_size", "prior", "attack")
+    mean, (period, size, prior, attack), known, losses, _ = strongest(audit, mechanism, dims)
+    assert found.mean_loss.value == pytest.approx(mean)
+    assert (found.mean_loss.low, found.mean_loss.high) == pytest.approx(mean_interval(losses))
+    assert found.mean_loss.low <= mean <= found.mean_loss.high
+    assert found.attack == f"{attack} · {prior} · {size} · {period}"
+    assert found.n_targets == len(known)
+    assert found.worst_loss == max(losses)
+    assert found.n_screened == len(known)
+    assert found.share_exposed == pytest.approx(sum(each > 0.5 for each in losses) / len(losses))
+    assert found.exposed_above == 0.5
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_promise_and_utility_at_their_worst(seed):
+    audit = results(seed)
+    found = measure(audit, None, LAPLACE, exposed_above=0.5)
+    judged = [
+        (VERDICTS.index(str(at.verdict.values)), -float(at.epsilon_seen), float(
+            audit.guarantee_epsilon.sel(period=period, mechanism=LAPLACE)))
+        for period, size in product(PERIODS, SIZES)
+        for at in [audit.sel(period=period, group_size=size, mechanism=LAPLACE)]
+    ]  # fmt: skip
+    rank, seen, declared = min(judged)
+    assert found.verdict == VERDICTS[rank]
+    assert (found.epsilon_seen, found.epsilon_declared) == (-seen, declared)
+    assert found.unit == "event"
+    for name, ideal in zip(MEASURES, IDEALS, strict=True):
+        values = audit.utility.sel(mechanism=LAPLACE, measure=name).values.ravel()
+        assert found.utility[name] == (max(values, key=lambda each: abs(each - ideal)), ideal)
+
+
+def test_everyone_counts_where_a_screen_knows_the_mechanism():
+    audit, screen = results(), screened()
+    found = measure(audit, screen, LAPLACE, exposed_above=0.4)
+    dims = ("period", "group_size", "attack")
+    _, place, known, losses, at = strongest(screen, LAPLACE, dims)
+    assert found.n_screened == len(known)
+    assert found.share_exposed == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
+    assert found.mean_loss == measure(audit, None, LAPLACE, exposed_above=0.4).mean_loss
+    told = exposures_of(audit, screen, LAPLACE)
+    assert told.everyone
+    assert told.attack == f"{place[2]} · {place[1]} · {place[0]}"
+    np.testing.assert_array_equal(told.users, known)
+    np.testing.assert_allclose(told.loss, losses)
+    np.testing.assert_allclose(told.low, np.maximum(2 * at.auc_low.values[known] - 1, 0))
+    np.testing.assert_allclose(told.high, np.maximum(2 * at.auc_high.values[known] - 1, 0))
+
+
+def test_targets_count_where_it_does_not():
+    audit = results()
+    for screen in (None, screened(mechanisms=["exact"])):
+        told = exposures_of(audit, screen, LAPLACE)
+        assert not told.everyone
+        assert set(told.users) <= set(audit.target.values)
+        assert measure(audit, screen, LAPLACE, exposed_above=0.5).n_screened == len(told.users)
+
+
+@given(st.integers(0, 50))
+def test_the_order_of_dimensions_does_not_matter(seed):
+    audit, screen = results(seed), screened(seed)
+    turned = audit.transpose("target", "attack", "mechanism", "prior", "group_size", "period", ...)
+    one = measure(audit, screen, LAPLACE, exposed_above=0.5)
+    other = measure(turned, screen.transpose(), LAPLACE, exposed_above=0.5)
+    assert one.mean_loss.value == pytest.approx(other.mean_loss.value)
+    assert (one.worst_loss, one.share_exposed) == (other.worst_loss, other.share_exposed)
+    assert (one.verdict, one.epsilon_seen) == (other.verdict, other.epsilon_seen)
+
+
+def test_one_target_has_no_interval():
+    """Its loss is known, but not how far that is to be trusted: that is not an interval of zero."""
+    found = measure(results(n_targets=1, lost=0), None, LAPLACE, exposed_above=0.5)
+    assert found.n_targets == 1
+    assert found.mean_loss.known
+    assert np.isnan([found.mean_loss.low, found.mean_loss.high]).all()
+
+
+def test_nothing_to_judge():
+    audit = results()
+    with pytest.raises(InputError, match=r"no results of gauss; those there are: exact, laplace"):
+        measure(audit, None, "gauss", exposed_above=0.5)
+    for name in ("auc", "privacy_loss"):
+        audit[name][:] = np.nan
+    with pytest.raises(InputError, match="nothing was finished that could be judged"):
+        measure(audit, None, LAPLACE, exposed_above=0.5)
+
+
+def test_utility_that_is_not_known_is_left_out():
+    audit = results()
+    audit.utility[..., 0] = np.nan
+    audit.utility[0, 0, :, 1] = np.nan
+    found = measure(audit, None, LAPLACE, exposed_above=0.5)
+    assert list(found.utility) == MEASURES[1:]
+
+
+def test_estimates():
+    assert not Estimate().known
+    assert Estimate.exact(0.5) == Estimate(0.5, 0.5, 0.5)
+    assert Estimate(0.5).known
+    assert not Estimate(np.inf).known

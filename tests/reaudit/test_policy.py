@@ -1,0 +1,103 @@
+"""What is allowed: levels by brute force, and names that are not known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from clusterscale.consistency import CHECKS
+from clusterscale.reaudit import LEVELS, Limit, Policy, worst_of
+from clusterscale.utility import UTILITIES
+
+SIXTEENTHS = st.integers(-32, 32).map(lambda i: i / 16)
+MAYBE = st.none() | SIXTEENTHS
+
+
+@given(SIXTEENTHS, SIXTEENTHS, SIXTEENTHS, MAYBE, MAYBE, st.sampled_from([0.0, 0.5, 1.0]))
+def test_a_level_is_that_of_all_values_in_the_interval(value, low, high, warn, fail, ideal):
+    """Beyond the limit in all of them: fail; in some: warn. Sixteenths are exact."""
+    low, value, high = sorted((low, value, high))
+    if warn is None and fail is None:
+        return
+    inside = np.arange(low * 64, high * 64 + 1) / 64
+    expected = "pass"
+    if warn is not None and abs(value - ideal) > abs(warn - ideal):
+        expected = "warn"
+    if fail is not None:
+        beyond = abs(inside - ideal) > abs(fail - ideal)
+        expected = "fail" if beyond.all() else "warn" if beyond.any() else expected
+    assert Limit(warn=warn, fail=fail).judge(value, low, high, ideal=ideal) == expected
+
+
+@given(SIXTEENTHS, MAYBE, MAYBE)
+def test_a_number_that_is_known_fails_or_not(value, warn, fail):
+    if warn is None and fail is None:
+        return
+    level = Limit(warn=warn, fail=fail).judge(value, value, value)
+    assert (level == "fail") == (fail is not None and abs(value) > abs(fail))
+
+
+def test_a_number_alone_is_where_it_fails():
+    policy = Policy(
+        mean_privacy_loss=0.2, worst_privacy_loss=1, utility={"pearson": 0.9}, change={"warn": 0.1}
+    )
+    assert policy.mean_privacy_loss == Limit(fail=0.2)
+    assert policy.worst_privacy_loss == Limit(fail=1.0)
+    assert policy.utility == {"pearson": Limit(fail=0.9)}
+    assert policy.change == Limit(warn=0.1)
+
+
+@pytest.mark.parametrize("wrong", [{}, True, "0.2", [0.1], float("nan"), float("inf"), {"file": 1}])
+def test_what_is_no_limit(wrong):
+    with pytest.raises(ValidationError):
+        Policy(mean_privacy_loss=wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told", "known"),
+    [
+        ({"utility": {"pearsn": 0.9}}, "utility.pearsn is not known: choose from", UTILITIES),
+        ({"consistency": {"totls": "warn"}}, "consistency.totls is not known: choose from", CHECKS),
+    ],
+)
+def test_names_that_are_not_known(wrong, told, known):
+    with pytest.raises(ValidationError) as caught:
+        Policy(**wrong)
+    assert told in str(caught.value)
+    assert all(name in str(caught.value) for name in known)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"promise": "bad"}, {"consistency": "bad"}, {"last": 0}, {"exposed_above": 1.5},
+        {"consistency": {next(iter(CHECKS)): "bad"}}, {"unknown": 1},
+    ],
+)  # fmt: skip
+def test_fields_that_are_wrong(wrong):
+    with pytest.raises(ValidationError):
+        Policy(**wrong)
+
+
+def test_levels_of_checks():
+    one, *_, last = CHECKS
+    assert Policy().level_of(one) == "fail"
+    assert Policy(consistency="warn").level_of(one) == "warn"
+    mixed = Policy(consistency={one: "pass"})
+    assert (mixed.level_of(one), mixed.level_of(last)) == ("pass", "fail")
+
+
+@given(st.lists(st.sampled_from(LEVELS)))
+def test_the_worst_counts(levels):
+    expected = next((each for each in ("fail", "warn", "pass") if each in levels), "pass")
+    assert worst_of(iter(levels)) == expected
+
+
+def test_another_policy_has_another_digest():
+    some = [Policy(), Policy(last=3), Policy(promise="warn"), Policy(mean_privacy_loss=0.2)]
+    some.append(Policy(mean_privacy_loss={"warn": 0.2}))
+    assert len({each.digest for each in some}) == len(some)
+    assert Policy(mean_privacy_loss=0.2).digest == Policy(mean_privacy_loss={"fail": 0.2}).digest
