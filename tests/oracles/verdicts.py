@@ -19,7 +19,7 @@ def verdict(number=0, **fields):
         "utility": '{"pearson": 0.5}', "change": float("nan"), "change_low": float("nan"),
         "change_high": float("nan"), "change_p": float("nan"), "n_common": 0,
         "n_newly_exposed": 0, "n_no_longer_exposed": 0, "utility_change": "{}",
-        "run": f"runs/{number:04x}", "content": f"c{number}", "audit": f"a{number}", "question": "q",
-        "policy": "p", "version": "1",
+        "run": f"runs/{number:04x}", "content": f"c{number}", "audit": f"a{number}",
+        "question": "q", "policy": "p", "version": "1",
     }  # fmt: skip
     return Verdict(number=number, reasons=json.dumps(reasons), **(plain | fields))
