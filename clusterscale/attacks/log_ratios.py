@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import lgamma
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from clusterscale.contracts import CellLaw, Counts, Ints, Labels, Scores, Values
 from clusterscale.errors import InputError
@@ -135,7 +135,7 @@ class Published(_CellByCell):
         counts = np.minimum(low[:, None] + np.arange(width), size)
         again = np.diff(counts, axis=1, prepend=-1) == 0
         out, inside = (
-            np.where(again, 0.0, stats.binom.pmf(counts - shift, n, chance[:, None]))
+            np.where(again, 0.0, scipy.stats.binom.pmf(counts - shift, n, chance[:, None]))
             for shift, n in ((0, size), (int(here), size - 1))
         )
         return counts, out, inside

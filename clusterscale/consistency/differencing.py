@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding, told
@@ -240,7 +240,9 @@ class _Pair:
             return 0
         away = (first - second)[both]
         n = int(np.count_nonzero(np.abs(away - np.rint(away)) < _WHOLE))
-        by_chance = stats.binom.sf(n - 1, len(away), self._agreement(first[both], second[both]))
+        by_chance = scipy.stats.binom.sf(
+            n - 1, len(away), self._agreement(first[both], second[both])
+        )
         return n if by_chance < chance else 0
 
     def _agreement(self, first: Values, second: Values) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from clusterscale.contracts import Values
 
@@ -46,7 +46,7 @@ def coincidence(whole: Whole, part: Whole, exact: Flags, people: int, share: flo
 
 
 def _log_chance(visits: Whole, people: int, share: Values) -> Values:
-    law = stats.binom(visits, share)
+    law = scipy.stats.binom(visits, share)
     likely = law.cdf(visits // 2) - law.cdf((visits - people + 1) // 2 - 1)
     return np.asarray(np.log(np.clip(likely, _TINY, 1.0)))
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding
@@ -154,7 +154,7 @@ def _too_whole(law: Publication, values: Values, n_cells: NDArray[Any]) -> Flags
     whole = smooth & (values == np.rint(values))
     places = decimals(values[smooth])
     share = 10.0 ** -(MOST_DECIMALS if places is None else places)
-    by_chance = stats.binom.sf(n_cells[whole].sum() - 1, n_cells[smooth].sum(), share)
+    by_chance = scipy.stats.binom.sf(n_cells[whole].sum() - 1, n_cells[smooth].sum(), share)
     return whole if places == 0 or by_chance < _CHANCE else none
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import fft
 
 from clusterscale.contracts import Counts, Values
 
@@ -138,8 +138,10 @@ def _correlations(away: Floats) -> tuple[float, float, float]:
     if square == 0:
         return 0.0, 0.0, 0.0
     n_epochs = away.shape[1]
-    power = np.abs(fft.rfft(away, fft.next_fast_len(2 * n_epochs, real=True), axis=1)) ** 2
-    at_lag = fft.irfft(power.sum(axis=0))[1:n_epochs]
+    power = (
+        np.abs(scipy.fft.rfft(away, scipy.fft.next_fast_len(2 * n_epochs, real=True), axis=1)) ** 2
+    )
+    at_lag = scipy.fft.irfft(power.sum(axis=0))[1:n_epochs]
     over_rois = float((away[1:] * away[:-1]).sum())
     if not at_lag.size:
         return 0.0, over_rois / square, 0.0

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import h3
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from clusterscale.errors import InputError
 
@@ -184,7 +184,7 @@ class Points:
 
     regions: Regions
     cutoff: float = np.inf
-    _tree: cKDTree = field(init=False, repr=False, compare=False)
+    _tree: scipy.spatial.cKDTree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         known = _on_earth(self.regions.lat, self.regions.lon)
@@ -195,7 +195,9 @@ class Points:
             raise InputError(f"cut-off {self.cutoff} m is not positive")
         if len(set(self.regions.names)) != len(self.regions):
             raise InputError("two points share a name")
-        object.__setattr__(self, "_tree", cKDTree(_unit(self.regions.lat, self.regions.lon)))
+        object.__setattr__(
+            self, "_tree", scipy.spatial.cKDTree(_unit(self.regions.lat, self.regions.lon))
+        )
 
     def locate(self, lat: Floats, lon: Floats) -> Index:
         """Return the nearest point of each position, −1 beyond the cut-off."""

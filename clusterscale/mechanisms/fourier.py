@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy import fft
+import scipy
 
 from clusterscale.contracts import (
     Bounds,
@@ -103,11 +103,11 @@ class Fourier(_Transformed):
             )
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
-        kept = fft.rfft(series, norm="ortho", axis=-1)[:, : self.coefficients].copy()
+        kept = scipy.fft.rfft(series, norm="ortho", axis=-1)[:, : self.coefficients].copy()
         parts = rng.laplace(0.0, self.scale, (2, *kept.shape))
         parts[1, :, 0] = 0.0  # the mean has no imaginary part
         kept += parts[0] + 1j * parts[1]
-        return np.asarray(fft.irfft(kept, series.shape[-1], norm="ortho", axis=-1))
+        return np.asarray(scipy.fft.irfft(kept, series.shape[-1], norm="ortho", axis=-1))
 
 
 class EnhancedFourier(_Transformed):
@@ -149,11 +149,11 @@ class EnhancedFourier(_Transformed):
         return Spending("approximate", bounds.rois, epsilon=part.epsilon, delta=part.delta)
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
-        found = np.asarray(fft.dct(series, type=2, norm="ortho", axis=-1))
+        found = np.asarray(scipy.fft.dct(series, type=2, norm="ortho", axis=-1))
         kept = np.arange(found.shape[-1]) < self._choose(found, rng)[:, None]
         noise = rng.normal(0.0, self.sigma, found.shape)
         return np.asarray(
-            fft.idct(np.where(kept, found + noise, 0.0), type=2, norm="ortho", axis=-1)
+            scipy.fft.idct(np.where(kept, found + noise, 0.0), type=2, norm="ortho", axis=-1)
         )
 
     def _choose(self, found: Values, rng: np.random.Generator) -> Values:

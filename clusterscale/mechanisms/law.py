@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from clusterscale.contracts import NO_NOISE, Noise, Values
 
@@ -96,8 +97,8 @@ class Publication:
         if self.noise.law == "none":
             return np.zeros(1)
         if self.noise.law == "geometric":
-            return np.asarray(stats.dlaplace.ppf(middles, 1 / scale), np.float64)
-        law = stats.laplace if self.noise.law == "laplace" else stats.norm
+            return np.asarray(scipy.stats.dlaplace.ppf(middles, 1 / scale), np.float64)
+        law = scipy.stats.laplace if self.noise.law == "laplace" else scipy.stats.norm
         return np.asarray(scale * law.ppf(middles), np.float64)
 
     @property
@@ -153,5 +154,5 @@ class Publication:
     def _density(self, x: Floats) -> Floats:
         scale = self.noise.scale
         if self.noise.law == "gaussian":
-            return np.asarray(stats.norm.pdf(x / scale) / scale)
+            return np.asarray(scipy.stats.norm.pdf(x / scale) / scale)
         return np.asarray(np.exp(-np.abs(x) / scale) / (2 * scale))

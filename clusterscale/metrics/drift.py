@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import mannwhitneyu, rankdata, wilcoxon
-from scipy.stats import t as student
 
 from clusterscale.errors import InputError
 from clusterscale.metrics.intervals import mean_interval
@@ -218,7 +217,7 @@ def _interval(difference: Floats, confidence: float, seed: int) -> tuple[float, 
     if n < 2 or n >= _MANY or np.ptp(difference) == 0:
         return mean_interval(difference, confidence=confidence, seed=seed)
     # resamples of few values are too much alike, and their range may not even hold the mean
-    reach = float(student.isf((1 - confidence) / 2, n - 1) * difference.std(ddof=1) / n**0.5)
+    reach = float(scipy.stats.t.isf((1 - confidence) / 2, n - 1) * difference.std(ddof=1) / n**0.5)
     mean = float(difference.mean())
     return max(-1.0, mean - reach), min(1.0, mean + reach)
 
@@ -228,20 +227,22 @@ def _test(difference: Floats, before: Floats, after: Floats) -> float:
     if not (before.size and after.size):
         return float("nan")
     if difference.size < _PAIRS:
-        return float(mannwhitneyu(before, after).pvalue)
+        return float(scipy.stats.mannwhitneyu(before, after).pvalue)
     if not difference.any():
         return 1.0
     if difference.size <= _EXACT:
         return _signed_ranks(difference)
     # sorted, for sums must not depend on the order of users
     ordered = np.sort(difference)
-    asymptotic = wilcoxon(ordered, zero_method="pratt", correction=True, method="asymptotic")
+    asymptotic = scipy.stats.wilcoxon(
+        ordered, zero_method="pratt", correction=True, method="asymptotic"
+    )
     return float(asymptotic.pvalue)
 
 
 def _signed_ranks(difference: Floats) -> float:
     """Return the p-value of the signed-rank test over all changes of sign (Pratt 1959)."""
-    ranks = rankdata(np.abs(difference))
+    ranks = scipy.stats.rankdata(np.abs(difference))
     moved = difference != 0
     doubled = np.rint(2 * ranks[moved]).astype(np.int64)  # mid-ranks are halves
     up = int(doubled[difference[moved] > 0].sum())

@@ -3,9 +3,9 @@
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit, ndtri
-from scipy.stats import rankdata
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
@@ -124,7 +124,7 @@ def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
 def _delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
     """Return AUC, its variance, and the rows of the smaller class."""
     truth, given = _check(labels, scores)
-    ranks = rankdata(given)
+    ranks = scipy.stats.rankdata(given)
     won = _placements(ranks, given, truth)
     lost = _placements(ranks, given, ~truth)
     fewest = min(won.size, lost.size)
@@ -136,7 +136,7 @@ def _delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
 
 def _placements(ranks: Floats, given: Scores, of: NDArray[np.bool_]) -> Floats:
     """Return for each row of one class the share of the other below it, ties counting ½."""
-    return np.asarray((ranks[of] - rankdata(given[of])) / np.count_nonzero(~of))
+    return np.asarray((ranks[of] - scipy.stats.rankdata(given[of])) / np.count_nonzero(~of))
 
 
 def mean_interval(

@@ -1,8 +1,8 @@
 """How well scores tell *inside* from *outside*."""
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from clusterscale.contracts import Labels, Scores
 from clusterscale.errors import InputError
@@ -34,7 +34,7 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     truth, ranked = _check(labels, scores)
     n_in = int(truth.sum())
     n_out = truth.size - n_in
-    rank_sum = float(rankdata(ranked)[truth].sum())
+    rank_sum = float(scipy.stats.rankdata(ranked)[truth].sum())
     return (rank_sum - n_in * (n_in + 1) / 2) / (n_in * n_out)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from clusterscale.report.summary import Cases, Floats, Row, mean, row
 
@@ -134,6 +134,6 @@ def _reach(values: Floats, level: float) -> Floats:
     few = np.maximum(n - 1, 1)
     away = values - _means(values)[..., None]
     variance = (np.where(np.isfinite(away), away, 0.0) ** 2).sum(axis=-1) / few
-    reach = np.sqrt(variance / np.maximum(n, 1)) * stats.t.isf(level, few)
+    reach = np.sqrt(variance / np.maximum(n, 1)) * scipy.stats.t.isf(level, few)
     # rounding alone must not condemn a control that is .5 for every target
     return np.where(n >= 2, reach + 1e-9, np.nan)

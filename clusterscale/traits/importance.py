@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from clusterscale.contracts import Ints, Labels, Values
 from clusterscale.errors import InputError
@@ -155,6 +155,6 @@ def _regress(inputs: Values, labels: Labels) -> Values:
 
 
 def _separate(high: Values, low: Values) -> Values:
-    ranks = rankdata(np.concatenate([high, low]), axis=0)[: len(high)].sum(axis=0)
+    ranks = scipy.stats.rankdata(np.concatenate([high, low]), axis=0)[: len(high)].sum(axis=0)
     separation: Values = (ranks - len(high) * (len(high) + 1) / 2) / (len(high) * len(low))
     return separation

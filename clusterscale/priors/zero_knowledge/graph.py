@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial import Delaunay, KDTree
 
 from clusterscale.contracts import Frame
 from clusterscale.errors import InputError
@@ -91,12 +91,12 @@ def _edges(places: Floats) -> Edges:
 
 
 def _triangles(places: Floats) -> Edges:
-    found = Delaunay(places)
+    found = scipy.spatial.Delaunay(places)
     corners = found.simplices.astype(np.int64)
     edges = [corners[:, [i, j]] for i, j in ((0, 1), (1, 2), (2, 0))]
     left_out = np.setdiff1d(np.arange(len(places)), corners)
     if len(left_out):  # too near to others for the arithmetic of triangles
         others = np.unique(corners)
-        _, nearest = KDTree(places[others]).query(places[left_out])
+        _, nearest = scipy.spatial.KDTree(places[others]).query(places[left_out])
         edges.append(np.column_stack([left_out, others[nearest]]))
     return np.concatenate(edges)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+import scipy
 from scipy.sparse import coo_array, vstack
 
 from clusterscale.contracts import Component, Values
@@ -94,10 +94,11 @@ def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
         for side, n in ((roi, len(counts)), (user, prior.n_users))
     )
     most = np.concatenate([counts, supply]).astype(np.float64)
-    solved = milp(  # without whole-number constraints: the corners of a transport problem are whole
+    # without whole-number constraints: the corners of a transport problem are whole
+    solved = scipy.optimize.milp(
         -gain,
-        constraints=LinearConstraint(vstack([of_roi, of_user]).tocsr(), ub=most),
-        bounds=Bounds(0, 1),
+        constraints=scipy.optimize.LinearConstraint(vstack([of_roi, of_user]).tocsr(), ub=most),
+        bounds=scipy.optimize.Bounds(0, 1),
     )
     if solved.status:
         raise ArithmeticError(f"HiGHS could not assign users: {solved.message}")
