@@ -1,4 +1,4 @@
-"""Releases are found, listed once, and looked at again when they change; none is in another's way."""
+"""Releases are found, listed once, and looked at again when they change."""
 
 from __future__ import annotations
 
