@@ -1,4 +1,4 @@
-"""Verdicts as JSON, as JUnit and posted: whole, strict, and without a word of people or addresses."""
+"""Verdicts as JSON, as JUnit and posted: whole, strict, and without people or addresses."""
 
 from __future__ import annotations
 
