@@ -80,11 +80,13 @@ def serve() -> Iterator[ObjectStore]:
         urlopen(Request(f"{address}/moto-api/reset", method="POST")).close()
         filesystem = fsspec.filesystem("s3", skip_instance_cache=True)
         filesystem.mkdir(BUCKET)
-        yield store
-        server.shutdown()
-        thread.join()
-        server.server_close()
-        filesystem.clear_instance_cache()
+        try:
+            yield store
+        finally:  # or a test that fails would keep the process from ending
+            server.shutdown()
+            thread.join()
+            server.server_close()
+            filesystem.clear_instance_cache()
         with warnings.catch_warnings():
             # The session of the file system that Zarr made for itself is closed by nobody.
             warnings.simplefilter("ignore", ResourceWarning)

@@ -143,8 +143,9 @@ def _useful(name: str, limit: Limit, found: Measured) -> Reason:
     if not fitting:
         bound = limit.fail if limit.fail is not None else limit.warn
         return Reason(name, "unknown", None, bound, f"{name} was not measured")
-    value, ideal = found.utility[fitting[0]]
-    text = f"{fitting[0]} is {value:.3g}, where {ideal:g} is best"
+    worst = max(fitting, key=lambda key: abs(found.utility[key][0] - found.utility[key][1]))
+    value, ideal = found.utility[worst]
+    text = f"{worst} is {value:.3g}, where {ideal:g} is best"
     return _of(name, limit, Estimate.exact(value), text, ideal=ideal)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
+from http.client import HTTPException
 from typing import Any
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
@@ -19,6 +22,8 @@ from clusterscale.secrets import clean
 
 __all__ = ["junit", "post", "summary"]
 
+# What XML 1.0 cannot hold, not even escaped.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ATTEMPTS, _TIMEOUT, _LONGEST = 5, 10.0, 20.0
 _NUMBERS = (
     "mean_privacy_loss",
@@ -63,18 +68,18 @@ def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
     """Return JUnit XML: a suite a release, a case a reason; a warning is told as skipped."""
     report = JUnitXml("clusterscale")
     for row in verdicts:
-        suite = TestSuite(row.release)
+        suite = TestSuite(_xml(row.release))
         for reason in row.why:
-            case = TestCase(reason["check"], classname=row.series or "releases")
+            case = TestCase(reason["check"], classname=_xml(row.series or "releases"))
             if reason["level"] == "fail":
-                case.result = [Failure(reason["text"])]
+                case.result = [Failure(_xml(reason["text"]))]
             elif reason["level"] != "pass":
-                case.result = [Skipped(f"{reason['level']}: {reason['text']}")]
+                case.result = [Skipped(_xml(f"{reason['level']}: {reason['text']}"))]
             suite.add_testcase(case)
         report.add_testsuite(suite)
     for each in problems:
-        suite, case = TestSuite(each.name), TestCase("audit", classname="releases")
-        case.result = [Error(_say(each))]
+        suite, case = TestSuite(_xml(each.name)), TestCase("audit", classname="releases")
+        case.result = [Error(_xml(_say(each)))]
         suite.add_testcase(case)
         report.add_testsuite(suite)
     return str(report.tostring().decode())  # type: ignore[no-untyped-call]
@@ -91,10 +96,11 @@ def post(url: str, content: dict[str, Any]) -> None:
     if not url.startswith(("https://", "http://")):
         raise StoreError("the webhook's address does not begin with https:// or http://")
     headers = {"Content-Type": "application/json", "User-Agent": "clusterscale"}
-    request = Request(url, json.dumps(content).encode(), headers, method="POST")
+    body = json.dumps(content, allow_nan=False).encode()
 
     def send() -> None:
-        with urlopen(request, timeout=_TIMEOUT) as answer:
+        request = Request(url, body, headers, method="POST")
+        with build_opener(_Stay).open(request, timeout=_TIMEOUT) as answer:
             answer.read(0)
 
     policy = Retrying(
@@ -105,18 +111,35 @@ def post(url: str, content: dict[str, Any]) -> None:
     )
     try:
         policy(send)
-    except OSError as error:
-        code = getattr(error, "code", None)
-        said = f"it answered {code}" if code else type(error).__name__
-        raise StoreError(f"the webhook did not take the verdicts: {said}") from None
+    except HTTPError as error:
+        error.close()
+        said = f"it answered {error.code}"
+    except (OSError, HTTPException, ValueError) as error:  # the last: of what is no address
+        said = type(error).__name__
+    else:
+        return
+    raise StoreError(f"the webhook did not take the verdicts: {said}")
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follow nobody elsewhere: what is posted would become a question without content."""
+
+    def redirect_request(self, *args: Any) -> None:
+        return None
 
 
 def _is_passing(error: BaseException) -> bool:
     """Tell whether the other side may take it a moment later."""
-    code = getattr(error, "code", None)
-    if code is not None:
-        return code in (408, 425, 429) or code >= 500
+    if isinstance(error, HTTPError):
+        passes = error.code in (408, 425, 429) or error.code >= 500
+        if passes:
+            error.close()
+        return passes
     return isinstance(error, OSError)
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)
 
 
 def _say(problem: Problem) -> str:

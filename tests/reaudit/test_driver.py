@@ -1,0 +1,148 @@
+"""Every release is judged once, whatever was judged before; what cannot be is in nobody's way."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from oracles.releases import dataset, touch, write
+
+from clusterscale.errors import ClusterscaleError
+from clusterscale.groups import count_visits
+from clusterscale.reaudit import Catalogue, Problem, Reaudit, ReauditPlan, find_releases
+from clusterscale.reaudit.folder import Audited
+from clusterscale.runtime import SerialExecutor
+
+PLAN = {
+    "audit": {
+        "seed": 3,
+        "targets": {"random": 3},
+        "priors": [{"name": "known_subset", "alpha": 0.5, "training": 20, "challenges": 10}],
+        "attacks": [{"name": "projection"}],
+        "utility": {"measures": [{"name": "pearson"}]},
+    },
+    "everyone": False,
+    "published": 4,
+}
+
+
+def add(folder, cube, number, **attributes):
+    """Publish the bare counts of six users on one day, of whom the first two are known."""
+    first = 12 * number
+    values = count_visits(cube.traces(None, (first, first + 12)), np.arange(6)[None])[0]
+    (folder / "members").mkdir(parents=True, exist_ok=True)
+    members = folder / "members" / f"{number}.csv"
+    members.write_text("user,inside\nu000,1\nu001,1\nu040,0\nu041,0\n")
+    told = dataset(values.astype(float), list(cube.regions.names))
+    told.attrs = {"group_size": 6, "mechanism": {"name": "exact"}, "first": first, "series": "day"}
+    told.attrs |= {"members": str(members), **attributes}
+    return write(told, folder, name=f"day-{number}", mode="w")
+
+
+@pytest.fixture
+def folder(cube, tmp_path):
+    for number in range(2):
+        add(tmp_path / "releases", cube, number)
+    return tmp_path / "releases"
+
+
+def work(folder, cube, tmp_path, **changed):
+    output = str(tmp_path / "out")
+    known = Catalogue(find_releases(str(folder)), cube.uri, f"{output}/listed.json")
+    return Reaudit(ReauditPlan(**PLAN | changed), known, output)
+
+
+def judge_all(work):
+    return [work.judge(each, SerialExecutor()) for each in work.pending()]
+
+
+def names(work):
+    return [each.listed.name for each in work.pending()]
+
+
+def test_each_is_judged_once(folder, cube, tmp_path):
+    one = work(folder, cube, tmp_path)
+    assert names(one) == ["day-0", "day-1"]
+    first, second = judge_all(one)
+    assert (first.release, first.number, second.number) == ("day-0", 0, 1)
+    assert (first.n_targets, first.span, first.mechanism) == (3, (0, 12), "exact")
+    assert first.n_common == 0
+    assert second.n_common > 0
+    assert np.isfinite([first.published_auc, second.change]).all()
+    assert "u0" not in json.dumps([repr(first), repr(second)])
+    again = work(folder, cube, tmp_path)
+    assert names(again) == []
+    assert repr(again.ledger.rows) == repr([first, second])
+    add(folder, cube, 2)
+    later = work(folder, cube, tmp_path)
+    assert names(later) == ["day-2"]
+    (third,) = judge_all(later)
+    assert third.number == 2
+
+
+def test_what_changed_is_judged_again(folder, cube, tmp_path):
+    judge_all(work(folder, cube, tmp_path))
+    touch(str(folder / "day-1.zarr"), np.zeros((8, 12)))
+    changed = work(folder, cube, tmp_path)
+    assert names(changed) == ["day-1"]
+    assert not changed.is_audited(changed.pending()[0])
+    policy = work(folder, cube, tmp_path, policy={"mean_privacy_loss": 0.01})
+    assert names(policy) == ["day-0", "day-1"]
+    assert policy.is_audited(policy.pending()[0]), "another policy asks for no other audit"
+    row = policy.judge(policy.pending()[0], SerialExecutor())
+    assert row.number == 2
+    assert row.run == policy.ledger.rows[0].run
+    assert row.why[0]["check"] == "mean_privacy_loss"
+    everyone = work(folder, cube, tmp_path, everyone=True)
+    assert not any(everyone.is_audited(each) for each in everyone.pending())
+
+
+def test_who_is_told_to_stop_adds_nothing(folder, cube, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def check():
+        raise Stop
+
+    halted = work(folder, cube, tmp_path)
+    with pytest.raises(Stop):
+        halted.judge(halted.pending()[0], SerialExecutor(), check=check)
+    again = work(folder, cube, tmp_path)
+    assert len(again.ledger) == 0
+    assert again.is_audited(again.pending()[0])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "told"),
+    [
+        ({"epochs": 7}, "shape"),
+        ({"first": 40}, "epoch"),
+        ({"group_size": 59}, "59"),
+        ({"members": "/nowhere/members.csv"}, "no such"),
+    ],
+)
+def test_what_cannot_be_audited_is_a_problem(folder, cube, tmp_path, attributes, told):
+    add(folder, cube, 0, **attributes)
+    bad = work(folder, cube, tmp_path)
+    found = [*bad.problems, *judge_all(bad)]
+    (problem,) = (each for each in found if isinstance(each, Problem))
+    assert problem.name == "day-0"
+    assert isinstance(problem.error, ClusterscaleError)
+    assert [row.release for row in bad.ledger.rows] == ["day-1"]
+
+
+def test_what_was_found_is_kept(folder, cube, tmp_path):
+    done = work(folder, cube, tmp_path)
+    first, _ = judge_all(done)
+    audited = Audited(f"{done.output}/{first.run}")
+    facts = audited.facts()
+    assert facts.listed == done.listed[0]
+    assert facts.cube == cube.fingerprint
+    assert facts.n_failed == 0
+    assert facts.published.value == first.published_auc
+    expected = count_visits(cube.traces(None, (0, 12)), np.arange(6)[None])[0]
+    np.testing.assert_array_equal(audited.content().values, expected)
+    audited.keep(facts)
+    assert repr(audited.facts()) == repr(facts)
+    assert Audited(f"{done.output}/runs/nothing").facts() is None

@@ -1,0 +1,197 @@
+"""Why a release passes or not: levels, numbers and words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.consistency import Finding
+from clusterscale.metrics import Drift
+from clusterscale.reaudit import Estimate, Measured, Policy, judge, verdict_of
+from clusterscale.reaudit.reasons import Reason, judge_change, judge_findings
+
+FOUND = Measured(
+    n_targets=20,
+    attack="forest · known",
+    mean_loss=Estimate(0.25, 0.125, 0.5),
+    worst_loss=0.75,
+    share_exposed=0.0625,
+    n_screened=1000,
+    exposed_above=0.5,
+    epsilon_seen=0.5,
+    epsilon_declared=1.0,
+    verdict="consistent",
+    unit="user_day",
+    utility={"pearson": (0.75, 1.0), "mean_relative_error(floor=1.0)": (0.5, 0.0)},
+)
+DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
+
+
+UNKNOWN = Estimate()
+
+
+def judged(policy, found=FOUND, published=UNKNOWN):
+    reasons = {each.check: each for each in judge(policy, found, published)}
+    json.dumps([each.plain() for each in reasons.values()], allow_nan=False)
+    return reasons
+
+
+def test_what_is_not_limited_is_not_judged():
+    assert list(judged(Policy())) == ["promise"]
+    assert list(judge_change(Policy(), DRIFT)) == []
+
+
+@pytest.mark.parametrize(
+    ("fail", "level"), [(0.1, "fail"), (0.125, "warn"), (0.3, "warn"), (0.5, "pass"), (0.6, "pass")]
+)
+def test_mean_loss(fail, level):
+    reason = judged(Policy(mean_privacy_loss=fail))["mean_privacy_loss"]
+    assert (reason.level, reason.measured, reason.limit) == (level, 0.25, fail)
+    assert reason.text == (
+        "0.25 (0.12 to 0.50) of the 20 targets is lost on average, to forest · known; "
+        f"not beyond {fail:g}"
+    )
+
+
+def test_one_target_is_judged_by_what_it_loses():
+    found = replace(FOUND, n_targets=1, mean_loss=Estimate(0.9))
+    reason = judged(Policy(mean_privacy_loss=0.5), found)["mean_privacy_loss"]
+    assert reason.level == "fail"
+    assert reason.text.startswith("0.90 of the one target is lost")
+
+
+@pytest.mark.parametrize(
+    ("name", "measured", "words"),
+    [
+        ("worst_privacy_loss", 0.75, "0.75 is lost by the most exposed of the 20 targets"),
+        ("share_exposed", 0.0625, "6.2% of 1,000 users lose more than 0.5"),
+    ],
+)
+def test_single_numbers(name, measured, words):
+    for fail, level in ((measured - 0.01, "fail"), (measured, "pass"), (measured + 0.01, "pass")):
+        reason = judged(Policy(**{name: {"fail": fail, "warn": 0.001}}))[name]
+        assert reason.level == (level if level == "fail" else "warn")
+        assert reason.measured == measured
+        assert reason.text == f"{words}; not beyond {fail:g}, told beyond 0.001"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "level", "words", "measured", "limit"),
+    [
+        ("consistent", "pass", "ε 1 is promised for a day, and no more is seen", 0.5, 1.0),
+        ("broken", "warn", "ε 1 is promised for a day, but 0.50 is seen", 0.5, 1.0),
+        ("too few samples", "unknown", "ε 1 is promised for a day; too few trials", 0.5, 1.0),
+        ("nothing promised", "pass", "nothing is promised", None, None),
+    ],
+)
+def test_promises(verdict, level, words, measured, limit):
+    reason = judged(Policy(promise="warn"), replace(FOUND, verdict=verdict))["promise"]
+    assert (reason.level, reason.measured, reason.limit) == (level, measured, limit)
+    assert reason.text.startswith(words)
+
+
+def test_a_broken_promise_fails_unless_another_level_is_said():
+    broken = replace(FOUND, verdict="broken")
+    for level in ("pass", "warn", "fail"):
+        assert judged(Policy(promise=level), broken)["promise"].level == level
+    assert judged(Policy(), broken)["promise"].level == "fail"
+
+
+def test_nothing_promised_has_no_number():
+    found = replace(
+        FOUND, verdict="nothing promised", epsilon_seen=np.nan, epsilon_declared=np.inf, unit="none"
+    )
+    assert judged(Policy(), found)["promise"].text == "nothing is promised"
+
+
+def test_utility():
+    """Floors for what is good when large, ceilings for what is good when small."""
+    policy = Policy(utility={"pearson": 0.7, "mean_relative_error": 0.4, "hotspot_f1": 0.5})
+    reasons = judged(policy)
+    assert reasons["pearson"].level == "pass"
+    assert reasons["pearson"].text == "pearson is 0.75, where 1 is best; not beyond 0.7"
+    assert reasons["mean_relative_error"].level == "fail"
+    assert reasons["mean_relative_error"].text.startswith("mean_relative_error(floor=1.0) is 0.5")
+    assert reasons["hotspot_f1"].level == "unknown"
+    assert reasons["hotspot_f1"].measured is None
+    assert judged(Policy(utility={"pearson": 0.8}))["pearson"].level == "fail"
+
+
+def test_one_measure_twice_is_judged_where_it_is_worst():
+    found = replace(
+        FOUND, utility={"hotspot_f1(n=1)": (0.9, 1.0), "hotspot_f1(n=9)": (0.25, 1.0)}
+    )  # fmt: skip
+    reason = judged(Policy(utility={"hotspot_f1": 0.5}), found)["hotspot_f1"]
+    assert (reason.level, reason.measured) == ("fail", 0.25)
+
+
+@pytest.mark.parametrize(
+    ("published", "level"),
+    [
+        (Estimate(), "unknown"),
+        (Estimate(0.9, 0.8, 1.0), "fail"),
+        (Estimate(0.65, 0.55, 0.75), "warn"),
+        (Estimate(0.55, 0.45, 0.6), "pass"),
+        (Estimate(0.1, 0.0, 0.2), "pass"),
+        (Estimate(0.9), "fail"),
+    ],
+)
+def test_the_values_themselves(published, level):
+    """Below ½ is a chance finding, and none against a release."""
+    reason = judged(Policy(published_auc=0.7), published=published)["published_auc"]
+    assert (reason.level, reason.limit) == (level, 0.7)
+    assert reason.measured == (published.value if published.known else None)
+
+
+@pytest.mark.parametrize(
+    ("drift", "level"),
+    [
+        (DRIFT, "fail"),
+        (replace(DRIFT, low=0.01), "warn"),
+        (replace(DRIFT, change=-0.5, low=-0.6, high=-0.4), "pass"),
+        (replace(DRIFT, change=0.01, low=-0.02, high=0.04), "pass"),
+        (replace(DRIFT, low=np.nan, high=np.nan), "fail"),
+        (replace(DRIFT, change=np.nan, low=np.nan, high=np.nan), "unknown"),
+    ],
+)
+def test_change(drift, level):
+    (reason,) = judge_change(Policy(change=0.05), drift)
+    assert reason.level == level
+    if level == "fail" and np.isfinite(drift.low):
+        assert reason.text.startswith("privacy loss changed by +0.12 (+0.06 to +0.25) since the la")
+
+
+def test_newly_exposed():
+    for fail, level in ((0.04, "fail"), (0.05, "pass")):
+        (reason,) = judge_change(Policy(newly_exposed=fail), DRIFT)
+        assert (reason.level, reason.measured) == (level, 0.05)
+        assert reason.text.startswith("10 of 200 users are newly exposed (5.0%)")
+
+
+def test_nothing_to_compare_with():
+    policy = Policy(change=0.05, newly_exposed=0.01)
+    assert list(judge_change(policy, None)) == []
+    assert list(judge_change(policy, replace(DRIFT, n_common=0))) == []
+
+
+def test_findings():
+    levels = ("consistent", "unknown", "inconsistent")
+    findings = [Finding("totals", level, 3.0, np.nan, 9, "so it is") for level in levels]
+    for said in ("pass", "warn", "fail"):
+        policy = Policy(consistency=said)
+        found = [each.level for each in judge_findings(policy, findings)]
+        assert found == ["pass", "unknown", said]
+    (first, *_) = judge_findings(Policy(), findings)
+    assert (first.check, first.measured, first.limit, first.text) == ("totals", 3, None, "so it is")
+
+
+@given(st.lists(st.sampled_from(["pass", "warn", "fail", "unknown"])))
+def test_the_verdict_is_that_of_the_worst(levels):
+    reasons = [Reason("check", level, None, None, "text") for level in levels]
+    expected = "fail" if "fail" in levels else "warn" if "warn" in levels else "pass"
+    assert verdict_of(reasons) == expected

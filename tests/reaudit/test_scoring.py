@@ -1,0 +1,68 @@
+"""One AUC of many attacks on the values themselves: that of the best, by counting pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.game import Standing
+from clusterscale.metrics import auc_interval
+from clusterscale.reaudit import Estimate
+from clusterscale.reaudit.scoring import pool
+
+
+def standing(rank, score=0.0):
+    return Standing("forest", score, True, rank, rank)
+
+
+def counted(labels, ranks):
+    """Return the share of pairs in the right order, of equals half."""
+    pairs = [
+        (one > other) + (one == other) / 2
+        for one, inside in zip(ranks, labels, strict=True) if inside
+        for other, within in zip(ranks, labels, strict=True) if not within
+    ]  # fmt: skip
+    return sum(pairs) / len(pairs)
+
+
+RANKS = st.lists(st.integers(0, 8).map(lambda i: i / 8), min_size=6, max_size=6)
+
+
+@given(st.lists(RANKS, min_size=1, max_size=4))
+def test_the_best_of_all_attacks(tables):
+    users, labels = [4, 9, 2, 31, 7, 12], [True, False, True, False, True, False]
+    inside = dict(zip(users, labels, strict=True))
+    scores = {
+        ("known", f"attack {i}"): dict(zip(users, map(standing, ranks), strict=True))
+        for i, ranks in enumerate(tables)
+    }
+    found, label = pool(scores, inside)
+    aucs = [counted(labels, ranks) for ranks in tables]
+    assert found.value == pytest.approx(max(aucs))
+    best = aucs.index(max(aucs))
+    assert label == f"attack {best} · known"
+    order = np.argsort(users)
+    told = auc_interval(
+        np.array(labels)[order],
+        np.array(tables[best])[order],
+        confidence=1 - 0.05 / len(tables),
+        scale="odds",
+    )
+    assert (found.low, found.high) == pytest.approx(told, nan_ok=True)
+
+
+def test_ranks_count_and_not_scores():
+    """What a score means differs from target to target."""
+    inside = {1: True, 2: False, 3: True, 4: False}
+    scores = {("known", "a"): {
+        1: standing(0.9, -50.0), 2: standing(0.1, 70.0), 3: standing(0.8, 0.0), 4: standing(0.2, 9)
+    }}  # fmt: skip
+    assert pool(scores, inside)[0].value == 1.0
+
+
+def test_nothing_known():
+    assert repr(pool({}, {})) == repr((Estimate(), ""))
+    lost = {("known", "a"): {1: standing(0.5), 3: standing(0.9)}}
+    assert repr(pool(lost, {1: True, 2: False, 3: True})) == repr((Estimate(), ""))
