@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.audit.journal import Entry
@@ -22,6 +21,9 @@ from clusterscale.metrics import (
     privacy_loss,
 )
 from clusterscale.schema import RESULTS
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["LONGEST_ERROR", "lay_out_cases", "lay_out_pooled", "pool"]
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
-
-import xarray as xr
+from typing import TYPE_CHECKING, Any
 
 from clusterscale.audit.budget import arrange
 from clusterscale.audit.done import Done
@@ -32,6 +30,9 @@ from clusterscale.game import Outcome
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
 from clusterscale.secrets import clean
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["Progress", "run"]
 

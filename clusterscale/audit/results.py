@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
@@ -28,6 +27,9 @@ from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import LEVELS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["open_results", "write_results"]
 
@@ -76,6 +78,8 @@ def write_results(
 
 
 def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
+    import xarray as xr  # here, for it takes half a second, and workers need it not
+
     return xr.Dataset(
         {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
         {name: (*pair, _describe(name)) for name, pair in coords.items()},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale import screening
@@ -15,6 +15,9 @@ from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.screening import ScreenProgress
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["choose_targets", "rank", "screen"]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
 from clusterscale.metrics import mean_interval
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["Estimate", "Exposures", "Measured", "exposures_of", "measure"]
 
