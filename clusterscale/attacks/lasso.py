@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from clusterscale.attacks.active_set import minimise
 from clusterscale.contracts import Labels
@@ -99,7 +99,7 @@ def _search(
     candidates, gradient, goal = np.zeros(0, np.int64), np.empty(n_features), np.inf
     columns, weights = np.ones((1, n_rows)), np.zeros(1)  # the intercept's feature is constant
     for n_passes in range(N_PASSES):
-        slopes = -cost * signs * expit(-signs * (weights @ columns))
+        slopes = -cost * signs * scipy.special.expit(-signs * (weights @ columns))
         _multiply(inputs, slopes, gradient)
         outside = np.maximum(np.abs(gradient) - 1, 0)
         outside[candidates] = 0
@@ -130,7 +130,7 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
     weights, n_idle, share = weights.copy(), 0, SHARE
     for _ in range(N_STEPS):
         margins = signs * (weights @ columns)
-        doubts = expit(-margins)
+        doubts = scipy.special.expit(-margins)
         gradient = columns @ (-cost * signs * doubts)
         violations = _violations(gradient, weights)
         if violations.sum() <= goal or n_idle > N_IDLE:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from clusterscale.consistency.bridges import bridges
 from clusterscale.errors import InputError
@@ -137,7 +137,7 @@ class _Edges:
         shape = (self.n_nodes, self.n_nodes)
         graph = sparse.coo_array((room[keep], (out[keep], into[keep])), shape).tocsr()
         graph.data = np.minimum(graph.data, _MOST)
-        found = csgraph.maximum_flow(graph.astype(np.int32), _SOURCE, _SINK)
+        found = scipy.sparse.csgraph.maximum_flow(graph.astype(np.int32), _SOURCE, _SINK)
         if found.flow_value < due:
             return None
         return self._shared(found.flow.tocoo())
@@ -165,7 +165,7 @@ class _Edges:
         into = np.concatenate([self.into[up], self.out[down]])
         shape = (self.n_nodes, self.n_nodes)
         graph = sparse.coo_array((np.ones(len(out), np.int8), (out, into)), shape)
-        _, part = csgraph.connected_components(graph.tocsr(), connection="strong")
+        _, part = scipy.sparse.csgraph.connected_components(graph.tocsr(), connection="strong")
         inside = part[self.out] == part[self.into]
         inside[inside] = ~bridges(np.array([self.out, self.into])[:, inside], self.n_nodes)
         return np.asarray(inside)

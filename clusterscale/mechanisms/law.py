@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy import special
 
 from clusterscale.contracts import NO_NOISE, Noise, Values
 
@@ -144,7 +143,7 @@ class Publication:
         if law == "none":
             return np.asarray(x >= 0, np.float64)
         if law == "gaussian":
-            return np.asarray(special.ndtr(x / scale))
+            return np.asarray(scipy.special.ndtr(x / scale))
         if law == "laplace":
             half = np.exp(-np.abs(x) / scale) / 2
             return np.asarray(np.where(x < 0, half, 1 - half))

@@ -3,8 +3,8 @@
 from typing import Any, overload
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
@@ -53,7 +53,7 @@ def auc_ceiling(epsilon: float | NDArray[Any], delta: float | NDArray[Any] = 0.0
     if not (budgets >= 0).all():
         raise InputError(f"epsilon is at least 0, not {budgets[~(budgets >= 0)][0]}")
     check_delta(slips)
-    ceiling = 1.0 - (1.0 - slips) ** 2 * expit(-budgets)
+    ceiling = 1.0 - (1.0 - slips) ** 2 * scipy.special.expit(-budgets)
     return ceiling if ceiling.ndim else float(ceiling)
 
 

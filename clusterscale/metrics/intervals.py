@@ -5,7 +5,6 @@ from typing import Literal
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit, ndtri
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
@@ -85,10 +84,12 @@ def auc_interval(
     area, variance, fewest = _delong(labels, scores)
     tail = (1.0 - confidence) / 2
     if variance > 0:
-        reach = -float(ndtri(tail)) * variance**0.5
+        reach = -float(scipy.special.ndtri(tail)) * variance**0.5
         if scale == "odds":
-            middle, reach = float(logit(area)), reach / (area * (1.0 - area))
-            return float(expit(middle - reach)), float(expit(middle + reach))
+            middle, reach = float(scipy.special.logit(area)), reach / (area * (1.0 - area))
+            return float(scipy.special.expit(middle - reach)), float(
+                scipy.special.expit(middle + reach)
+            )
         return max(0.0, area - reach), min(1.0, area + reach)
     sure = tail ** (1.0 / fewest)
     return area * sure, 1.0 - (1.0 - area) * sure
@@ -207,7 +208,7 @@ def mean_interval(
 
 def _expanded(away: Floats, tail: float) -> tuple[float, float]:
     """Return quantiles of the studentised mean by its expansion, from values centred on 0."""
-    z = -float(ndtri(tail))
+    z = -float(scipy.special.ndtri(tail))
     skewness = float((away**3).mean() / (away**2).mean() ** 1.5)
     shift = skewness * (2 * z * z + 1) / (6 * away.size**0.5)
     return -z - shift, z - shift

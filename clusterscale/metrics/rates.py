@@ -7,8 +7,8 @@ Under (ε, δ)-privacy P(S | in) ≤ e^ε·P(S | out) + δ for every set S of sc
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainccinv, betaincinv
 
 from clusterscale.errors import InputError
 
@@ -78,8 +78,8 @@ def _clopper_pearson(hits: NDArray[np.integer], n: int, tail: float) -> tuple[Fl
     Clopper and Pearson (1934), by quantiles of beta distributions; 0 below no hits and 1 above all.
     """
     none, every = hits == 0, hits == n
-    low = betaincinv(np.where(none, 1, hits), n - hits + 1, tail)
-    high = betainccinv(hits + 1, np.where(every, 1, n - hits), tail)
+    low = scipy.special.betaincinv(np.where(none, 1, hits), n - hits + 1, tail)
+    high = scipy.special.betainccinv(hits + 1, np.where(every, 1, n - hits), tail)
     return np.where(none, 0.0, low), np.where(every, 1.0, high)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from clusterscale.contracts import CellRule, Mechanism, Reference, Traces
@@ -25,7 +25,6 @@ __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
 
 STATISTICS = ("auc", "auc_low", "auc_high", "score_gap")
 CONFIDENCE = 0.95
-_Z = float(ndtri((1 + CONFIDENCE) / 2))
 
 Singles = NDArray[np.float32]
 
@@ -108,6 +107,7 @@ def _score(
 ) -> Singles:
     """Return the statistics of one mechanism, shape (statistic, user, attack)."""
     n_attacks, n_groups = len(task.plan.attacks), len(task.groups)
+    z = float(scipy.special.ndtri((1 + CONFIDENCE) / 2))
     found = np.empty((len(STATISTICS), traces.n_users, n_attacks), np.float32)
     slices = [
         range(first, min(first + task.width, n_groups)) for first in range(0, n_groups, task.width)
@@ -122,7 +122,7 @@ def _score(
             sums[..., groups.start : groups.stop] = _sum(task, base, prepared, traces, some)
             start[..., groups.start : groups.stop] = prepared.table.start
         start -= start.mean(axis=(1, 2), keepdims=True)
-        judge(sums, start, apart[some], _Z, found[:, some])
+        judge(sums, start, apart[some], z, found[:, some])
     return found
 
 

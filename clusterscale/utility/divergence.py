@@ -4,8 +4,8 @@ from math import log
 from typing import ClassVar, Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import rel_entr
 
 from clusterscale.contracts import Component, Values
 from clusterscale.utility.pair import check_pair
@@ -60,7 +60,9 @@ def _divergences(raw: ArrayLike, released: ArrayLike) -> Values:
     first, second = _shares(before[:, counted]), _shares(after[:, counted])
     both = first + second
     # 2p against p + q, not p against their mean, which may vanish where p does not.
-    nats: Values = (rel_entr(2 * first, both) + rel_entr(2 * second, both)).sum(axis=0) / 4
+    nats: Values = (
+        scipy.special.rel_entr(2 * first, both) + scipy.special.rel_entr(2 * second, both)
+    ).sum(axis=0) / 4
     return np.clip(nats, 0, log(2))
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.mechanisms import respond
@@ -122,7 +122,7 @@ def learn_curve(mechanism: Mechanism, m: int, most: float, *, rng: np.random.Gen
     means = np.concatenate([[0.0], np.geomspace(1e-4, max(top, 1), _POINTS)])
     whole = np.arange(min(int(top), 4 * _EACH) + 1)
     log_law = whole * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None]
-    law = np.exp(log_law - gammaln(whole + 1))
+    law = np.exp(log_law - scipy.special.gammaln(whole + 1))
     left = np.maximum(1 - law.sum(axis=1), 0.0)  # beyond the table: as of a count of their mean,
     beyond = means * (left + law[:, -1]) / np.maximum(left, 1e-300)  # λ P(c ≥ last) / P(c > last)
 

@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 import scipy
-from scipy.sparse import coo_array, vstack
 
 from clusterscale.contracts import Component, Values
 from clusterscale.recovery.columns import Column, Ids, Ranks
@@ -90,14 +89,18 @@ def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
     user, gain = prior.user[entry], np.log(prior.probability[entry])
     gain += 1 - 2 * gain.min()
     of_roi, of_user = (
-        coo_array((np.ones(len(entry)), (side, np.arange(len(entry)))), (n, len(entry)))
+        scipy.sparse.coo_array(
+            (np.ones(len(entry)), (side, np.arange(len(entry)))), (n, len(entry))
+        )
         for side, n in ((roi, len(counts)), (user, prior.n_users))
     )
     most = np.concatenate([counts, supply]).astype(np.float64)
     # without whole-number constraints: the corners of a transport problem are whole
     solved = scipy.optimize.milp(
         -gain,
-        constraints=scipy.optimize.LinearConstraint(vstack([of_roi, of_user]).tocsr(), ub=most),
+        constraints=scipy.optimize.LinearConstraint(
+            scipy.sparse.vstack([of_roi, of_user]).tocsr(), ub=most
+        ),
         bounds=scipy.optimize.Bounds(0, 1),
     )
     if solved.status:
