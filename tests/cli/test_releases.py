@@ -4,35 +4,20 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 import yaml
 from junitparser import JUnitXml
+from oracles.catalogues import write_catalogue, write_release
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
 from clusterscale.errors import InputError, MissingError
-from clusterscale.groups import count_visits
 from clusterscale.reaudit import Lease
-
-MEMBERS = np.arange(0, 40, 2)
 
 
 def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def write_release(cube, path, *, first=0, fault=0.0, **attributes):
-    """Write the bare counts of a group over a day; ``fault`` is added to one value."""
-    traces = cube.traces(None, (first, first + 24))
-    values = count_visits(traces, MEMBERS[None])[0].astype(float)
-    values[0, 0] += fault
-    path.parent.mkdir(parents=True, exist_ok=True)
-    told = {"group_size": len(MEMBERS), "mechanism": json.dumps({"name": "exact"}), "first": first}
-    dataset = xr.Dataset({"counts": (("roi", "epoch"), values)}, attrs=told | attributes)
-    dataset.to_netcdf(path, engine="h5netcdf")
 
 
 @pytest.fixture
@@ -41,26 +26,6 @@ def catalogue(cube, tmp_path):
     for day in range(2):
         write_release(cube, tmp_path / "releases" / f"day-{day}.nc", first=24 * day)
     return write_catalogue(cube, tmp_path)
-
-
-def write_catalogue(cube, folder, **changes):
-    content = {
-        "cube": cube.uri,
-        "output": str(folder / "ledger"),
-        "releases": str(folder / "releases"),
-        "audit": {
-            "seed": 3,
-            "targets": {"random": 3},
-            "priors": [{"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 20}],
-            "attacks": [{"name": "projection"}],
-            "screen": {"groups": 40, "attacks": [{"name": "projection"}]},
-            "verdict": {"trials": 100},
-        },
-        "cluster": {"name": "serial"},
-    }
-    path = folder / "releases.yaml"
-    path.write_text(yaml.safe_dump(content | changes))
-    return path
 
 
 def verdicts(folder):

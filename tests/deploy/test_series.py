@@ -3,13 +3,16 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from doubles.command import StandIn
 from doubles.kube import wait_for
 from doubles.slurm import Queue, start_slurm
+from oracles.catalogues import write_catalogue, write_release
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "reaudit.sh"
 NAME = "weekly-counts"
@@ -237,6 +240,49 @@ def test_three_rounds_one_after_the_other(series):
     codes = {first: "3:0", second: "4:0", third: "2:0"}
     assert made.endings() == {job: ("FAILED", code) for job, code in codes.items()}
     assert all(line[2:] == ["reaudit", "releases.yaml"] for line in made.command.diary[::2])
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(900)
+def test_three_rounds_of_the_command_itself(slurm, cube, tmp_path):
+    """A release before each round, the second with a value that nobody could have counted."""
+    config = write_catalogue(cube, tmp_path)
+    runner = Queue(
+        slurm
+        | {
+            "EVERY": "now+1hours",
+            "ROUNDS": "3",
+            "SBATCH_MEM_PER_CPU": "1G",
+            "SBATCH_TIMELIMIT": "10",
+        }
+        | {"CLUSTERSCALE": str(Path(sys.executable).with_name("clusterscale"))}
+        | {"SBATCH_OUTPUT": f"{tmp_path}/job-%j.log"}
+    )
+    write_release(cube, tmp_path / "releases" / "day-0.nc")
+    job = runner.ask("sbatch", "--parsable", f"--job-name={NAME}", SCRIPT, str(config)).strip()
+    codes = []
+    for number in range(3):
+        wait_for(lambda job=job: "RUN" not in state(runner, job), 300, f"the end of job {job}")
+        codes.append(runner.fact(job, "ExitCode"))
+        waiting = [line.split()[0] for line in runner.jobs("--states=PENDING", f"--name={NAME}")]
+        if number == 2:
+            assert waiting == []
+            break
+        (job,) = waiting
+        fault = 0.5 if number == 0 else 0.0
+        write_release(cube, tmp_path / "releases" / f"day-{number + 1}.nc", fault=fault)
+        runner.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+    said = "".join(log.read_text() for log in sorted(tmp_path.glob("job-*.log")))
+    assert codes == ["0:0", "4:0", "0:0"], said
+    table = pd.read_parquet(tmp_path / "ledger" / "verdicts.parquet")
+    assert table.release.tolist() == ["day-0", "day-1", "day-2"], said
+    assert table.verdict.tolist() == ["pass", "fail", "pass"], said
+
+
+def state(runner, job):
+    """Return what Slurm says of a job, as far as it waits for nothing but its turn."""
+    found = runner.fact(job, "JobState")
+    return "RUN" if found in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING") else found
 
 
 @pytest.mark.heavy
