@@ -1,4 +1,22 @@
-"""Every release judged once: against a policy, against itself, and against those before it."""
+"""Every release judged once: against a policy, against itself, and against those before it.
+
+A :class:`Catalogue` lists releases, tables of counts over (roi, epoch) as they were published, and
+what is said of each: group size, mechanism, epochs. :class:`Reaudit` finds what has no verdict yet,
+and for each release
+
+- plays the game of an audit at its group size and under its mechanism, and screens everyone;
+- asks the attacks about the very values, for users of whom it is known whether they are inside;
+- checks the values (:mod:`clusterscale.consistency`): against the declared mechanism, against
+  totals beside them, and against earlier releases of the same epochs;
+- compares exposure and utility with the last releases of the series;
+- judges all of it by a :class:`Policy`: ``pass``, ``warn`` or ``fail``, with every reason.
+
+Verdicts are rows of a :class:`Ledger`, written once and never again. A release is judged anew when
+its content, what is said of it, the question, the policy, the cube or the software is another; what
+is the same to be audited is not audited again. A :class:`Lease` lets one process do so at a time,
+and another take over when that one has died. No row hangs on when, where or by how many workers it
+was made.
+"""
 
 from clusterscale.reaudit.catalogue import Catalogue, Problem, find_releases
 from clusterscale.reaudit.driver import Pending, Reaudit
