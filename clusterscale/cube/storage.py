@@ -113,24 +113,10 @@ def put_new(uri: str, content: bytes) -> bool:
                 filesystem, path = connect(uri)
                 filesystem.pipe_file(path, content, mode="create")
             else:
-                attempt(uri, _link, local_path(uri), content)
+                attempt(uri, _put_locally, local_path(uri), content, new=True)
         except FileExistsError:
             return False
     return True
-
-
-def _link(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(_aside(str(path)))
-    try:
-        with aside.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        path.hardlink_to(aside)
-    finally:
-        aside.unlink(missing_ok=True)
-    flush(path.parent)
 
 
 def _put_aside(filesystem: Any, path: str, content: bytes) -> None:
@@ -145,7 +131,7 @@ def _put_aside(filesystem: Any, path: str, content: bytes) -> None:
         raise
 
 
-def _put_locally(path: Path, content: bytes) -> None:
+def _put_locally(path: Path, content: bytes, *, new: bool = False) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(_aside(str(path)))
     try:
@@ -153,10 +139,12 @@ def _put_locally(path: Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        aside.replace(path)
-    except BaseException:
+        if new:
+            path.hardlink_to(aside)  # fails where there is a file, which replacing does not
+        else:
+            aside.replace(path)
+    finally:
         aside.unlink(missing_ok=True)
-        raise
     flush(path.parent)
 
 
