@@ -68,8 +68,9 @@ def main(
     refit: str = "shared",
     challenges: int = 100,
     seed: int = 1,
+    output: str | None = None,
 ) -> None:
-    """Run one study and print its table."""
+    """Run one study and print its table; with an output folder, go on with what is there."""
     opened, began = TraceCube(cube), time.perf_counter()
     made = STUDIES[study](
         group_size=group_size,
@@ -84,7 +85,7 @@ def main(
         "targets": {"listed": choose(opened, targets, min_events, seed)},
         "periods": [{"name": "all", "first": 0, "epochs": opened.n_epochs}],
     }
-    found = attack(opened, made, fields, workers)
+    found = attack(opened, made, fields, workers, output)
     out.print(f"{made.title}; {found.sizes['target']} targets, {time.perf_counter() - began:.0f} s")
     out.print(tell(found, made.names))
 

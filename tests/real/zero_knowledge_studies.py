@@ -185,8 +185,10 @@ def choose(cube: TraceCube, n: int, min_events: int, seed: int) -> list[str]:
     return [str(name) for name in cube.pseudonyms(np.sort(chosen))]
 
 
-def attack(cube: TraceCube, study: Study, fields: dict[str, Any], workers: int) -> xr.Dataset:
-    """Run an audit of the study."""
+def attack(
+    cube: TraceCube, study: Study, fields: dict[str, Any], workers: int, output: str | None = None
+) -> xr.Dataset:
+    """Run an audit of the study, or go on with that in ``output``."""
     plan = AuditPlan(**fields | {"null_roi": False, "control": False}, **study.fields)
     with tempfile.TemporaryDirectory() as folder, Local(workers=workers).open() as executor:
-        return run(plan, cube, folder, executor, memory=8_000_000_000).load()
+        return run(plan, cube, output or folder, executor, memory=8_000_000_000).load()
