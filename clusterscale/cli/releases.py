@@ -63,9 +63,9 @@ def reaudit(
 ) -> None:
     """Audit every release that is new or has changed, judge it, and add it to the ledger.
 
-    Exits with the worst verdict of this run: 0 pass, or nothing new; 3 warn; 4 fail. With 1 where
-    tasks failed, 2 where a release cannot be audited, 75 where a store could not be reached. Two at
-    a time do no harm: the second does nothing.
+    Ends with the worst verdict of this run: 0 pass or nothing new, 3 warn, 4 fail.
+
+    Two at a time do no harm: the second does nothing.
     """
     from clusterscale.reaudit import Held, Lease
 
@@ -109,8 +109,8 @@ def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
 def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
     from clusterscale.reaudit import Catalogue, Reaudit
 
-    cube = chosen.cube.open()
-    known = Catalogue(chosen.entries(), cube.uri, f"{folder}/listed.json")
+    entries = chosen.entries()  # before a preset is written
+    known = Catalogue(entries, chosen.cube.open().uri, f"{folder}/listed.json")
     return Reaudit(chosen.plan, known, folder)
 
 
