@@ -58,9 +58,9 @@ CHANGES = [
     (
         "audit.sed",
         1,
-        "audit.sed: is not known here: choose from seed, null_roi, targets, "
-        "group_sizes, periods, priors, mechanisms, attacks, utility, "
-        "verdict, screen, control, false_positive_rate, precision; did you mean 'seed'?",
+        "audit.sed: is not known here: choose from seed, targets, priors, "
+        "attacks, utility, verdict, screen, control, false_positive_rate, precision, "
+        "null_roi, group_sizes, periods, mechanisms; did you mean 'seed'?",
     ),
     ("audit.null_roi", "yes", "audit.null_roi: is 'yes', but should be true or false"),
     ("audit.targets", None, "audit.targets: is missing"),

@@ -33,7 +33,10 @@ def test_two_people_who_left(turned):
     )
     n = (counts_of(WHOLE) != counts_of(FEWER)).sum()
     assert (found.level, found.measured, found.n_cells) == ("inconsistent", n, 192)
-    assert f"subtracting tells where 2 people were, in {n} of 192 cells fewer than 5" in found.text
+    assert (
+        f"subtracting tells where 2 people were, and {n} of 192 cells show fewer than 5"
+        in found.text
+    )
 
 
 def test_a_part_of_which_more_left_shows_in_its_small_cells():

@@ -54,7 +54,9 @@ def test_parts_are_found(n_rois, n_days, one, other):
         group = np.random.default_rng([seed, one]).choice(len(visits), one, replace=False)
         found = find("differencing", of(visits, group), [of(visits, group[:other])])
         assert found.level == "inconsistent"
-        assert f"where {one - other} people were" in found.text
+        people = one - other
+        who = "one person was" if people == 1 else f"{people} people were"
+        assert f"where {who}" in found.text
 
 
 @pytest.mark.parametrize("seed", range(4))
