@@ -1,7 +1,9 @@
 """Compile a plain numeric function with numba."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, ParamSpec, TypeVar
+from uuid import uuid4
 
 import numba
 
@@ -9,6 +11,8 @@ __all__ = ["kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_PROCESS = uuid4().hex[:12]
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -18,6 +22,22 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     can be written (a read-only container), it is compiled anew in each process.
     """
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        compiled = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # numba found no writable place for its cache
         return numba.njit(nogil=True)(function)  # type: ignore[no-any-return]
+    _name_apart(compiled)
+    return compiled  # type: ignore[no-any-return]
+
+
+def _name_apart(compiled: Any) -> None:
+    """Give the files of this process's machine code names that no other process gives.
+
+    numba numbers them by an index that it reads and writes back. Two processes that compile a
+    function for different types at the same time give both the same number, and who reads it then
+    runs machine code for other types, which ends the process or worse.
+    """
+    with suppress(AttributeError):  # of a numba that keeps them otherwise
+        files = compiled._cache._cache_file
+        files._data_name_pattern = files._data_name_pattern.replace(
+            "{number", f"{_PROCESS}.{{number"
+        )
