@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -34,10 +35,13 @@ def _name_apart(compiled: Any) -> None:
 
     numba numbers them by an index that it reads and writes back. Two processes that compile a
     function for different types at the same time give both the same number, and who reads it then
-    runs machine code for other types, which ends the process or worse.
+    runs machine code for other types, which ends the process or worse. The index has a name of its
+    own for each installation, so that nothing is left of an earlier one.
     """
     with suppress(AttributeError):  # of a numba that keeps them otherwise
         files = compiled._cache._cache_file
+        installed = blake2b(repr(files._source_stamp).encode(), digest_size=6).hexdigest()
+        files._index_path = files._index_path.removesuffix(".nbi") + f".{installed}.nbi"
         files._data_name_pattern = files._data_name_pattern.replace(
             "{number", f"{_PROCESS}.{{number"
         )
