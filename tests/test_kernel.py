@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numba
 import numpy as np
-from numba.core.caching import IndexDataCacheFile
+import pytest
 
+import clusterscale.kernel as module
 from clusterscale.kernel import kernel
 
 
@@ -50,35 +49,84 @@ def test_without_a_place_for_the_cache(monkeypatch):
     assert compiled(np.arange(4.0)) == 6
 
 
-def test_two_processes_that_compile_for_different_types_at_once(tmp_path):
-    """Both have read the index before either wrote it: neither may get the other's machine code."""
-    places = []
-    for _ in range(2):
-        code = (
-            "import sys; from clusterscale.kernel import kernel\n"
-            "from test_kernel import total\n"
-            "files = kernel(total)._cache._cache_file\n"
-            "print(files._data_name(1))"
-        )
+@pytest.fixture
+def run(tmp_path):
+    """Run code in a process of its own, with kernels whose cache is empty."""
+    (tmp_path / "kernels.py").write_text(SORTING)
+
+    def run(code):
         done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-            cwd=Path(__file__).parent,
+            [sys.executable, "-c", "import numpy as np\nfrom kernels import *\n" + code],
+            cwd=tmp_path,
             capture_output=True,
             text=True,
-            check=True,
         )
-        places.append(done.stdout)
-    assert len(set(places)) == 2, "numba numbers the files of either process from 1 on"
-    files = [IndexDataCacheFile(str(tmp_path), f"of-{i}", "stamp") for i in range(2)]
-    for each, name in zip(files, places, strict=True):
-        each._index_path = files[0]._index_path
-        each._data_name_pattern = name.strip().replace(".1.nbc", ".{number:d}.nbc")
-    index = files[0]._load_index()
-    for each in files:  # as when both read it first
-        each._load_index, kept = lambda: dict(index), each._load_index
-        each.save(f"types of {each._data_name_pattern}", each._data_name_pattern)
-        each._load_index = kept
-    for each in files:
-        found = files[0].load(f"types of {each._data_name_pattern}")
-        assert found in (None, each._data_name_pattern), "what is lost is compiled again"
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    return run
+
+
+SORTING = """
+from clusterscale.kernel import kernel
+
+import numpy as np
+
+@kernel
+def ordered(values):
+    return np.sort(values)
+
+@kernel
+def order(values):
+    return np.argsort(values)
+
+@kernel
+def nothing(value):
+    return value
+"""
+NUMBERS = "import re; print(*re.findall(r'B[0-9]+v([0-9]+)B', {0}.inspect_llvm({0}.signatures[0])))"
+
+
+def test_machine_code_of_several_processes_in_one(run):
+    """``run_quicksort1`` is the name of either's inner function, after three others in the second.
+
+    numba would number both alike, and ``order`` return what ``ordered`` does, or crash.
+    """
+    values = "np.array([30, 10, 20], np.int32)"
+    first = run(f"ordered({values}); {NUMBERS.format('ordered')}")
+    second = run(
+        "for kind in (np.int8, np.int16, np.int32): nothing(kind(0))\n"
+        f"order({values}); {NUMBERS.format('order')}"
+    )
+    assert len(set(first)) > 5
+    assert len(set(second)) > 5
+    assert not set(first) & set(second)
+    found = run(f"print(*ordered({values}), *order({values}), *ordered.stats.cache_hits.values())")
+    assert found == ["10", "20", "30", "1", "2", "0", "1"]
+
+
+def test_two_processes_that_compile_for_different_types_at_once(tmp_path, monkeypatch):
+    """Both have read the index before either wrote it: neither may get the other's machine code."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    one, other = (kernel(total)._cache._cache_file for _ in range(2))
+    save = one._save_data
+
+    def save_late(name, data):
+        with monkeypatch.context() as patch:
+            patch.setattr(other, "_load_index", dict)
+            other.save("other types", "for other types")
+        save(name, data)
+
+    monkeypatch.setattr(one, "_save_data", save_late)
+    one.save("types", "for types")
+    reader = kernel(total)._cache._cache_file
+    assert reader.load("types") is None, "what is lost is compiled again"
+    assert reader.load("other types") == "for other types"
+
+
+def test_machine_code_of_another_version_of_the_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    kernel(total)._cache._cache_file.save("types", "of this version")
+    assert kernel(total)._cache._cache_file.load("types") == "of this version"
+    monkeypatch.setattr(module, "_version_of_all", lambda: "another")
+    assert kernel(total)._cache._cache_file.load("types") is None
