@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,15 @@ def gate(
     from clusterscale.cli.reports import gather
     from clusterscale.config import load_releases
     from clusterscale.cube.storage import put
-    from clusterscale.reaudit import Estimate, Policy, judge, measure, verdict_of
+    from clusterscale.reaudit import (
+        Estimate,
+        Policy,
+        exposures_of,
+        judge,
+        measure,
+        plain,
+        verdict_of,
+    )
 
     policy = load_releases(config).policy if config else Policy()
     run = gather(results)
@@ -41,10 +50,11 @@ def gate(
     if (run.audit.status == "failed").any():
         raise InputError(f"{results}: tasks of this audit failed; run it again first")
     label = _pick(list(map(str, run.audit.mechanism.values)), mechanism)
-    found = measure(run.audit, run.screen, label, exposed_above=policy.exposed_above)
+    exposures = exposures_of(run.audit, run.screen, label)
+    found = measure(run.audit, exposures, label, exposed_above=policy.exposed_above)
     reasons = list(judge(policy, found, Estimate()))
     verdict = verdict_of(reasons)
-    why = [each.plain() for each in reasons]
+    why = [plain(asdict(each)) for each in reasons]
     told = {"verdict": verdict, "mechanism": label, "reasons": why}
     show_reasons(label, verdict, why)
     if to_json:

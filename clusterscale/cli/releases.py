@@ -206,8 +206,8 @@ def _write_pages(work: Reaudit) -> None:
 
 def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
     """Post the verdicts that were not posted yet; what cannot be is tried again by the next run."""
+    from clusterscale.contracts import LEVELS
     from clusterscale.cube.storage import exists, put, read
-    from clusterscale.reaudit import LEVELS
     from clusterscale.reaudit.telling import post, summary
 
     if chosen.webhook is None:

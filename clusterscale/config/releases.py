@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.config.run import Place, Source
-from clusterscale.contracts import Address, Component
-from clusterscale.reaudit import Level, ReauditPlan, ReleaseEntry, find_releases
+from clusterscale.contracts import Address, Component, Level
+from clusterscale.reaudit import ReauditPlan, ReleaseEntry, find_releases
 from clusterscale.runtime import Local
 
 __all__ = ["ReleasesConfig", "Webhook"]

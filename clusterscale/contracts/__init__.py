@@ -36,8 +36,10 @@ from clusterscale.contracts.traces import (
     Traces,
     Values,
 )
+from clusterscale.contracts.verdict import LEVELS, Level, Reason
 
 __all__ = [
+    "LEVELS",
     "MEMORY",
     "NO_NOISE",
     "REACHES",
@@ -65,6 +67,7 @@ __all__ = [
     "Ints",
     "Knowledge",
     "Labels",
+    "Level",
     "Mechanism",
     "Members",
     "Noise",
@@ -72,6 +75,7 @@ __all__ = [
     "Prior",
     "Probability",
     "Reach",
+    "Reason",
     "Reference",
     "Release",
     "Sample",

@@ -24,34 +24,35 @@ from clusterscale.reaudit.entry import Described, ReleaseEntry
 from clusterscale.reaudit.lease import Held, Lease
 from clusterscale.reaudit.ledger import Ledger, Verdict
 from clusterscale.reaudit.listed import Listed
-from clusterscale.reaudit.measured import Estimate, Measured, measure
+from clusterscale.reaudit.measured import Estimate, Exposures, Measured, exposures_of, measure
+from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.plan import ReauditPlan
-from clusterscale.reaudit.policy import LEVELS, Level, Limit, Policy, worst_of
-from clusterscale.reaudit.reasons import Reason, judge, verdict_of
+from clusterscale.reaudit.policy import Limit, Policy, worst_of
+from clusterscale.reaudit.reasons import judge, verdict_of
 
 __all__ = [
-    "LEVELS",
     "Catalogue",
     "Described",
     "Estimate",
+    "Exposures",
     "Held",
     "Lease",
     "Ledger",
-    "Level",
     "Limit",
     "Listed",
     "Measured",
     "Pending",
     "Policy",
     "Problem",
-    "Reason",
     "Reaudit",
     "ReauditPlan",
     "ReleaseEntry",
     "Verdict",
+    "exposures_of",
     "find_releases",
     "judge",
     "measure",
+    "plain",
     "verdict_of",
     "worst_of",
 ]

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 
 import numpy as np
 
 from clusterscale.consistency import CHECKS, Finding, Table, check_table
-from clusterscale.contracts import MEMORY, Executor
+from clusterscale.contracts import MEMORY, Executor, Reason
 from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, StoreError
 from clusterscale.reaudit.audited import Question, audit_release, make_table
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
-from clusterscale.reaudit.folder import Audited, Facts, plain
+from clusterscale.reaudit.folder import Audited, Facts
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
 from clusterscale.reaudit.listed import Listed
 from clusterscale.reaudit.measured import Exposures, Measured, exposures_of, measure
 from clusterscale.reaudit.members import NOBODY, read_members
+from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.plan import ReauditPlan
-from clusterscale.reaudit.reasons import (
-    Reason,
-    judge,
-    judge_change,
-    judge_findings,
-    verdict_of,
-)
+from clusterscale.reaudit.reasons import judge, judge_change, judge_findings, verdict_of
 
 __all__ = ["Pending", "Reaudit"]
 
@@ -163,9 +158,9 @@ class Reaudit:
         listed, policy = pending.listed, self._plan.policy
         folder = self._folder(pending.audit)
         results, screen, label = folder.results(), folder.screen(), listed.mechanism.label
-        found = measure(results, screen, label, exposed_above=policy.exposed_above)
-        told = exposures_of(results, screen, label)
-        change = change_since(self._last(listed), told, found, limit=policy.exposed_above)
+        exposures = exposures_of(results, screen, label)
+        found = measure(results, exposures, label, exposed_above=policy.exposed_above)
+        change = change_since(self._last(listed), exposures, found, limit=policy.exposed_above)
         reasons = [
             *judge(policy, found, facts.published),
             *judge_findings(policy, [*facts.findings, *self._compare(listed, folder, facts)]),
@@ -224,7 +219,7 @@ class Reaudit:
             group_size=listed.group_size,
             mechanism=listed.mechanism.label,
             verdict=verdict_of(reasons),
-            reasons=json.dumps([plain(reason.plain()) for reason in reasons]),
+            reasons=json.dumps([plain(asdict(reason)) for reason in reasons]),
             n_targets=found.n_targets,
             mean_privacy_loss=found.mean_loss.value,
             mean_privacy_loss_low=found.mean_loss.low,

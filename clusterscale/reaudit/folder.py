@@ -17,13 +17,14 @@ from clusterscale.cube.staging import staged
 from clusterscale.reaudit.known import INSIDE
 from clusterscale.reaudit.listed import Content, Listed
 from clusterscale.reaudit.measured import Estimate
+from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.values import Totals
 from clusterscale.screening import open_screen
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Audited", "Facts", "plain"]
+__all__ = ["Audited", "Facts"]
 
 _ROWS = "release/tables.zarr"
 _FACTS = "release/facts.json"
@@ -119,14 +120,3 @@ def _finding(told: dict[str, Any]) -> Finding:
 
 def _number(value: float | None) -> float:
     return np.nan if value is None else float(value)
-
-
-def plain(value: Any) -> Any:
-    """Return what JSON can hold: no number is null."""
-    if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not np.isfinite(value) else value

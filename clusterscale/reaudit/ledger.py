@@ -31,7 +31,7 @@ class Verdict:
         What was released. ``period`` names its days.
     verdict, reasons
         ``pass``, ``warn`` or ``fail``, and why: JSON of a list of
-        :class:`~clusterscale.reaudit.Reason`.
+        :class:`~clusterscale.contracts.Reason`.
     n_targets, mean_privacy_loss, …, worst_privacy_loss, share_above, loss_above
         What the audit measured; ``share_above`` of everyone screened loses more than
         ``loss_above``.

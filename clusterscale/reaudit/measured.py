@@ -101,14 +101,16 @@ class Measured:
 
 
 def measure(
-    audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str, *, exposed_above: float
+    audit: xr.Dataset, exposures: Exposures, mechanism: str, *, exposed_above: float
 ) -> Measured:
     """Return the numbers of one mechanism, at its worst over periods, priors and group sizes.
 
     Parameters
     ----------
-    audit, screen
-        Results, which keep :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
+    audit
+        Results, which keep :data:`clusterscale.schema.RESULTS`.
+    exposures
+        What :func:`exposures_of` tells of the same mechanism.
     mechanism
         Label of the mechanism that is judged.
     exposed_above
@@ -122,15 +124,14 @@ def measure(
     told = _select(audit, mechanism)
     strongest, losses = _strongest(told, ("period", "prior", "group_size", "attack"), "target")
     low, high = mean_interval(losses)  # not a number of one target: nothing tells its spread
-    everyone = exposures_of(audit, screen, mechanism)
     promise = _promise(told)
     return Measured(
         n_targets=len(losses),
         attack=strongest,
         mean_loss=Estimate(float(losses.mean()), low, high),
         worst_loss=float(losses.max()),
-        share_exposed=float((everyone.loss > exposed_above).mean()),
-        n_screened=len(everyone.users),
+        share_exposed=float((exposures.loss > exposed_above).mean()),
+        n_screened=len(exposures.users),
         exposed_above=exposed_above,
         epsilon_seen=promise.seen,
         epsilon_declared=promise.declared,
@@ -142,6 +143,13 @@ def measure(
 
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
     """Return the exposure of everyone, or of the targets where no screen knows the mechanism.
+
+    Parameters
+    ----------
+    audit, screen
+        Results, which keep :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
+    mechanism
+        Label of the mechanism that is judged.
 
     Raises
     ------

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.consistency import CHECKS
-from clusterscale.contracts import Component, Probability
+from clusterscale.contracts import LEVELS, Component, Level, Probability
 from clusterscale.utility import UTILITIES
 from clusterscale.wording import choices
 
-__all__ = ["LEVELS", "Level", "Limit", "Policy", "worst_of"]
-
-Level = Literal["pass", "warn", "fail"]
-LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
-"""From good to bad."""
+__all__ = ["Limit", "Policy", "worst_of"]
 
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from math import isfinite
-from typing import Any, Literal
+from math import isfinite, nan
 
 from clusterscale.consistency import Finding
+from clusterscale.contracts import Level, Reason
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.measured import Estimate, Measured
-from clusterscale.reaudit.policy import Level, Limit, Policy, worst_of
+from clusterscale.reaudit.policy import Limit, Policy, worst_of
 
-__all__ = ["Reason", "judge", "judge_change", "judge_findings", "verdict_of"]
+__all__ = ["judge", "judge_change", "judge_findings", "verdict_of"]
 
 _UNITS = {"event": "an event", "user_day": "a day", "user": "a user", "roi_series": "a place"}
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One thing that was looked at.
-
-    ``level`` is ``unknown`` where nothing could be told. ``measured`` and ``limit`` are None where
-    there is no such number; ``text`` says it in a sentence.
-    """
-
-    check: str
-    level: Level | Literal["unknown"]
-    measured: float | None
-    limit: float | None
-    text: str
-
-    def plain(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return asdict(self)
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level:
@@ -72,10 +52,9 @@ def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reas
 def judge_findings(policy: Policy, findings: Sequence[Finding]) -> Iterator[Reason]:
     """Yield what follows from what the checks of consistency found."""
     for each in findings:
-        level: Level | Literal["unknown"] = "pass"
-        if each.level != "consistent":
-            level = "unknown" if each.level == "unknown" else policy.level_of(each.check)
-        yield Reason(each.check, level, _or_none(each.measured), _or_none(each.expected), each.text)
+        level: Level = "pass" if each.level == "consistent" else policy.level_of(each.check)
+        told = "unknown" if each.level == "unknown" else level
+        yield Reason(each.check, told, each.measured, each.expected, each.text)
 
 
 def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
@@ -105,15 +84,20 @@ def _of(
     one_sided: bool = False,
 ) -> Reason:
     """Return the reason that a limit is; ``one_sided``: what is below the ideal is as good."""
-    bound = limit.fail if limit.fail is not None else limit.warn
     if not found.known:
-        return Reason(check, "unknown", None, bound, "nothing is known of it")
+        return Reason(check, "unknown", nan, _bound(limit), "nothing is known of it")
     value, low, high = found.value, found.low, found.high
     low, high = (low if isfinite(low) else value), (high if isfinite(high) else value)
     if one_sided:
         value, low, high = (max(each, ideal) for each in (value, low, high))
     level = limit.judge(value, low, high, ideal=ideal)
-    return Reason(check, level, found.value, bound, f"{text}; {_limits(limit)}")
+    return Reason(check, level, found.value, _bound(limit), f"{text}; {_limits(limit)}")
+
+
+def _bound(limit: Limit) -> float:
+    """Return what is told as the limit: that of failing, or else of warning."""
+    bound = limit.fail if limit.fail is not None else limit.warn
+    return nan if bound is None else bound
 
 
 def _limits(limit: Limit) -> str:
@@ -123,7 +107,7 @@ def _limits(limit: Limit) -> str:
 
 def _promised(policy: Policy, found: Measured) -> Reason:
     """Return what trials say of a promise."""
-    declared, seen = _or_none(found.epsilon_declared), _or_none(found.epsilon_seen)
+    declared, seen = found.epsilon_declared, found.epsilon_seen
     unit = _UNITS.get(found.unit, found.unit)
     if found.verdict == "broken":
         text = f"ε {declared:g} is promised for {unit}, but {seen:.2f} is seen"
@@ -134,23 +118,18 @@ def _promised(policy: Policy, found: Measured) -> Reason:
     if found.verdict == "too few samples":
         text = f"ε {declared:g} is promised for {unit}; too few trials to tell"
         return Reason("promise", "unknown", seen, declared, text)
-    return Reason("promise", "pass", None, None, "nothing is promised")
+    return Reason("promise", "pass", nan, nan, "nothing is promised")
 
 
 def _useful(name: str, limit: Limit, found: Measured) -> Reason:
     """Return what is left of the data by one measure, at its worst setting."""
     fitting = [key for key in found.utility if key.split("(")[0] == name]
     if not fitting:
-        bound = limit.fail if limit.fail is not None else limit.warn
-        return Reason(name, "unknown", None, bound, f"{name} was not measured")
+        return Reason(name, "unknown", nan, _bound(limit), f"{name} was not measured")
     worst = max(fitting, key=lambda key: abs(found.utility[key][0] - found.utility[key][1]))
     value, ideal = found.utility[worst]
     text = f"{worst} is {value:.3g}, where {ideal:g} is best"
     return _of(name, limit, Estimate.exact(value), text, ideal=ideal)
-
-
-def _or_none(value: float) -> float | None:
-    return value if isfinite(value) else None
 
 
 def _told(found: Estimate, sign: str = "") -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from http.client import HTTPException
@@ -17,6 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from clusterscale.errors import StoreError
 from clusterscale.reaudit.catalogue import Problem
 from clusterscale.reaudit.ledger import Verdict
+from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.policy import worst_of
 from clusterscale.secrets import clean
 
@@ -42,12 +42,12 @@ def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> di
     """Return what JSON can hold of some verdicts: the worst of them, and each with its reasons."""
     return {
         "verdict": worst_of(row.verdict for row in verdicts),
-        "releases": [_plain(row) for row in verdicts],
+        "releases": [_told(row) for row in verdicts],
         "problems": [{"release": each.name, "error": _say(each)} for each in problems],
     }
 
 
-def _plain(row: Verdict) -> dict[str, Any]:
+def _told(row: Verdict) -> dict[str, Any]:
     numbers = {name: getattr(row, name) for name in _NUMBERS}
     return {
         "series": row.series,
@@ -57,7 +57,7 @@ def _plain(row: Verdict) -> dict[str, Any]:
         "group_size": row.group_size,
         "verdict": row.verdict,
         "reasons": row.why,
-        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+        **plain(numbers),
         "utility": json.loads(row.utility),
         "number": row.number,
         "run": row.run,

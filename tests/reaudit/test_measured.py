@@ -10,16 +10,21 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterscale import reaudit
 from clusterscale.errors import InputError
 from clusterscale.metrics import mean_interval
-from clusterscale.reaudit import Estimate, measure
-from clusterscale.reaudit.measured import exposures_of
+from clusterscale.reaudit import Estimate, exposures_of
 
 PERIODS, SIZES, PRIORS, ATTACKS = ["all", "noon"], [10, 50], ["known", "past"], ["forest", "near"]
 MECHANISMS = ["exact", "laplace(epsilon=1.0)"]
 LAPLACE = MECHANISMS[1]
 MEASURES, IDEALS = ["pearson", "mean_relative_error(floor=1.0)"], [1.0, 0.0]
 VERDICTS = ["broken", "too few samples", "consistent", "nothing promised"]
+
+
+def measure(audit, screen, mechanism, *, exposed_above):
+    exposures = exposures_of(audit, screen, mechanism)
+    return reaudit.measure(audit, exposures, mechanism, exposed_above=exposed_above)
 
 
 def results(seed=0, n_targets=7, lost=0.2):

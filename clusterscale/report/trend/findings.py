@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from clusterscale.contracts import LEVELS
 from clusterscale.report.section import (
     Column,
     Section,
@@ -16,7 +17,7 @@ from clusterscale.report.section import (
     percent,
     plural,
 )
-from clusterscale.report.trend.releases import VERDICTS, Series
+from clusterscale.report.trend.releases import Series
 from clusterscale.report.trend.words import WORDS, change, crossed, link, span, verdict
 
 __all__ = ["findings"]
@@ -42,7 +43,7 @@ def findings(series: Sequence[Series]) -> Section:
         shown=series[:_CARDS],
         table=_standings(series) if len(series) > _CARDS else "",
         n_releases=sum(len(each.releases) for each in series),
-        worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICTS},
+        worse={name: sum(s.newest.verdict == name for s in series) for name in LEVELS},
         words=WORDS,
         verdict=verdict,
         link=link,
@@ -65,7 +66,7 @@ def _standings(series: Sequence[Series]) -> Markup:
             verdict(each.newest),
             number(each.newest.mean_privacy_loss),
             number(each.newest.change),
-            *(f"{each.count(name):,}" for name in VERDICTS),
+            *(f"{each.count(name):,}" for name in LEVELS),
         ]
         for each in series
     ]

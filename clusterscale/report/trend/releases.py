@@ -7,28 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clusterscale.contracts import LEVELS, Reason
 from clusterscale.errors import FormatError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "VERDICTS", "Reason", "Release", "Series", "read_series"]
+__all__ = ["COLUMNS", "Release", "Series", "read_series"]
 
-VERDICTS = ("pass", "warn", "fail")
-"""What a release can be judged, from good to bad."""
-
-_LEVELS = ("fail", "warn", "unknown", "pass")
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """What one check found: ``measured`` against ``limit``, where these are numbers, else NaN."""
-
-    check: str
-    level: str
-    measured: float
-    limit: float
-    text: str
+_WORST_FIRST = ("fail", "warn", "unknown", "pass")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +95,7 @@ def read_series(table: pd.DataFrame) -> list[Series]:
         each = Release(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
         found.setdefault(each.series, []).append(each)
     series = [Series(name, releases) for name, releases in found.items()]
-    return sorted(series, key=lambda each: -VERDICTS.index(each.newest.verdict))
+    return sorted(series, key=lambda each: -LEVELS.index(each.newest.verdict))
 
 
 def _value(name: str, value: Any, row: int) -> Any:
@@ -130,8 +117,8 @@ def _whole(value: Any) -> int:
 
 
 def _verdict(value: Any) -> str:
-    if value not in VERDICTS:
-        raise ValueError(f"it should be one of {', '.join(VERDICTS)}")
+    if value not in LEVELS:
+        raise ValueError(f"it should be one of {', '.join(LEVELS)}")
     return str(value)
 
 
@@ -139,14 +126,20 @@ def _reasons(text: str) -> list[Reason]:
     reasons = [
         Reason(
             str(each["check"]),
-            str(each["level"]),
+            _level(each["level"]),
             _number(each["measured"]),
             _number(each["limit"]),
             str(each["text"]),
         )
         for each in json.loads(text)
     ]
-    return sorted(reasons, key=lambda reason: _LEVELS.index(reason.level))
+    return sorted(reasons, key=lambda reason: _WORST_FIRST.index(reason.level))
+
+
+def _level(value: Any) -> Any:
+    if value not in _WORST_FIRST:
+        raise ValueError(f"it should be one of {', '.join(_WORST_FIRST)}")
+    return value
 
 
 def _measures(text: str) -> dict[str, float]:

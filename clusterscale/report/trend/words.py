@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from clusterscale.contracts import Reason
 from clusterscale.report.figures import verdict_mark
 from clusterscale.report.section import number, plural, quantity
-from clusterscale.report.trend.releases import Reason, Release
+from clusterscale.report.trend.releases import Release
 
 __all__ = ["WORDS", "change", "crossed", "in_short", "link", "span", "verdict"]
 
