@@ -8,6 +8,7 @@ from clusterscale.cli import (
     certificates,
     characteristics,
     gates,
+    papers,
     records,
     recoveries,
     releases,
@@ -30,6 +31,7 @@ app.command()(recoveries.recover)
 app.command()(reports.report)
 app.command()(gates.gate)
 app.command()(releases.reaudit)
+app.command()(papers.reproduce)
 app.command()(watch.watch)
 app.command()(tuning.tune)
 app.command()(records.ingest)

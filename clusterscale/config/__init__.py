@@ -1,4 +1,4 @@
-"""YAML into what is to be done: a run, or a catalogue of releases."""
+"""YAML into what is to be done: a run, a catalogue of releases, or a study of a paper."""
 
 from clusterscale.config.reading import (
     QUICKSTART,
@@ -12,6 +12,7 @@ from clusterscale.config.reading import (
 )
 from clusterscale.config.releases import ReleasesConfig, Webhook
 from clusterscale.config.run import Config, CubeSource
+from clusterscale.config.studies import find_studies, load_study, parse_study
 
 __all__ = [
     "QUICKSTART",
@@ -20,10 +21,13 @@ __all__ = [
     "ReleasesConfig",
     "Webhook",
     "built_in",
+    "find_studies",
     "load",
     "load_either",
     "load_releases",
+    "load_study",
     "parse",
     "parse_releases",
+    "parse_study",
     "schema",
 ]

@@ -18,7 +18,7 @@ from clusterscale.errors import ConfigError, MissingError
 from clusterscale.wording import explain
 
 __all__ = ["QUICKSTART", "built_in", "load", "load_either", "load_releases", "parse"]
-__all__ += ["parse_releases", "schema"]
+__all__ += ["content_of", "parse_releases", "read_text", "schema", "validate"]
 
 QUICKSTART = "quickstart.yaml"
 
@@ -36,30 +36,30 @@ def load(path: str | Path) -> Config:
         If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; every
         fault is named with the path of its key.
     """
-    return parse(_read(path), where=str(path))
+    return parse(read_text(path), where=str(path))
 
 
 def load_releases(path: str | Path) -> ReleasesConfig:
     """Read the config of a catalogue of releases; errors are those of :func:`load`."""
-    return parse_releases(_read(path), where=str(path))
+    return parse_releases(read_text(path), where=str(path))
 
 
 def load_either(path: str | Path) -> Config | ReleasesConfig:
     """Read whichever config a file holds: that of a catalogue names a policy or releases."""
-    text = _read(path)
-    content = _content(text, str(path))
+    text = read_text(path)
+    content = content_of(text, str(path))
     catalogue = isinstance(content, dict) and content.keys() & {"policy", "releases"}
     return parse_releases(text, where=str(path)) if catalogue else parse(text, where=str(path))
 
 
 def parse(text: str, *, where: str = "config") -> Config:
     """Read the text of a config; errors begin with ``where``. Errors are those of :func:`load`."""
-    return _parse(text, Config, where)
+    return validate(content_of(text, where), Config, where)
 
 
 def parse_releases(text: str, *, where: str = "config") -> ReleasesConfig:
     """Read the text of the config of a catalogue, as :func:`parse` does that of a run."""
-    return _parse(text, ReleasesConfig, where)
+    return validate(content_of(text, where), ReleasesConfig, where)
 
 
 def built_in(name: str = QUICKSTART) -> str:
@@ -76,7 +76,8 @@ def schema(model: type[Component] = Config) -> str:
     return json.dumps(model.model_json_schema(), indent=2)
 
 
-def _read(path: str | Path) -> str:
+def read_text(path: str | Path) -> str:
+    """Return the text of a config; errors are those of :func:`load`."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError):
@@ -85,15 +86,16 @@ def _read(path: str | Path) -> str:
         raise ConfigError(f"{path}: this is not text in UTF-8") from None
 
 
-def _content(text: str, where: str) -> Any:
+def content_of(text: str, where: str) -> Any:
+    """Return the plain values of a YAML text; errors are those of :func:`load`."""
     try:
         return yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{where}: {_first_problem(error)}") from None
 
 
-def _parse(text: str, model: type[T], where: str) -> T:
-    content = _content(text, where)
+def validate(content: Any, model: type[T], where: str) -> T:
+    """Return ``content`` as a model; errors are those of :func:`load`, and begin with ``where``."""
     if not isinstance(content, dict):
         keys = ", ".join(model.model_fields)
         raise ConfigError(f"{where}: a config is a mapping with keys {keys}")

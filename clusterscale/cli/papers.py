@@ -1,0 +1,135 @@
+"""The verb that computes the papers again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from clusterscale.cli.options import (
+    ClusterName,
+    Memory,
+    Workers,
+    at_work,
+    option,
+    parse_memory,
+    pick_cluster,
+    seen,
+)
+from clusterscale.cli.show import err, out
+from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterscale.papers import Cubes, Study
+    from clusterscale.report.reproduced import Told
+    from clusterscale.runtime import Cluster
+
+__all__ = ["reproduce"]
+
+_NO_CABS = "it needs the cabs: say where they are with --cabs"
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(help="Studies, as in ndss18/known-subset; papers, as in ndss18; or all."),
+    ],
+    cabs: Annotated[
+        str | None,
+        option("The San Francisco cabs: a cube, their fixes as Parquet, or the original files."),
+    ] = None,
+    output: Annotated[str, option("Folder of all studies: path or URL.")] = "runs/papers",
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
+    ] = False,
+    only_list: Annotated[
+        bool, typer.Option("--list", help="Only say which studies there are.")
+    ] = False,
+) -> None:
+    """Compute figures and tables of the papers again, and lay them beside the published numbers.
+
+    What was done in the folder is not done again. Exits with 1 if a study could not be done.
+    """
+    from clusterscale.config import find_studies, load_study
+    from clusterscale.papers import Cubes
+    from clusterscale.report.reproduced import write_reproduced
+    from clusterscale.runtime import Local
+
+    studies = {name: load_study(path, quick=quick) for name, path in find_studies(names).items()}
+    if only_list:
+        _list(studies)
+        return
+    place = pick_cluster(Local(), cluster, workers)
+    folder = output.rstrip("/")
+    cubes = Cubes(f"{folder}/cubes", cabs)
+    told, n_failed = _work(studies, cubes, f"{folder}/quick" if quick else folder, place, memory)
+    _show(told)
+    page = write_reproduced(told, f"{folder}/{'quick' if quick else 'reproduced'}.html")
+    out.print(f"page     {page}", highlight=False, soft_wrap=True)
+    if n_failed:
+        raise typer.Exit(1)
+
+
+def _list(studies: Mapping[str, Study]) -> None:
+    table = Table("study", "data", "figures and tables", "numbers", "statements")
+    for name, study in studies.items():
+        n_numbers = sum(1 for each in study.published for _ in each.figures())
+        cells = name, study.cube, ", ".join(study.items())
+        table.add_row(*map(escape, cells), f"{n_numbers}", f"{len(study.claims)}")
+    out.print(table)
+
+
+def _work(
+    studies: Mapping[str, Study], cubes: Cubes, folder: str, place: Cluster, memory: str | None
+) -> tuple[list[Told], int]:
+    """Run what can be run, one by one; return what they tell, and how many failed."""
+    from clusterscale.papers import reproduce, tell_without
+
+    told: list[Told] = []
+    n_failed, allowed = 0, parse_memory(memory, place)
+    with (
+        seen(folder, "reproduction", place) as beacon,
+        at_work(place, "reproduce", beacon) as (executor, move),
+    ):
+        for name, study in studies.items():
+            if not study.runs or not cubes.has(study):
+                told.append(tell_without(name, study, _NO_CABS if study.runs else ""))
+                continue
+
+            def tell(stage: str, total: int, done: int, failed: int, name: str = name) -> None:
+                move(f"{name}: {stage}", total, done, failed)
+
+            try:
+                found = reproduce(
+                    name, study, cubes, f"{folder}/{name}", executor, memory=allowed, tell=tell
+                )
+            except (ClusterError, StoreError):
+                raise
+            except ClusterscaleError as error:
+                n_failed += 1
+                err.print(f"[bold red]{name}[/]: {escape(str(error))}", soft_wrap=True)
+                found = tell_without(name, study, "it could not be done")
+            told.append(found)
+    return told, n_failed
+
+
+def _show(told: list[Told]) -> None:
+    from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED
+
+    table = Table("study", title="published numbers, and statements", title_justify="left")
+    for name in ("agree", "differ", "not compared", "hold", "do not", "core-seconds"):
+        table.add_column(name, justify="right")
+    for each in told:
+        counts = (each.count(verdict) for verdict in (AGREES, DIFFERS, NOT_COMPARED))
+        n_hold = sum(kept.holds for kept in each.kept)
+        numbers = (*counts, n_hold, len(each.kept) - n_hold)
+        cost = f"{each.core_seconds:,.0f}" if each.core_seconds == each.core_seconds else "–"
+        table.add_row(escape(each.name), *(f"{number:,}" for number in numbers), cost)
+    out.print(table)

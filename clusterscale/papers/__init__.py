@@ -1,0 +1,27 @@
+"""The papers computed again: ours beside every published number, and statements held to account."""
+
+from clusterscale.papers.claims import Claim
+from clusterscale.papers.compare import compare, hold
+from clusterscale.papers.cubes import Cubes
+from clusterscale.papers.driver import reproduce, tell_without
+from clusterscale.papers.found import Absence, Number, Results
+from clusterscale.papers.published import Place, Published
+from clusterscale.papers.study import CABS, PAPERS, Absent, Study
+
+__all__ = [
+    "CABS",
+    "PAPERS",
+    "Absence",
+    "Absent",
+    "Claim",
+    "Cubes",
+    "Number",
+    "Place",
+    "Published",
+    "Results",
+    "Study",
+    "compare",
+    "hold",
+    "reproduce",
+    "tell_without",
+]

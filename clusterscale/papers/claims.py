@@ -1,0 +1,43 @@
+"""What a paper says in words, as something that results can keep or break."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.papers.published import Label, Place, Several
+
+__all__ = ["Claim"]
+
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+
+
+class Claim(Place):
+    """A statement in words (``text``), and what it means in numbers.
+
+    ``says`` what the number at the place is: ``above`` or ``below`` another number, or the number
+    at another place (``than``); ``near`` it; or that numbers ``rise`` or ``fall`` from each label
+    of ``along`` to the next. ``slack`` is how far it may be off. ``each`` names dimensions with
+    labels for all of which it must hold. Its margin is how much is left of that, at the worst
+    place: it holds where the margin is not negative.
+    """
+
+    text: str
+    source: str
+    says: Literal["above", "below", "near", "rise", "fall"]
+    than: Number | Mapping[str, Label | Several] | None = None
+    along: str = ""
+    labels: Annotated[tuple[str | int, ...], Strict(False)] = ()
+    each: Mapping[str, Several] = {}
+    slack: Annotated[float, Strict(), Field(ge=0)] = 0.0
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        moves = self.says in ("rise", "fall")
+        if moves != bool(self.along) or moves != (len(self.labels) > 1):
+            raise ValueError("along, with two labels or more, goes with rise and fall")
+        if moves == (self.than is not None):
+            raise ValueError("than goes with above, below and near")
+        return self

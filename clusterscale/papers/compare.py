@@ -1,0 +1,128 @@
+"""Ours beside the paper's: its number should lie where one more such computation would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise, product
+from math import isfinite, nan, sqrt
+
+from clusterscale.papers.claims import Claim
+from clusterscale.papers.found import Absence, Number, Results
+from clusterscale.papers.published import Figure, Label, Place, Published
+from clusterscale.papers.study import Study
+from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED, Compared, Kept
+
+__all__ = ["compare", "hold"]
+
+_Z = 1.959963984540054  # of the 95 % interval of a normal distribution
+
+PRESET = "a preset stands for the data, which are not public"
+
+
+def compare(study: Study, results: Results) -> Iterator[Compared]:
+    """Yield every published number of a study beside ours.
+
+    The paper's number agrees where it lies in the interval that 95 % of such computations would
+    come out in: ours is a mean over the people whom we have drawn, the paper's one over its own, so
+    the errors of both count; then half the last digit that the paper prints, and the tolerance that
+    is stated with it. Numbers of presets are told, but not compared.
+
+    Raises
+    ------
+    ConfigError
+        If the results have no such variable or dimension.
+    """
+    for published in study.published:
+        for figure in published.figures():
+            try:
+                ours = results.find(figure.place)
+            except Absence:  # not in a quick run
+                continue
+            yield _beside(study, published, figure, ours)
+
+
+def _beside(study: Study, published: Published, figure: Figure, ours: Number) -> Compared:
+    people = published.people or (ours.n if figure.place.of == "utility" else study.people)
+    own = _or_nothing(ours.error)
+    both = sqrt(own**2 + _or_nothing(ours.error_of(people)) ** 2)
+    room = _Z * both + published.step / 2 + published.tolerance * abs(figure.value)
+    agrees = abs(ours.value - figure.value) <= room + 1e-9
+    verdict, why = (AGREES, "") if agrees else (DIFFERS, published.differs)
+    if not study.is_real:
+        verdict, why = NOT_COMPARED, PRESET
+    return Compared(
+        item=published.item,
+        source=published.source,
+        setting=_tell(figure.place),
+        paper=figure.value,
+        step=published.step,
+        ours=ours.value,
+        low=ours.value - _Z * own if own else nan,
+        high=ours.value + _Z * own if own else nan,
+        room=room,
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _or_nothing(error: float) -> float:
+    return error if isfinite(error) else 0.0
+
+
+def _tell(place: Place) -> str:
+    """Say in words where a number is found."""
+    what = place.of.replace("_", " ")
+    if place.reduce.startswith("share"):
+        what = f"share with {what} {place.reduce.removeprefix('share_')} {place.limit:g}"
+    elif place.reduce != "mean":
+        what = f"{place.reduce} of {what}"
+    where = [_label(each) for each in place.at.values()]
+    return " · ".join([what, *where])
+
+
+def _label(label: Label | tuple[Label, ...]) -> str:
+    return " or ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def hold(study: Study, results: Results) -> Iterator[Kept]:
+    """Yield every claim of a study, with its margin.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`compare`.
+    """
+    for claim in study.claims:
+        try:
+            margin, told = min(_margins(claim, results))
+        except Absence:
+            continue
+        yield Kept(claim.text, claim.source, margin, told, margin >= 0)
+
+
+def _margins(claim: Claim, results: Results) -> Iterator[tuple[float, str]]:
+    """Yield the margin at each place, and the numbers that it is of."""
+    for labels in product(*claim.each.values()):
+        at = {**claim.at, **dict(zip(claim.each, labels, strict=True))}
+        if claim.along:
+            numbers = [_value(claim, {**at, claim.along: label}, results) for label in claim.labels]
+            sign = 1 if claim.says == "rise" else -1
+            pairs = pairwise(numbers)
+            least = min(sign * (after - before) for before, after in pairs)
+            yield least + claim.slack, ", ".join(f"{number:.3g}" for number in numbers)
+            continue
+        number = _value(claim, at, results)
+        other = claim.than
+        bound = _value(claim, {**at, **other}, results) if isinstance(other, Mapping) else other
+        assert isinstance(bound, int | float)
+        apart = {
+            "above": number - bound,
+            "below": bound - number,
+            "near": -abs(number - bound),
+        }[claim.says]
+        yield apart + claim.slack, f"{number:.3g}, {claim.says} {bound:.3g}"
+
+
+def _value(claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results) -> float:
+    place = Place(of=claim.of, at=at, reduce=claim.reduce, limit=claim.limit)
+    return results.find(place).value

@@ -1,0 +1,86 @@
+"""The cubes that studies are of: real cabs, and presets where data are not public."""
+
+from __future__ import annotations
+
+from clusterscale.cube import Calendar, Grid, TraceCube
+from clusterscale.cube.storage import exists
+from clusterscale.cube.synthetic import synthesise
+from clusterscale.errors import ConfigError, InputError
+from clusterscale.papers.study import CABS, Study
+
+__all__ = ["Cubes"]
+
+_GRID = "37.7282,-122.4528,37.8021,-122.3637/10x10"
+_START, _HOURS, _ZONE = "2008-05-19T00:00", 504, "America/Los_Angeles"
+_SEED = 1
+
+
+class Cubes:
+    """The cubes below a folder, each made when it is first asked for.
+
+    Parameters
+    ----------
+    folder
+        Where they are kept, a local path or fsspec URL that all workers reach.
+    cabs
+        The cabs: a cube, a Parquet file of fixes (user, timestamp, lat, lon), or the folder of
+        the original text files; None where there are none.
+    """
+
+    def __init__(self, folder: str, cabs: str | None) -> None:
+        self._folder, self._cabs = folder.rstrip("/"), cabs
+
+    def has(self, study: Study) -> bool:
+        """Tell whether the cube of a study can be had."""
+        return study.cube != CABS or self._cabs is not None
+
+    def open(self, study: Study) -> TraceCube:
+        """Return the cube of a study.
+
+        Raises
+        ------
+        ConfigError
+            If it needs the cabs and there are none.
+        InputError
+            If the cabs are other cabs than the papers'.
+        """
+        if study.cube == CABS:
+            return self._open_cabs()
+        name = f"{study.cube}-{study.users}" if study.users else study.cube
+        place = f"{self._folder}/{name}.zarr"
+        if exists(f"{place}/zarr.json"):
+            return TraceCube(place)
+        return synthesise(study.cube, place, users=study.users, seed=_SEED)
+
+    def _open_cabs(self) -> TraceCube:
+        if self._cabs is None:
+            raise ConfigError("these studies are of the San Francisco cabs: say where they are")
+        if exists(f"{self._cabs.rstrip('/')}/zarr.json"):
+            return _checked(TraceCube(self._cabs), self._cabs)
+        place = f"{self._folder}/{CABS}.zarr"
+        if not exists(f"{place}/zarr.json"):
+            _ingest(self._cabs, place)
+        return _checked(TraceCube(place), self._cabs)
+
+
+def _ingest(source: str, place: str) -> None:
+    """Cut fixes into ten by ten cells and hours, as NDSS18 §V-A does."""
+    from clusterscale.ingest import READERS, ingest
+
+    ingest(
+        source,
+        place,
+        reader=READERS.create("events" if source.endswith(".parquet") else "cabspotting"),
+        locator=Grid.parse(_GRID),
+        calendar=Calendar.parse(_START, "1h", _HOURS, _ZONE),
+    )
+
+
+def _checked(cube: TraceCube, where: str) -> TraceCube:
+    shape = (cube.n_users, cube.n_rois, cube.n_epochs)
+    if shape != (534, 100, _HOURS):
+        raise InputError(
+            f"{where}: the papers have 534 cabs, 100 ROIs and {_HOURS} hours, here are "
+            f"{shape[0]:,}, {shape[1]:,} and {shape[2]:,}"
+        )
+    return cube

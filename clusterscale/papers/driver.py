@@ -1,0 +1,168 @@
+"""Run a study, or go on with it, and lay its numbers beside the paper's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import nan
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from clusterscale import audit, recovery
+from clusterscale.contracts import MEMORY, Executor
+from clusterscale.cube import TraceCube
+from clusterscale.cube.storage import put, read
+from clusterscale.errors import ClusterscaleError
+from clusterscale.papers.compare import compare, hold
+from clusterscale.papers.cubes import Cubes
+from clusterscale.papers.found import Results
+from clusterscale.papers.study import CABS, PAPERS, Study
+from clusterscale.report.reproduced import Compared, Kept, Missing, Told
+from clusterscale.traits import TraitsProgress
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Tell", "reproduce", "tell_without"]
+
+Tell = Callable[[str, int, int, int], None]
+"""Told of a stage: its name, how much there is, is done, and has failed."""
+
+
+def reproduce(
+    name: str,
+    study: Study,
+    cubes: Cubes,
+    folder: str,
+    executor: Executor,
+    *,
+    memory: int = MEMORY,
+    tell: Tell = lambda stage, total, done, failed: None,
+) -> Told:
+    """Run a study, or go on with it: what was done in its folder is not done again.
+
+    Parameters
+    ----------
+    name, study
+        Which.
+    cubes
+        Where its cube is.
+    folder
+        Where its results are kept, a local path or fsspec URL that all workers reach.
+    executor, memory
+        Where the work is done, and the bytes that a worker may use; neither changes a number.
+    tell
+        Told how far it is.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot answer, tasks failed, or the cluster or a store gave out.
+    """
+    folder = folder.rstrip("/")
+    with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
+        cube = cubes.open(study)
+        found = Results(dict(_run(study, cube, folder, executor, memory, tell)), study.best)
+        compared, kept = list(compare(study, found)), list(hold(study, found))
+    who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
+    return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
+
+
+def tell_without(name: str, study: Study, why: str = "") -> Told:
+    """Return what is told of a study that was not run; ``why`` of one that could be."""
+    missing = [Missing(item, why) for item in study.items()] if why else []
+    return _told(name, study, "Nothing was run", missing=missing)
+
+
+def _told(
+    name: str,
+    study: Study,
+    data: str,
+    core_seconds: float = nan,
+    compared: Sequence[Compared] = (),
+    kept: Sequence[Kept] = (),
+    missing: Sequence[Missing] = (),
+) -> Told:
+    absent = [Missing(each.item, each.why) for each in study.absent]
+    return Told(
+        paper=study.paper,
+        paper_title=PAPERS[study.paper],
+        name=name,
+        title=study.title,
+        data=data,
+        core_seconds=core_seconds,
+        compared=compared,
+        kept=kept,
+        missing=[*absent, *missing],
+        remarks=study.remarks,
+    )
+
+
+def _run(
+    study: Study, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
+) -> Iterator[tuple[str, xr.Dataset]]:
+    """Yield the results of whatever a study asks, by what they are of."""
+    if study.audit is not None:
+        yield "audit", _audit(study.audit, cube, folder, executor, memory, tell)
+    if study.audit is not None and study.traits is not None:
+
+        def tell_traits(now: TraitsProgress) -> None:
+            tell(now.stage, now.n_tasks, now.n_done, 0)
+
+        traits = audit.traits(
+            study.audit,
+            cube,
+            folder,
+            executor,
+            how=study.traits,
+            memory=memory,
+            on_progress=tell_traits,
+        )
+        yield "traits", traits
+    if study.recovery is not None:
+
+        def tell_recovery(now: recovery.RecoveryProgress) -> None:
+            tell("recovery", now.n_tasks, now.n_done, 0)
+
+        recovered = recovery.run(
+            study.recovery, cube, folder, executor, memory=memory, on_progress=tell_recovery
+        )
+        yield "recovery", recovered
+
+
+def _audit(
+    plan: audit.AuditPlan,
+    cube: TraceCube,
+    folder: str,
+    executor: Executor,
+    memory: int,
+    tell: Tell,
+) -> xr.Dataset:
+    def tell_audit(now: audit.Progress) -> None:
+        tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
+
+    results = audit.run(plan, cube, folder, executor, memory=memory, on_progress=tell_audit)
+    unpriced = json.loads(results.attrs["price_errors"])
+    n_failed = int((results.status == "failed").sum()) + len(unpriced)
+    if n_failed:
+        raise ClusterscaleError(f"{folder}: {n_failed} cases failed; the same command tries again")
+    return results
+
+
+@contextmanager
+def _counted(place: str, n_workers: int) -> Iterator[list[float]]:
+    """Yield the core-seconds that work in this folder took: of earlier attempts, at the end of all.
+
+    Also of an attempt that fails the time counts.
+    """
+    try:
+        before = float(json.loads(read(place))["core_seconds"])
+    except FileNotFoundError:
+        before = 0.0
+    cost, began = [before], monotonic()
+    try:
+        yield cost
+    finally:
+        cost[0] = before + (monotonic() - began) * n_workers
+        put(place, json.dumps({"core_seconds": cost[0]}).encode())

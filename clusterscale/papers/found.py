@@ -1,0 +1,139 @@
+"""Where a number is found in the results of a study, and how sure it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.errors import ConfigError
+from clusterscale.papers.published import Place
+from clusterscale.wording import choices
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["Absence", "Number", "Results"]
+
+_PEOPLE = ("target", "user")
+_BEST = "best"
+
+
+class Absence(Exception):
+    """A label is not among those of a dimension, as in a quick run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of ours.
+
+    ``spread`` is the standard deviation of what was reduced, over so many ``n``, and ``error`` the
+    standard error of the number: not a number where there is only one.
+    """
+
+    value: float
+    spread: float
+    error: float
+    n: int
+
+    def error_of(self, n: int) -> float:
+        """Return the standard error of the same number over ``n`` instead."""
+        return self.error * float(np.sqrt(self.n / n)) if self.n else np.nan
+
+
+class Results:
+    """The results of a study, by what they are of: audit, screen, recovery, traits.
+
+    Parameters
+    ----------
+    datasets
+        Those that were made.
+    best
+        Labels of the attacks among which ``attack: best`` takes the strongest; all where empty.
+    """
+
+    def __init__(self, datasets: Mapping[str, xr.Dataset], best: Sequence[str] = ()) -> None:
+        self._datasets, self._best = datasets, list(best)
+
+    def find(self, place: Place) -> Number:
+        """Return the number at a place.
+
+        Raises
+        ------
+        Absence
+            If a label is not there.
+        ConfigError
+            If nothing has such a variable, or the place does not say where along a dimension.
+        """
+        dataset = self._dataset(place.of)
+        told = self._select(dataset, place)
+        who = [dim for dim in told.dims if dim in _PEOPLE]
+        values = np.asarray(told.values, np.float64).ravel()
+        if not who:
+            return _priced(dataset, place, values[0], self._select)
+        values = values[np.isfinite(values)]
+        if not len(values):
+            raise Absence(f"{place.of}: nothing was finished there")
+        return _reduce(values, place)
+
+    def _dataset(self, name: str) -> xr.Dataset:
+        for each in self._datasets.values():
+            if name in each.data_vars:
+                return each
+        known = sorted({str(name) for each in self._datasets.values() for name in each.data_vars})
+        raise ConfigError(f"of: {name!r} is in none of the results: {choices(name, known)}")
+
+    def _select(self, dataset: xr.Dataset, place: Place, name: str | None = None) -> xr.DataArray:
+        told = dataset[name or place.of]
+        for dim, wanted in place.at.items():
+            if dim not in told.dims:
+                known = choices(dim, list(map(str, told.dims)))
+                raise ConfigError(f"at.{dim}: {place.of} has no such dimension: {known}")
+            told = self._along(told, dim, wanted)
+        for dim in map(str, told.dims):
+            if dim not in _PEOPLE and told.sizes[dim] > 1:
+                labels = ", ".join(map(str, told[dim].values))
+                raise ConfigError(f"at: say where {place.of} is along {dim}: {labels}")
+        return told.squeeze([dim for dim in told.dims if dim not in _PEOPLE])
+
+    def _along(self, told: xr.DataArray, dim: str, wanted: object) -> xr.DataArray:
+        labels = told[dim].values.tolist()
+        if dim == "attack" and wanted == _BEST:
+            wanted = tuple(self._best) or tuple(labels)
+        several = wanted if isinstance(wanted, tuple | list) else (wanted,)
+        if absent := [label for label in several if label not in labels]:
+            raise Absence(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
+        found = told.isel({dim: [labels.index(label) for label in several]})
+        return found.max(dim)
+
+
+def _priced(dataset: xr.Dataset, place: Place, value: float, select: object) -> Number:
+    """Return a number that is no mean over people; of utility the spread over groups is known."""
+    if place.of != "utility":
+        return Number(float(value), np.nan, np.nan, 0)
+    spread = float(select(dataset, place, "utility_sd").values)  # type: ignore[operator]
+    n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
+    return Number(float(value), spread, spread / np.sqrt(n), n)
+
+
+def _reduce(values: NDArray[np.float64], place: Place) -> Number:
+    n = len(values)
+    spread = float(values.std(ddof=1)) if n > 1 else np.nan
+    root = float(np.sqrt(n))
+    if place.reduce == "mean":
+        return Number(float(values.mean()), spread, spread / root, n)
+    if place.reduce == "median":  # of a normal distribution, a median has π/2 times the variance
+        return Number(
+            float(np.median(values)), spread, float(np.sqrt(np.pi / 2)) * spread / root, n
+        )
+    if place.reduce == "sd":
+        return Number(spread, spread, spread / float(np.sqrt(2 * max(n - 1, 1))), n)
+    assert place.limit is not None
+    above = values > place.limit if place.reduce == "share_above" else values < place.limit
+    share = float(above.mean())
+    spread = float(np.sqrt(share * (1 - share)))
+    return Number(share, spread, float(np.sqrt((share * (1 - share) + 0.25 / n) / n)), n)

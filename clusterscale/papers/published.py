@@ -1,0 +1,108 @@
+"""Figures that a paper has published, each with where in the results ours is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, Strict, model_validator
+
+from clusterscale.contracts import Component, Count, Positive
+
+__all__ = ["Figure", "Label", "Place", "Published", "Reduce", "Several"]
+
+Label = str | int
+"""What a coordinate of a results dataset holds."""
+
+Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
+
+Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
+
+
+class Place(Component):
+    """Where a number is found: which variable of the results, where, and what is made of it.
+
+    ``at`` has a label for each dimension that has more than one; that of people (``target`` or
+    ``user``) is reduced: by its mean, median or standard deviation, or to the share of people above
+    or below ``limit``. Of several labels the largest value counts for each person: ``attack: best``
+    is the strongest of those that a study names.
+    """
+
+    of: str = "auc"
+    at: Mapping[str, Label | Several] = {}
+    reduce: Reduce = "mean"
+    limit: Annotated[float, Strict()] | None = None
+
+    @model_validator(mode="after")
+    def _share(self) -> Self:
+        if (self.limit is not None) != self.reduce.startswith("share"):
+            raise ValueError("limit goes with share_above and share_below")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One published number, and where ours is."""
+
+    place: Place
+    value: float
+
+
+class Published(Place):
+    """Published numbers of one kind: of one figure or table, from one place in the paper.
+
+    ``by`` names dimensions in order, each with its labels, and ``values`` are nested in that order;
+    null where the paper states none. Numbers are rounded to ``step``. ``tolerance`` is added to the
+    interval, as a share of the paper's number, where something else than chance is between two
+    computations, which ``because`` names. ``people`` are those whom the paper's mean is over, where
+    not as many as in the rest of the study. Where ``differs`` is given, it says why ours is
+    another.
+    """
+
+    item: str
+    source: str
+    by: Mapping[str, Several] = {}
+    values: Any
+    step: Positive = 0.01
+    tolerance: Annotated[float, Strict(), Field(ge=0)] = 0.0
+    because: str = ""
+    people: Count | None = None
+    differs: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if twice := self.at.keys() & self.by.keys():
+            raise ValueError(f"{', '.join(sorted(twice))} stands in at and in by")
+        if bool(self.tolerance) != bool(self.because):
+            raise ValueError("tolerance and because go together")
+        list(self.figures())
+        return self
+
+    def figures(self) -> Iterator[Figure]:
+        """Yield every number that is stated.
+
+        Raises
+        ------
+        ValueError
+            If ``values`` are not nested as ``by`` says, or are no numbers.
+        """
+        for numbers in product(*(range(len(labels)) for labels in self.by.values())):
+            labels = {dim: self.by[dim][i] for dim, i in zip(self.by, numbers, strict=True)}
+            value = self._value(numbers)
+            if value is not None:
+                place = Place(
+                    of=self.of, at={**self.at, **labels}, reduce=self.reduce, limit=self.limit
+                )
+                yield Figure(place, value)
+
+    def _value(self, numbers: tuple[int, ...]) -> float | None:
+        found = self.values
+        for i, dim in zip(numbers, self.by, strict=True):
+            if not isinstance(found, list) or len(found) != len(self.by[dim]):
+                raise ValueError(f"values must be a list of {len(self.by[dim])} along {dim}")
+            found = found[i]
+        if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+            raise ValueError(f"values hold {found!r}, which is no number")
+        return found

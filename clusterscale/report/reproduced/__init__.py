@@ -1,0 +1,24 @@
+"""The page over papers: every figure and table again, ours beside the published number."""
+
+from clusterscale.report.reproduced.render import render_reproduced, write_reproduced
+from clusterscale.report.reproduced.studies import (
+    AGREES,
+    DIFFERS,
+    NOT_COMPARED,
+    Compared,
+    Kept,
+    Missing,
+    Told,
+)
+
+__all__ = [
+    "AGREES",
+    "DIFFERS",
+    "NOT_COMPARED",
+    "Compared",
+    "Kept",
+    "Missing",
+    "Told",
+    "render_reproduced",
+    "write_reproduced",
+]

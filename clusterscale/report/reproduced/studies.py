@@ -1,0 +1,90 @@
+"""What the page over papers tells: studies, each with numbers and statements beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["AGREES", "DIFFERS", "NOT_COMPARED", "Compared", "Kept", "Missing", "Told"]
+
+Verdict = Literal["agrees", "differs", "not compared"]
+AGREES: Verdict = "agrees"
+DIFFERS: Verdict = "differs"
+NOT_COMPARED: Verdict = "not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A published number beside ours.
+
+    Attributes
+    ----------
+    item, source
+        Figure or table, and where in the paper the number stands.
+    setting
+        What it is, in words.
+    paper, step
+        The published number, and the unit that it is rounded to.
+    ours, low, high
+        Ours with its 95 % interval, which is not a number where nothing tells it.
+    room
+        How far ours may be from the paper's and still agree.
+    verdict, why
+        Whether they agree, and why not, where that is known.
+    """
+
+    item: str
+    source: str
+    setting: str
+    paper: float
+    step: float
+    ours: float
+    low: float
+    high: float
+    room: float
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A statement of a paper: whether it holds, by which margin, and the numbers it is about."""
+
+    text: str
+    source: str
+    margin: float
+    told: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A figure or table of which nothing can be compared, and why."""
+
+    item: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """All that one study tells.
+
+    ``paper`` is short, ``paper_title`` whole. ``data`` says in words what was attacked;
+    ``core_seconds`` are what it cost, not a number where it did not run.
+    """
+
+    paper: str
+    paper_title: str
+    name: str
+    title: str
+    data: str
+    core_seconds: float
+    compared: Sequence[Compared]
+    kept: Sequence[Kept]
+    missing: Sequence[Missing]
+    remarks: Sequence[str]
+
+    def count(self, verdict: Verdict) -> int:
+        """Return how many numbers were judged so."""
+        return sum(each.verdict == verdict for each in self.compared)
