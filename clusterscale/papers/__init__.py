@@ -4,6 +4,7 @@ from clusterscale.papers.claims import Claim
 from clusterscale.papers.compare import compare, hold
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.driver import reproduce, tell_without
+from clusterscale.papers.faults import find_faults
 from clusterscale.papers.found import Absence, Number, Results
 from clusterscale.papers.published import Place, Published
 from clusterscale.papers.study import CABS, PAPERS, Absent, Study
@@ -21,6 +22,7 @@ __all__ = [
     "Results",
     "Study",
     "compare",
+    "find_faults",
     "hold",
     "reproduce",
     "tell_without",

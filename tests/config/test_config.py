@@ -19,7 +19,7 @@ from clusterscale.config import (
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 
 FOLDER = Path(__file__).parents[2] / "configs"
-FILES = sorted(FOLDER.rglob("*.yaml"))
+FILES = sorted(FOLDER.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -1,0 +1,117 @@
+"""What is wrong with a study, told before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from clusterscale.audit import AuditPlan
+from clusterscale.papers.claims import Claim
+from clusterscale.papers.published import Label, Place
+from clusterscale.papers.study import Study
+from clusterscale.recovery import RecoveryPlan
+from clusterscale.recovery.estimates import READINGS
+from clusterscale.recovery.task import ALONE
+from clusterscale.schema import RECOVERY, RESULTS, TRAITS, Variable
+from clusterscale.wording import choices
+
+__all__ = ["find_faults"]
+
+_PEOPLE = ("target", "user")
+_BEST = "best"
+
+Labels = Mapping[str, list[Label]]
+
+
+def find_faults(study: Study) -> Iterator[str]:
+    """Yield what the results of a study will not have, of all that its numbers are looked for by.
+
+    A study that is shortened for a quick run has such faults: there they are no mistakes.
+    """
+    known = list(_variables(study))
+    labels = _labels(study)
+    for published in study.published:
+        for figure in published.figures():
+            yield from _of(figure.place, published.item, known, labels)
+    for claim in study.claims:
+        for place in _places(claim):
+            yield from _of(place, claim.text, known, labels)
+    for label in study.best:
+        if label not in labels.get("attack", []):
+            yield f"best: {choices(label, map(str, labels.get('attack', [])))}"
+
+
+def _variables(study: Study) -> Iterator[Mapping[str, Variable]]:
+    if study.audit is not None:
+        yield RESULTS
+    if study.traits is not None:
+        yield TRAITS
+    if study.recovery is not None:
+        yield RECOVERY
+
+
+def _labels(study: Study) -> Labels:
+    """Return the labels of each dimension; audit and recovery do not share a study."""
+    found: dict[str, list[Label]] = {}
+    if study.audit is not None:
+        found |= _of_audit(study.audit)
+    if study.recovery is not None:
+        found |= _of_recovery(study.recovery)
+    return found
+
+
+def _of_audit(plan: AuditPlan) -> dict[str, list[Label]]:
+    return {
+        "period": [each.label for each in plan.periods],
+        "prior": [each.label for each in plan.priors],
+        "group_size": list(plan.group_sizes),
+        "mechanism": [each.label for each in plan.mechanisms],
+        "attack": [*(each.label for each in plan.attacks), _BEST],
+        "measure": [each.label for each in plan.utility.measures],
+    }
+
+
+def _of_recovery(plan: RecoveryPlan) -> dict[str, list[Label]]:
+    return {
+        "mechanism": [each.label for each in plan.published],
+        "prior": [each.label for each in plan.priors],
+        "strategy": [*ALONE, *(each.label for each in plan.strategies)],
+        "reading": list(READINGS),
+    }
+
+
+def _places(claim: Claim) -> Iterator[Place]:
+    ends: Iterable[Mapping[str, object]] = [{}]
+    if claim.along:
+        ends = [{claim.along: label} for label in claim.labels]
+    elif isinstance(claim.than, Mapping):
+        ends = [{}, claim.than]
+    whole = {name: tuple(several) for name, several in claim.each.items()}
+    for end in ends:
+        at = {**claim.at, **whole, **end}
+        yield Place.model_validate(
+            {"of": claim.of, "at": at, "reduce": claim.reduce, "limit": claim.limit}
+        )
+
+
+def _of(
+    place: Place, where: str, known: list[Mapping[str, Variable]], labels: Labels
+) -> Iterator[str]:
+    fitting = [variables[place.of] for variables in known if place.of in variables]
+    if not fitting:
+        names = [name for variables in known for name in variables]
+        yield f"{where}: of {place.of!r}: {choices(place.of, names)}"
+        return
+    dims = fitting[0].dims
+    for dim, wanted in place.at.items():
+        if dim not in dims:
+            yield f"{where}: {place.of} has no {dim}: {choices(dim, dims)}"
+            continue
+        if dim not in labels:
+            continue
+        for label in wanted if isinstance(wanted, tuple) else (wanted,):
+            if label not in labels[dim]:
+                yield f"{where}: {dim} {label!r}: {choices(str(label), map(str, labels[dim]))}"
+    for dim in dims:
+        several = len([each for each in labels.get(dim, []) if each != _BEST]) > 1
+        if several and dim not in place.at and dim not in _PEOPLE:
+            yield f"{where}: say where {place.of} is along {dim}"
