@@ -12,9 +12,11 @@ from clusterscale.errors import MissingError
 from clusterscale.papers import Study
 from clusterscale.wording import choices
 
-__all__ = ["find_studies", "load_study", "parse_study"]
+__all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
 
-_FOLDER = "papers"
+_PACKAGED = Path(str(files("clusterscale"))) / "configs" / "papers"
+FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "configs" / "papers"
+"""Where the studies are: in the package, or beside it in an editable install."""
 
 
 def find_studies(names: list[str]) -> dict[str, Path]:
@@ -75,7 +77,5 @@ def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _built_in() -> dict[str, Path]:
-    packaged = Path(str(files("clusterscale"))) / "configs" / _FOLDER
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs" / _FOLDER
-    found = sorted(folder.glob("*/*.yaml"))
+    found = sorted(FOLDER.glob("*/*.yaml"))
     return {f"{path.parent.name}/{path.stem}": path for path in found}
