@@ -14,9 +14,10 @@ from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import put, read
 from clusterscale.errors import ClusterscaleError
-from clusterscale.papers.compare import compare, hold
+from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.found import Results
+from clusterscale.papers.hold import hold
 from clusterscale.papers.study import CABS, PAPERS, Study
 from clusterscale.report.reproduced import Compared, Kept, Missing, Told
 from clusterscale.traits import TraitsProgress

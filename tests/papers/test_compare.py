@@ -5,8 +5,8 @@ import pytest
 from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
-from clusterscale.papers import Claim, Results, compare, hold
-from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED
+from clusterscale.papers import Claim, Place, Results, compare, hold
+from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, HOLDS, NOT_COMPARED, OPEN
 
 
 def compared(dataset=None, *, best=(), **fields):
@@ -106,8 +106,31 @@ def test_claims_have_margins(fields, margin):
     """Means over forty are known to some .003."""
     found = held(**fields)
     assert found.margin == pytest.approx(margin, abs=0.015)
-    assert found.holds == (margin > 0)
+    assert found.verdict == (HOLDS if margin > 0 else BREAKS)
+    assert 0 < found.half < 0.02
     assert (found.text, found.source) == ("so it is", "section VI")
+
+
+def test_what_may_be_chance_is_open():
+    """Below by two thirds of a standard error of .02 / √40."""
+    number = Results({"audit": audited()}).find(Place(at={**SIDE, "group_size": 10}))
+    assert held(says="above", than=number.value + number.error * 2 / 3).verdict == OPEN
+    assert held(says="above", than=number.value + number.error * 3).verdict == BREAKS
+    assert held(says="below", than=number.value - number.error * 2 / 3).verdict == OPEN
+
+
+def test_the_worst_place_counts_for_the_margin_any_for_the_verdict():
+    each = {"group_size": [10, 100], "attack": ["logistic", "nearest"]}
+    found = held(says="above", than=0.55, at=EXACT, each=each)
+    assert found.verdict == BREAKS
+    assert found.margin == pytest.approx(0.5 - 0.55, abs=0.015)
+
+
+def test_places_that_a_quick_run_leaves_out_are_passed_over():
+    found = held(says="above", than=0.5, at=SIDE, each={"group_size": [10, 50]})
+    assert found.margin == pytest.approx(0.4, abs=0.015)
+    steps = held(says="fall", at=SIDE, along="group_size", labels=[10, 50, 100])
+    assert steps.margin == pytest.approx(0.3, abs=0.015)
 
 
 def test_a_claim_says_its_numbers():

@@ -8,7 +8,9 @@ from report.page import Page
 
 from clusterscale.report.reproduced import (
     AGREES,
+    BREAKS,
     DIFFERS,
+    HOLDS,
     NOT_COMPARED,
     Compared,
     Kept,
@@ -33,8 +35,8 @@ NUMBER = Compared(
 )
 FAR = replace(NUMBER, paper=0.7, verdict=DIFFERS, why="other cabs <1>")
 PRESET = replace(NUMBER, item="Table 1", paper=4285.809, step=0.001, verdict=NOT_COMPARED)
-KEPT = Kept("larger groups are harder", "section VI", 0.3, "0.9, 0.6", True)
-BROKEN = Kept("noise helps", "section VII", -0.05, "0.5, above 0.55", False)
+KEPT = Kept("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)
+BROKEN = Kept("noise helps", "section VII", -0.05, 0.0, "0.5, above 0.55", BREAKS)
 TOLD = Told(
     paper="NDSS18",
     paper_title="Knock Knock",
@@ -71,10 +73,10 @@ def test_every_page_is_whole_and_offline(told):
 def test_papers_are_counted():
     page = Page(render_reproduced([TOLD, BARE, OTHER]))
     _, ndss, pets = page.tables["By paper"]
-    assert ndss == ["NDSS18", "2", "2", "1", "50 %", "0", "2", "1", "1,234"]
-    assert pets == ["PETS17", "1", "0", "0", "–", "1", "0", "0", "1,234"]
+    assert ndss == ["NDSS18", "2", "2", "1", "50 %", "0", "2", "1", "0", "1", "1,234"]
+    assert pets == ["PETS17", "1", "0", "0", "–", "1", "0", "0", "0", "0", "1,234"]
     assert "Of 2 published numbers that can be compared, 1 agree" in " ".join(page.text.split())
-    assert "Of 2 statements in words, 1 hold" in " ".join(page.text.split())
+    assert "Of 2 statements in words, 1 hold and 1 do not" in " ".join(page.text.split())
 
 
 def test_numbers_stand_beside_ours_by_item():
@@ -104,8 +106,8 @@ def test_what_differs_stands_together_with_its_reason():
 def test_statements_and_what_is_missing():
     page = Page(render_reproduced([TOLD]))
     _, kept, broken = page.tables["Statements"]
-    assert kept[-2:] == ["+0.300", "holds"]
-    assert broken[-2:] == ["-0.050", "does not hold"]
+    assert kept[-2:] == ["+0.300 ± 0.020", "holds"]
+    assert broken[-2:] == ["-0.050", "breaks"]
     assert page.tables["Not compared"][1] == ["Figure 2", "drawn only"]
     assert "JS is a distance & no divergence" in page.text
     assert "534 cabs; 1,234 core-seconds." in " ".join(page.text.split())
