@@ -36,7 +36,7 @@ _NO_CABS = "it needs the cabs: say where they are with --cabs"
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(help="Studies, as in ndss18/known-subset; papers, as in ndss18; or all."),
+        typer.Argument(help="Studies as --list has them, papers as ndss18, data as cabs, or all."),
     ],
     cabs: Annotated[
         str | None,
