@@ -43,8 +43,8 @@ def find_studies(names: list[str]) -> dict[str, Path]:
         if not fitting:
             words = ["all", *(paper.lower() for paper in PAPERS), CABS, *sorted(PRESETS)]
             raise MissingError(
-                f"there is no study {name!r}: {choices(name, words)}; or a study, as `reproduce all "
-                "--list` names them"
+                f"there is no study {name!r}: {choices(name, words)}; or a study as "
+                "`reproduce all --list` has it"
             )
         found |= fitting
     return {name: known[name] for name in known if name in found}
