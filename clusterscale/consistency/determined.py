@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
@@ -134,13 +135,17 @@ class _Edges:
         into = np.concatenate([self.into, givers, np.full(len(takers), _SINK)])
         room = np.concatenate([self.room, supply[givers], -supply[takers]])
         keep = out != into
-        shape = (self.n_nodes, self.n_nodes)
-        graph = sparse.coo_array((room[keep], (out[keep], into[keep])), shape).tocsr()
+        graph = self._graph(room[keep], out[keep], into[keep])
         graph.data = np.minimum(graph.data, _MOST)
         found = scipy.sparse.csgraph.maximum_flow(graph.astype(np.int32), _SOURCE, _SINK)
         if found.flow_value < due:
             return None
         return self._shared(found.flow.tocoo())
+
+    def _graph(self, data: NDArray[Any], out: Whole, into: Whole) -> sparse.csr_array:
+        """Return edges as SciPy's graph algorithms take them: nodes are int32."""
+        nodes = out.astype(np.int32), into.astype(np.int32)
+        return sparse.coo_array((data, nodes), (self.n_nodes, self.n_nodes)).tocsr()
 
     @property
     def _ends(self) -> Whole:
@@ -163,9 +168,8 @@ class _Edges:
         up, down = flow < self.room, flow > 0
         out = np.concatenate([self.out[up], self.into[down]])
         into = np.concatenate([self.into[up], self.out[down]])
-        shape = (self.n_nodes, self.n_nodes)
-        graph = sparse.coo_array((np.ones(len(out), np.int8), (out, into)), shape)
-        _, part = scipy.sparse.csgraph.connected_components(graph.tocsr(), connection="strong")
+        graph = self._graph(np.ones(len(out), np.int8), out, into)
+        _, part = scipy.sparse.csgraph.connected_components(graph, connection="strong")
         inside = part[self.out] == part[self.into]
         inside[inside] = ~bridges(np.array([self.out, self.into])[:, inside], self.n_nodes)
         return np.asarray(inside)

@@ -100,7 +100,7 @@ def read_values(uri: str, variable: str | None = None) -> Written:
     try:
         with _open(uri) as dataset:
             name = _find(dataset, variable, uri)
-            array = dataset[name].transpose(*_DIMS)
+            array = dataset[name].load().transpose(*_DIMS)  # not every backend turns lazily
             values = _numbers(array.values, f"{uri}: {name}")
             totals = Totals(*(_total(dataset, each, uri) for each in _TOTALS))
             rois, epochs = (_coordinate(array, dim) for dim in _DIMS)

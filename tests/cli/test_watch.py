@@ -259,7 +259,13 @@ def test_ctrl_c_leaves_in_order(tmp_path):
     put(tmp_path)
     words = [sys.executable, "-m", "clusterscale", "watch", str(tmp_path), "--every", "0.1"]
     ours, theirs = pty.openpty()
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        words,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job ignores it
+    ) as process:
         os.close(theirs)
         said = b""
         while b"running" not in said:

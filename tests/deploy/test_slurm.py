@@ -17,7 +17,7 @@ from real.cabs import ingest_cabs
 pytest.importorskip("dask_jobqueue")
 pytest.importorskip("cryptography")
 
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1800)]
 
 COMMAND = Path(sys.executable).with_name("clusterscale")
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "allocation.sh"
@@ -83,7 +83,7 @@ class Run(Queue):
         command = ["sbatch", *name, *size, *log, *options, SCRIPT, verb, self.config]
         return self.ask(*command).strip()
 
-    def until(self, condition, seconds=400):
+    def until(self, condition, seconds=900):
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, self.said()
@@ -114,7 +114,7 @@ class Run(Queue):
 
 
 def ended(process, code=0):
-    said, _ = process.communicate(timeout=500)
+    said, _ = process.communicate(timeout=1200)
     assert process.returncode == code, said
     return said
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from clusterscale.consistency import CHECKS
-from clusterscale.reaudit import LEVELS, Limit, Policy, worst_of
+from clusterscale.contracts import LEVELS
+from clusterscale.reaudit import Limit, Policy, worst_of
 from clusterscale.utility import UTILITIES
 
 SIXTEENTHS = st.integers(-32, 32).map(lambda i: i / 16)
