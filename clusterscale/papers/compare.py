@@ -15,6 +15,7 @@ from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED, Compar
 __all__ = ["compare", "hold"]
 
 _Z = 1.959963984540054  # of the 95 % interval of a normal distribution
+_FEW = 6  # labels, which are all told
 
 PRESET = "a preset stands for the data, which are not public"
 
@@ -76,12 +77,18 @@ def _tell(place: Place) -> str:
         what = f"share with {what} {place.reduce.removeprefix('share_')} {place.limit:g}"
     elif place.reduce != "mean":
         what = f"{place.reduce} of {what}"
-    where = [_label(each) for each in place.at.values()]
+    where = [_label(dim, each, place.take) for dim, each in place.at.items()]
     return " · ".join([what, *where])
 
 
-def _label(label: Label | tuple[Label, ...]) -> str:
-    return " or ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+def _label(dim: str, label: Label | tuple[Label, ...], take: str) -> str:
+    if not isinstance(label, tuple):
+        return str(label)
+    if len(label) > _FEW:
+        told = f"{len(label)} {dim}s from {label[0]} to {label[-1]}"
+    else:
+        told = " or ".join(map(str, label))
+    return f"mean over {told}" if take == "mean" else told
 
 
 def hold(study: Study, results: Results) -> Iterator[Kept]:
@@ -124,5 +131,4 @@ def _margins(claim: Claim, results: Results) -> Iterator[tuple[float, str]]:
 
 
 def _value(claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results) -> float:
-    place = Place(of=claim.of, at=at, reduce=claim.reduce, limit=claim.limit)
-    return results.find(place).value
+    return results.find(claim.where(at)).value

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from clusterscale.audit import AuditPlan
 from clusterscale.papers.claims import Claim
-from clusterscale.papers.published import Label, Place
+from clusterscale.papers.published import Label, Place, Several
 from clusterscale.papers.study import Study
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.recovery.estimates import READINGS
@@ -76,21 +76,19 @@ def _of_recovery(plan: RecoveryPlan) -> dict[str, list[Label]]:
         "prior": [each.label for each in plan.priors],
         "strategy": [*ALONE, *(each.label for each in plan.strategies)],
         "reading": list(READINGS),
+        "epoch": list(range(*plan.inferred)),
     }
 
 
 def _places(claim: Claim) -> Iterator[Place]:
-    ends: Iterable[Mapping[str, object]] = [{}]
+    ends: Iterable[Mapping[str, Label | Several]] = [{}]
     if claim.along:
         ends = [{claim.along: label} for label in claim.labels]
     elif isinstance(claim.than, Mapping):
         ends = [{}, claim.than]
     whole = {name: tuple(several) for name, several in claim.each.items()}
     for end in ends:
-        at = {**claim.at, **whole, **end}
-        yield Place.model_validate(
-            {"of": claim.of, "at": at, "reduce": claim.reduce, "limit": claim.limit}
-        )
+        yield claim.where({**claim.at, **whole, **end})
 
 
 def _of(

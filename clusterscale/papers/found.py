@@ -93,14 +93,14 @@ class Results:
             if dim not in told.dims:
                 known = choices(dim, list(map(str, told.dims)))
                 raise ConfigError(f"at.{dim}: {place.of} has no such dimension: {known}")
-            told = self._along(told, dim, wanted)
+            told = self._along(told, dim, wanted, place.take)
         for dim in map(str, told.dims):
             if dim not in _PEOPLE and told.sizes[dim] > 1:
                 labels = ", ".join(map(str, told[dim].values))
                 raise ConfigError(f"at: say where {place.of} is along {dim}: {labels}")
         return told.squeeze([dim for dim in told.dims if dim not in _PEOPLE])
 
-    def _along(self, told: xr.DataArray, dim: str, wanted: object) -> xr.DataArray:
+    def _along(self, told: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
         labels = told[dim].values.tolist()
         if dim == "attack" and wanted == _BEST:
             wanted = tuple(self._best) or tuple(labels)
@@ -108,7 +108,7 @@ class Results:
         if absent := [label for label in several if label not in labels]:
             raise Absence(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
         found = told.isel({dim: [labels.index(label) for label in several]})
-        return found.max(dim)
+        return found.mean(dim) if take == "mean" else found.max(dim)
 
 
 def _priced(dataset: xr.Dataset, place: Place, value: float, select: object) -> Number:

@@ -26,12 +26,13 @@ class Place(Component):
 
     ``at`` has a label for each dimension that has more than one; that of people (``target`` or
     ``user``) is reduced: by its mean, median or standard deviation, or to the share of people above
-    or below ``limit``. Of several labels the largest value counts for each person: ``attack: best``
-    is the strongest of those that a study names.
+    or below ``limit``. Of several labels the largest value counts for each person, or with ``take``
+    their mean: ``attack: best`` is the strongest of those that a study names.
     """
 
     of: str = "auc"
     at: Mapping[str, Label | Several] = {}
+    take: Literal["most", "mean"] = "most"
     reduce: Reduce = "mean"
     limit: Annotated[float, Strict()] | None = None
 
@@ -40,6 +41,10 @@ class Place(Component):
         if (self.limit is not None) != self.reduce.startswith("share"):
             raise ValueError("limit goes with share_above and share_below")
         return self
+
+    def where(self, at: Mapping[str, Label | Several]) -> Place:
+        """Return the same place at other labels."""
+        return Place(of=self.of, at=at, take=self.take, reduce=self.reduce, limit=self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +97,7 @@ class Published(Place):
             labels = {dim: self.by[dim][i] for dim, i in zip(self.by, numbers, strict=True)}
             value = self._value(numbers)
             if value is not None:
-                place = Place(
-                    of=self.of, at={**self.at, **labels}, reduce=self.reduce, limit=self.limit
-                )
-                yield Figure(place, value)
+                yield Figure(self.where({**self.at, **labels}), value)
 
     def _value(self, numbers: tuple[int, ...]) -> float | None:
         found = self.values

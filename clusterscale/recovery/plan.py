@@ -69,6 +69,11 @@ class RecoveryPlan(Component):
         """The first observed epoch and the one after the last that is inferred."""
         return self.first, self.first + self.observed + self.epochs
 
+    @property
+    def inferred(self) -> tuple[int, int]:
+        """The first epoch that is inferred and the one after the last."""
+        return self.first + self.observed, self.span[1]
+
     def __repr__(self) -> str:
         return (
             f"RecoveryPlan({self.epochs} epochs after {self.observed} observed: "

@@ -97,7 +97,6 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
 
 def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
     strategies = [*ALONE, *(strategy.label for strategy in plan.strategies)]
-    inferred = plan.first + plan.observed
     columns: dict[str, Sequence[Any]] = {
         "user": range(cube.n_users),
         "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
@@ -105,7 +104,7 @@ def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
         "prior": [belief.label for belief in plan.priors],
         "strategy": strategies,
         "reading": READINGS,
-        "epoch": range(inferred, inferred + plan.epochs),
+        "epoch": range(*plan.inferred),
     }
     chunks = {
         "user": _USERS,
