@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Absence", "Number", "Results"]
 
+Select = Callable[..., "xr.DataArray"]
+
 _PEOPLE = ("target", "user")
-_BEST = "best"
+_SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
+_BEST, _ALL = "best", "all"
 
 
 class Absence(Exception):
@@ -65,10 +68,12 @@ class Results:
         Raises
         ------
         Absence
-            If a label is not there.
+            If a label is not there, or there is nothing to divide by.
         ConfigError
             If nothing has such a variable, or the place does not say where along a dimension.
         """
+        if place.over:
+            return _divide(*(self.find(end) for end in place.ends()))
         dataset = self._dataset(place.of)
         told = self._select(dataset, place)
         who = [dim for dim in told.dims if dim in _PEOPLE]
@@ -104,6 +109,8 @@ class Results:
         labels = told[dim].values.tolist()
         if dim == "attack" and wanted == _BEST:
             wanted = tuple(self._best) or tuple(labels)
+        if wanted == _ALL:
+            wanted = tuple(labels)
         several = wanted if isinstance(wanted, tuple | list) else (wanted,)
         if absent := [label for label in several if label not in labels]:
             raise Absence(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
@@ -111,12 +118,28 @@ class Results:
         return found.mean(dim) if take == "mean" else found.max(dim)
 
 
-def _priced(dataset: xr.Dataset, place: Place, value: float, select: object) -> Number:
-    """Return a number that is no mean over people; of utility the spread over groups is known."""
-    if place.of != "utility":
+def _divide(number: Number, by: Number) -> Number:
+    """Return how many times another number is in one, as if their errors had nothing in common."""
+    if not by.value:
+        raise Absence("there is nothing to divide by")
+    ratio = number.value / by.value
+    error = float(np.hypot(number.error, ratio * by.error)) / abs(by.value)
+    return Number(ratio, np.nan, error, min(number.n, by.n))
+
+
+def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> Number:
+    """Return a number that has no people left to reduce.
+
+    How utility spreads over groups, and a characteristic over the most or least exposed, is told.
+    """
+    if place.of not in _SPREADS:
         return Number(float(value), np.nan, np.nan, 0)
-    spread = float(select(dataset, place, "utility_sd").values)  # type: ignore[operator]
-    n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
+    spread = float(select(dataset, place, _SPREADS[place.of]).values)
+    if place.of == "utility":
+        n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
+    else:
+        at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
+        n = int(select(dataset, Place(of="n_compared", at=at)).values)
     return Number(float(value), spread, spread / np.sqrt(n), n)
 
 
