@@ -109,7 +109,7 @@ class Results:
         labels = told[dim].values.tolist()
         if dim == "attack" and wanted == _BEST:
             wanted = tuple(self._best) or tuple(labels)
-        if wanted == _ALL:
+        if wanted == _ALL and _ALL not in labels:
             wanted = tuple(labels)
         several = wanted if isinstance(wanted, tuple | list) else (wanted,)
         if absent := [label for label in several if label not in labels]:

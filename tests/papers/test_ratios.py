@@ -130,6 +130,8 @@ def test_all_labels_may_be_asked_for_at_once():
     at = {"who": "bottom", "roi": "all", "epoch": [5, 6]}
     assert results.find(Place(of="loading", at=at, take="mean")).value == np.mean([6, 7, 9, 10])
     assert results.find(Place(of="loading", at=at)).value == 10
+    named = Results({"traits": traits().assign_coords(who=["top", "all"])})
+    assert named.find(Place(of="loading", at={**at, "who": "all"})).value == 10
     place = {"item": "Figure 5", "source": "text", "values": 0.9, "at": {"attack": "all"}}
     assert list(find_faults(study(published=[place]))) == []
 
