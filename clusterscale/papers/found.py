@@ -23,6 +23,7 @@ Select = Callable[..., "xr.DataArray"]
 
 _PEOPLE = ("target", "user")
 _SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
+_OF_SPREADS = ("top_sd", "bottom_sd")
 _BEST, _ALL = "best", "all"
 
 
@@ -132,15 +133,29 @@ def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> 
 
     How utility spreads over groups, and a characteristic over the most or least exposed, is told.
     """
+    value = float(value)
+    if np.isnan(value):  # as of the exposed, where too few were attacked
+        raise Absence(f"{place.of}: nothing was measured there")
+    if place.of in _OF_SPREADS:
+        n = _n_compared(dataset, place, select)
+        return Number(value, value, _error_of_spread(value, n), n)
     if place.of not in _SPREADS:
-        return Number(float(value), np.nan, np.nan, 0)
+        return Number(value, np.nan, np.nan, 0)
     spread = float(select(dataset, place, _SPREADS[place.of]).values)
     if place.of == "utility":
         n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
     else:
-        at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
-        n = int(select(dataset, Place(of="n_compared", at=at)).values)
-    return Number(float(value), spread, spread / np.sqrt(n), n)
+        n = _n_compared(dataset, place, select)
+    return Number(value, spread, spread / np.sqrt(n), n)
+
+
+def _n_compared(dataset: xr.Dataset, place: Place, select: Select) -> int:
+    at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
+    return int(select(dataset, Place(of="n_compared", at=at)).values)
+
+
+def _error_of_spread(spread: float, n: int) -> float:
+    return spread / float(np.sqrt(2 * max(n - 1, 1)))
 
 
 def _reduce(values: NDArray[np.float64], place: Place) -> Number:
@@ -154,7 +169,7 @@ def _reduce(values: NDArray[np.float64], place: Place) -> Number:
             float(np.median(values)), spread, float(np.sqrt(np.pi / 2)) * spread / root, n
         )
     if place.reduce == "sd":
-        return Number(spread, spread, spread / float(np.sqrt(2 * max(n - 1, 1))), n)
+        return Number(spread, spread, _error_of_spread(spread, n), n)
     assert place.limit is not None
     above = values > place.limit if place.reduce == "share_above" else values < place.limit
     share = float(above.mean())

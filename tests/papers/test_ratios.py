@@ -19,6 +19,7 @@ PLAN = {
     "mechanisms": [{"name": "exact"}],
     "attacks": [{"name": name} for name in ATTACKS],
 }
+TOP = {"who": "top", "roi": "all", "epoch": "all"}
 IMPROVED = {"at": {"attack": "spectral"}, "over": {"attack": "logistic"}}
 
 
@@ -150,8 +151,23 @@ def test_means_over_the_exposed_have_errors(of, comparison, error):
     assert alone == found
 
 
-def test_how_far_the_exposed_spread_has_no_error():
+def test_how_far_the_exposed_spread_has_an_error_too():
     at = {"comparison": 0, "characteristic": "unicity"}
     found = Results({"traits": traits()}).find(Place(of="top_sd", at=at))
-    assert found.value == pytest.approx(0.07)
+    assert found.value == found.spread == pytest.approx(0.07)
+    draws = np.random.default_rng(1).normal(0, 0.07, (4000, 16)).std(axis=1, ddof=1)
+    assert found.error == pytest.approx(draws.std(), rel=0.1)
+
+
+def test_what_has_no_spread_has_no_error():
+    at = {"who": "top", "roi": 0, "epoch": 5}
+    found = Results({"traits": traits()}).find(Place(of="loading", at=at))
     assert np.isnan(found.error)
+
+
+def test_what_was_not_measured_is_absent():
+    """As the map of the most exposed, where too few were attacked for two on a side."""
+    dataset = traits()
+    dataset.loading[0] = np.nan
+    with pytest.raises(Absence, match="loading: nothing was measured"):
+        Results({"traits": dataset}).find(Place(of="loading", at=TOP, take="mean"))
