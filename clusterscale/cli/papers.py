@@ -36,7 +36,7 @@ _NO_CABS = "it needs the cabs: say where they are with --cabs"
 def reproduce(
     names: Annotated[
         list[str],
-        typer.Argument(help="Studies, as in ndss18/known-subset; papers, as in ndss18; or all."),
+        typer.Argument(help="Studies as --list has them, papers as ndss18, data as cabs, or all."),
     ],
     cabs: Annotated[
         str | None,
@@ -121,15 +121,15 @@ def _work(
 
 
 def _show(told: list[Told]) -> None:
-    from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED
+    from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, HOLDS, NOT_COMPARED, OPEN
 
     table = Table("study", title="published numbers, and statements", title_justify="left")
-    for name in ("agree", "differ", "not compared", "hold", "do not", "core-seconds"):
+    for name in ("agree", "differ", "not compared", "hold", "open", "break", "core-seconds"):
         table.add_column(name, justify="right")
     for each in told:
         counts = (each.count(verdict) for verdict in (AGREES, DIFFERS, NOT_COMPARED))
-        n_hold = sum(kept.holds for kept in each.kept)
-        numbers = (*counts, n_hold, len(each.kept) - n_hold)
+        held = (each.count_statements(verdict) for verdict in (HOLDS, OPEN, BREAKS))
+        numbers = (*counts, *held)
         cost = f"{each.core_seconds:,.0f}" if each.core_seconds == each.core_seconds else "–"
         table.add_row(escape(each.name), *(f"{number:,}" for number in numbers), cost)
     out.print(table)

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from clusterscale.config.reading import content_of, read_text, validate
+from clusterscale.cube.synthetic import PRESETS
 from clusterscale.errors import MissingError
-from clusterscale.papers import Study
+from clusterscale.papers import CABS, PAPERS, Study
 from clusterscale.wording import choices
 
-__all__ = ["find_studies", "load_study", "parse_study"]
+__all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
 
-_FOLDER = "papers"
+_PACKAGED = Path(str(files("clusterscale"))) / "configs" / "papers"
+FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "configs" / "papers"
+"""Where the studies are: in the package, or beside it in an editable install."""
 
 
 def find_studies(names: list[str]) -> dict[str, Path]:
@@ -23,7 +26,8 @@ def find_studies(names: list[str]) -> dict[str, Path]:
     Parameters
     ----------
     names
-        ``all``; names of studies as in ``ndss18/known-subset``, or of papers as in ``ndss18``.
+        ``all``; names of studies as in ``ndss18/known-subset-cabs``, of papers as in ``ndss18``, or
+        of data as in ``cabs``.
 
     Raises
     ------
@@ -35,9 +39,13 @@ def find_studies(names: list[str]) -> dict[str, Path]:
         return known
     found: dict[str, Path] = {}
     for name in names:
-        fitting = {key: path for key, path in known.items() if name in (key, key.split("/")[0])}
+        fitting = {key: path for key, path in known.items() if name in _words(key)}
         if not fitting:
-            raise MissingError(f"there is no study {name!r}: {choices(name, ['all', *known])}")
+            words = ["all", *(paper.lower() for paper in PAPERS), CABS, *sorted(PRESETS)]
+            raise MissingError(
+                f"there is no study {name!r}: {choices(name, words)}; or a study as "
+                "`reproduce all --list` has it"
+            )
         found |= fitting
     return {name: known[name] for name in known if name in found}
 
@@ -74,8 +82,11 @@ def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _words(name: str) -> tuple[str, str, str]:
+    """Return what a study can be called: by name, by its paper, by its data, as its name ends."""
+    return name, name.split("/")[0], name.rsplit("-")[-1]
+
+
 def _built_in() -> dict[str, Path]:
-    packaged = Path(str(files("clusterscale"))) / "configs" / _FOLDER
-    folder = packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs" / _FOLDER
-    found = sorted(folder.glob("*/*.yaml"))
+    found = sorted(FOLDER.glob("*/*.yaml"))
     return {f"{path.parent.name}/{path.stem}": path for path in found}

@@ -20,8 +20,7 @@ class Claim(Place):
     ``says`` what the number at the place is: ``above`` or ``below`` another number, or the number
     at another place (``than``); ``near`` it; or that numbers ``rise`` or ``fall`` from each label
     of ``along`` to the next. ``slack`` is how far it may be off. ``each`` names dimensions with
-    labels for all of which it must hold. Its margin is how much is left of that, at the worst
-    place: it holds where the margin is not negative.
+    labels for all of which it must hold; its margin is how much is left of that at the worst place.
     """
 
     text: str

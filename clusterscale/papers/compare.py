@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import pairwise, product
-from math import isfinite, nan, sqrt
+from collections.abc import Iterator
+from math import hypot, nan
 
-from clusterscale.papers.claims import Claim
-from clusterscale.papers.found import Absence, Number, Results
+from clusterscale.papers.found import Absence, Number, Results, Z
 from clusterscale.papers.published import Figure, Label, Place, Published
 from clusterscale.papers.study import Study
-from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED, Compared, Kept
+from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED, Compared
 
-__all__ = ["compare", "hold"]
+__all__ = ["compare"]
 
 _Z = 1.959963984540054  # of the 95 % interval of a normal distribution
 _FEW = 6  # labels, which are all told
@@ -44,9 +42,9 @@ def compare(study: Study, results: Results) -> Iterator[Compared]:
 
 def _beside(study: Study, published: Published, figure: Figure, ours: Number) -> Compared:
     people = published.people or (ours.n if figure.place.of == "utility" else study.people)
-    own = _or_nothing(ours.error)
-    both = sqrt(own**2 + _or_nothing(ours.error_of(people)) ** 2)
-    room = _Z * both + published.step / 2 + published.tolerance * abs(figure.value)
+    own = ours.known_error
+    both = hypot(own, ours.error_of(people) if own else 0.0)
+    room = Z * both + published.step / 2 + published.tolerance * abs(figure.value)
     agrees = abs(ours.value - figure.value) <= room + 1e-9
     verdict, why = (AGREES, "") if agrees else (DIFFERS, published.differs)
     if not study.is_real:
@@ -58,16 +56,12 @@ def _beside(study: Study, published: Published, figure: Figure, ours: Number) ->
         paper=figure.value,
         step=published.step,
         ours=ours.value,
-        low=ours.value - _Z * own if own else nan,
-        high=ours.value + _Z * own if own else nan,
+        low=ours.value - Z * own if own else nan,
+        high=ours.value + Z * own if own else nan,
         room=room,
         verdict=verdict,
         why=why,
     )
-
-
-def _or_nothing(error: float) -> float:
-    return error if isfinite(error) else 0.0
 
 
 def _tell(place: Place) -> str:
@@ -93,46 +87,3 @@ def _label(dim: str, label: Label | tuple[Label, ...], take: str) -> str:
     else:
         told = " or ".join(map(str, label))
     return f"mean over {told}" if take == "mean" else told
-
-
-def hold(study: Study, results: Results) -> Iterator[Kept]:
-    """Yield every claim of a study, with its margin.
-
-    Raises
-    ------
-    ConfigError
-        As :func:`compare`.
-    """
-    for claim in study.claims:
-        try:
-            margin, told = min(_margins(claim, results))
-        except Absence:
-            continue
-        yield Kept(claim.text, claim.source, margin, told, margin >= 0)
-
-
-def _margins(claim: Claim, results: Results) -> Iterator[tuple[float, str]]:
-    """Yield the margin at each place, and the numbers that it is of."""
-    for labels in product(*claim.each.values()):
-        at = {**claim.at, **dict(zip(claim.each, labels, strict=True))}
-        if claim.along:
-            numbers = [_value(claim, {**at, claim.along: label}, results) for label in claim.labels]
-            sign = 1 if claim.says == "rise" else -1
-            pairs = pairwise(numbers)
-            least = min(sign * (after - before) for before, after in pairs)
-            yield least + claim.slack, ", ".join(f"{number:.3g}" for number in numbers)
-            continue
-        number = _value(claim, at, results)
-        other = claim.than
-        bound = _value(claim, {**at, **other}, results) if isinstance(other, Mapping) else other
-        assert isinstance(bound, int | float)
-        apart = {
-            "above": number - bound,
-            "below": bound - number,
-            "near": -abs(number - bound),
-        }[claim.says]
-        yield apart + claim.slack, f"{number:.3g}, {claim.says} {bound:.3g}"
-
-
-def _value(claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results) -> float:
-    return results.find(claim.where(at)).value

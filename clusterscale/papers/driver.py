@@ -14,9 +14,10 @@ from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import put, read
 from clusterscale.errors import ClusterscaleError
-from clusterscale.papers.compare import compare, hold
+from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.found import Results
+from clusterscale.papers.hold import hold
 from clusterscale.papers.study import CABS, PAPERS, Study
 from clusterscale.report.reproduced import Compared, Kept, Missing, Told
 from clusterscale.traits import TraitsProgress
@@ -63,7 +64,8 @@ def reproduce(
     folder = folder.rstrip("/")
     with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
         cube = cubes.open(study)
-        found = Results(dict(_run(study, cube, folder, executor, memory, tell)), study.best)
+        datasets = dict(_run(study, cube, f"{folder}/run", executor, memory, tell))
+        found = Results(datasets, study.best)
         compared, kept = list(compare(study, found)), list(hold(study, found))
     who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
     return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
@@ -71,7 +73,8 @@ def reproduce(
 
 def tell_without(name: str, study: Study, why: str = "") -> Told:
     """Return what is told of a study that was not run; ``why`` of one that could be."""
-    missing = [Missing(item, why) for item in study.items()] if why else []
+    absent = {each.item for each in study.absent}
+    missing = [Missing(item, why) for item in study.items() if why and item not in absent]
     return _told(name, study, "Nothing was run", missing=missing)
 
 

@@ -17,7 +17,10 @@ from clusterscale.wording import choices
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Absence", "Number", "Results"]
+__all__ = ["Absence", "Number", "Results", "Z"]
+
+Z = 1.959963984540054
+"""Standard errors on either side of a 95 % interval."""
 
 Select = Callable[..., "xr.DataArray"]
 
@@ -43,6 +46,11 @@ class Number:
     spread: float
     error: float
     n: int
+
+    @property
+    def known_error(self) -> float:
+        """The standard error, 0 where nothing tells it."""
+        return self.error if np.isfinite(self.error) else 0.0
 
     def error_of(self, n: int) -> float:
         """Return the standard error of the same number over ``n`` instead."""

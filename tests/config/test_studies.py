@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from clusterscale.config import find_studies, load_study
+from clusterscale.errors import MissingError
 from clusterscale.papers import find_faults
 
 FOLDER = Path(__file__).parents[2] / "configs" / "papers"
@@ -15,6 +16,7 @@ STUDIES = find_studies(["all"])
 def test_shipped_studies_load_and_say_what_they_are_for(name):
     study = load_study(STUDIES[name])
     assert study.paper.lower() == name.split("/")[0]
+    assert not study.runs or study.cube == name.rsplit("-")[-1]
     head = STUDIES[name].read_text().split("\npaper:")[0]
     for word in ("Answers:", "Costs:", "Change:"):
         assert word in head, f"{name} must say what it answers, costs and where to change it"
@@ -28,3 +30,13 @@ def test_quick_studies_load_too(name):
 
 def test_all_files_are_studies():
     assert sorted(STUDIES.values()) == sorted(FOLDER.glob("*/*.yaml"))
+
+
+def test_studies_are_found_by_name_paper_and_data():
+    assert list(find_studies(["ndss18/known-subset-cabs"])) == ["ndss18/known-subset-cabs"]
+    papers = {name.split("/")[0] for name in find_studies(["ndss18", "pets17"])}
+    assert papers == {"ndss18", "pets17"}
+    assert {load_study(path).cube for path in find_studies(["cabs"]).values()} == {"cabs"}
+    assert list(find_studies(["cabs", "all"])) == list(STUDIES)
+    with pytest.raises(MissingError, match=r"no study 'ndss19': choose from all, ndss18.*did you"):
+        find_studies(["ndss19"])

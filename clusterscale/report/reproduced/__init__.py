@@ -3,8 +3,11 @@
 from clusterscale.report.reproduced.render import render_reproduced, write_reproduced
 from clusterscale.report.reproduced.studies import (
     AGREES,
+    BREAKS,
     DIFFERS,
+    HOLDS,
     NOT_COMPARED,
+    OPEN,
     Compared,
     Kept,
     Missing,
@@ -13,8 +16,11 @@ from clusterscale.report.reproduced.studies import (
 
 __all__ = [
     "AGREES",
+    "BREAKS",
     "DIFFERS",
+    "HOLDS",
     "NOT_COMPARED",
+    "OPEN",
     "Compared",
     "Kept",
     "Missing",

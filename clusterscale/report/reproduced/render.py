@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clusterscale.cube.storage import put
 from clusterscale.report import page as pages
-from clusterscale.report.reproduced.studies import AGREES, DIFFERS, Told
+from clusterscale.report.reproduced.studies import AGREES, BREAKS, DIFFERS, HOLDS, Told
 from clusterscale.report.reproduced.tables import (
     differences,
     missing_table,
@@ -75,7 +75,8 @@ def _overview(told: Sequence[Told]) -> Iterable[Section]:
         percent=percent,
         n_compared=agree + differ,
         n_agree=agree,
-        n_kept=sum(each.holds for each in kept),
+        n_hold=sum(each.verdict == HOLDS for each in kept),
+        n_break=sum(each.verdict == BREAKS for each in kept),
         n_statements=len(kept),
         table=papers_table(told),
     )

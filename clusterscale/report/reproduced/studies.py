@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 __all__ = ["AGREES", "DIFFERS", "NOT_COMPARED", "Compared", "Kept", "Missing", "Told"]
+__all__ += ["BREAKS", "HOLDS", "OPEN"]
 
 Verdict = Literal["agrees", "differs", "not compared"]
+Holding = Literal["holds", "breaks", "open"]
 AGREES: Verdict = "agrees"
 DIFFERS: Verdict = "differs"
 NOT_COMPARED: Verdict = "not compared"
+HOLDS: Holding = "holds"
+BREAKS: Holding = "breaks"
+OPEN: Holding = "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +54,17 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A statement of a paper: whether it holds, by which margin, and the numbers it is about."""
+    """A statement of a paper: by which margin it holds, and the numbers nearest to breaking it.
+
+    ``half`` is half the 95 % interval of the margin, 0 where nothing tells it.
+    """
 
     text: str
     source: str
     margin: float
+    half: float
     told: str
-    holds: bool
+    verdict: Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,10 @@ class Told:
     kept: Sequence[Kept]
     missing: Sequence[Missing]
     remarks: Sequence[str]
+
+    def count_statements(self, verdict: Holding) -> int:
+        """Return how many statements were judged so."""
+        return sum(each.verdict == verdict for each in self.kept)
 
     def count(self, verdict: Verdict) -> int:
         """Return how many numbers were judged so."""

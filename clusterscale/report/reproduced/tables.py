@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import floor, isfinite, log10
 
@@ -10,8 +10,11 @@ from markupsafe import Markup
 
 from clusterscale.report.reproduced.studies import (
     AGREES,
+    BREAKS,
     DIFFERS,
+    HOLDS,
     NOT_COMPARED,
+    OPEN,
     Compared,
     Told,
 )
@@ -19,7 +22,13 @@ from clusterscale.report.section import Column, Table, breakable, percent, quant
 
 __all__ = ["differences", "missing_table", "numbers_table", "papers_table", "statements_table"]
 
-_LOOKS = {AGREES: "good", DIFFERS: "bad"}
+_LOOKS: Mapping[str, str] = {
+    AGREES: "good",
+    DIFFERS: "bad",
+    HOLDS: "good",
+    OPEN: "middling",
+    BREAKS: "bad",
+}
 
 
 def papers_table(told: Sequence[Told]) -> Markup:
@@ -33,6 +42,8 @@ def papers_table(told: Sequence[Told]) -> Markup:
         Column("Not compared", hint="A preset stands for data that are not public"),
         Column("Statements"),
         Column("Hold"),
+        Column("Open", hint="Too few people to tell"),
+        Column("Break"),
         Column("Core-seconds"),
     ]
     rows = []
@@ -53,7 +64,7 @@ def papers_table(told: Sequence[Told]) -> Markup:
                 percent(agree / (agree + differ)) if agree + differ else "–",
                 f"{not_compared:,}",
                 f"{len(kept):,}",
-                f"{sum(each.holds for each in kept):,}",
+                *(f"{sum(e.verdict == word for e in kept):,}" for word in (HOLDS, OPEN, BREAKS)),
                 quantity(sum(seconds)) if seconds else "–",
             ]
         )
@@ -103,7 +114,7 @@ def numbers_table(told: Told) -> Markup | None:
                 _number(each.paper, each.step),
                 _ours(each),
                 _interval(each),
-                _verdict(each),
+                _verdict(each.verdict),
             ]
             for each in lines
         ]
@@ -127,10 +138,8 @@ def statements_table(told: Told) -> Markup | None:
             each.text,
             each.source,
             each.told,
-            f"{each.margin:+.3f}",
-            Markup('<span class="{}">{}</span>').format(
-                *(("good", "holds") if each.holds else ("bad", "does not hold"))
-            ),
+            f"{each.margin:+.3f}" + (f" ± {each.half:.3f}" if each.half else ""),
+            _verdict(each.verdict),
         ]
         for each in told.kept
     ]
@@ -149,9 +158,9 @@ def missing_table(told: Told) -> Markup | None:
     return Table("Not compared", columns, [("", rows)]).html
 
 
-def _verdict(each: Compared) -> Markup | str:
-    look = _LOOKS.get(each.verdict)
-    return Markup('<span class="{}">{}</span>').format(look, each.verdict) if look else each.verdict
+def _verdict(word: str) -> Markup | str:
+    look = _LOOKS.get(word)
+    return Markup('<span class="{}">{}</span>').format(look, word) if look else word
 
 
 def _digits(step: float) -> int:

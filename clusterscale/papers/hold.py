@@ -1,0 +1,95 @@
+"""Statements held to account: do our numbers keep them, break them, or leave it open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import hypot
+
+from clusterscale.papers.claims import Claim
+from clusterscale.papers.found import Absence, Number, Results, Z
+from clusterscale.papers.published import Label
+from clusterscale.papers.study import Study
+from clusterscale.report.reproduced import BREAKS, HOLDS, OPEN, Kept
+
+__all__ = ["hold"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """How much is left at one place, the standard error of that, and the numbers it is of."""
+
+    value: float
+    error: float
+    told: str
+
+
+def hold(study: Study, results: Results) -> Iterator[Kept]:
+    """Yield every statement of a study, with its margin at the worst place.
+
+    A statement holds where the margin is nowhere negative. It breaks where the margin is negative
+    by more than chance, 95 % of the time; else it is open. Places that a quick run leaves out are
+    passed over.
+
+    Raises
+    ------
+    ConfigError
+        If the results have no such variable or dimension.
+    """
+    for claim in study.claims:
+        margins = list(_margins(claim, results))
+        if not margins:
+            continue
+        worst = min(margins, key=lambda each: each.value)
+        broken = any(each.value + Z * each.error < 0 for each in margins)
+        verdict = BREAKS if broken else HOLDS if worst.value >= 0 else OPEN
+        yield Kept(claim.text, claim.source, worst.value, Z * worst.error, worst.told, verdict)
+
+
+def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
+    for labels in product(*claim.each.values()):
+        at = {**claim.at, **dict(zip(claim.each, labels, strict=True))}
+        try:
+            yield from list(_along(claim, at, results) if claim.along else _at(claim, at, results))
+        except Absence:
+            continue
+
+
+def _along(
+    claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
+) -> Iterator[_Margin]:
+    """Yield the margin of each step; what a quick run leaves out is stepped over."""
+    sign = 1 if claim.says == "rise" else -1
+    numbers = list(_there(claim, at, results))
+    told = ", ".join(f"{number.value:.3g}" for number in numbers)
+    for before, after in pairwise(numbers):
+        step = sign * (after.value - before.value) + claim.slack
+        yield _Margin(step, hypot(before.known_error, after.known_error), told)
+
+
+def _there(
+    claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
+) -> Iterator[Number]:
+    for label in claim.labels:
+        try:
+            yield results.find(claim.where({**at, claim.along: label}))
+        except Absence:
+            continue
+
+
+def _at(
+    claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
+) -> Iterator[_Margin]:
+    number, other = results.find(claim.where(at)), claim.than
+    error = number.known_error
+    if isinstance(other, Mapping):
+        second = results.find(claim.where({**at, **other}))
+        bound, error = second.value, hypot(error, second.known_error)
+    else:
+        assert other is not None
+        bound = other
+    apart = number.value - bound
+    left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.says]
+    told = f"{number.value:.3g}, {claim.says} {bound:.3g}"
+    yield _Margin(left + claim.slack, error, told)

@@ -1,0 +1,79 @@
+"""The verb that computes the papers again: what it lists, runs, tells, and how it ends."""
+
+import pytest
+import yaml
+from papers.test_driver import SMALL
+from typer.testing import CliRunner
+
+from clusterscale import config
+from clusterscale.cli import app
+from clusterscale.errors import MissingError
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def studies(tmp_path, monkeypatch):
+    """Three studies of two papers, one of which needs the cabs."""
+    quick = {"audit": {"group_sizes": [5]}}
+    several = {
+        "popets24/small": {**SMALL, "quick": quick},
+        "popets24/drawn": {key: SMALL[key] for key in ("paper", "title", "cube", "absent")},
+        "ndss18/cabs": {key: SMALL[key] for key in SMALL if key != "users"}
+        | {"paper": "NDSS18", "cube": "cabs"},
+    }
+    for name, content in several.items():
+        path = tmp_path / "studies" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(content))
+    monkeypatch.setattr(config.studies, "FOLDER", tmp_path / "studies")
+    return tmp_path
+
+
+def test_studies_are_listed(studies):
+    result = call("reproduce", "all", "--list")
+    assert result.exit_code == 0, result.output
+    for word in ("popets24/small", "popets24/drawn", "ndss18/cabs", "Figure 7"):
+        assert word in result.output
+    assert "ndss18/cabs" not in call("reproduce", "popets24", "--list").output
+
+
+def test_what_can_be_run_is_run_and_told(studies):
+    place = studies / "out"
+    result = call("reproduce", "all", "--output", place, "--cluster", "serial")
+    assert result.exit_code == 0, result.output
+    page = (place / "reproduced.html").read_text()
+    assert "it needs the cabs" in page
+    assert "drawn only" in page
+    assert (place / "popets24/small/run/results.zarr").exists()
+    assert not (place / "ndss18").exists()
+    again = call("reproduce", "popets24/small", "--output", place, "--cluster", "serial")
+    assert again.exit_code == 0, again.output
+
+
+def test_quick_runs_have_a_folder_of_their_own(studies):
+    place = studies / "out"
+    words = ("--output", place, "--cluster", "serial", "--quick")
+    result = call("reproduce", "popets24", *words)
+    assert result.exit_code == 0, result.output
+    assert (place / "quick.html").exists()
+    assert (place / "quick/popets24/small/run/results.zarr").exists()
+    assert (place / "cubes/milan-60.zarr").exists()
+
+
+def test_one_study_that_fails_keeps_no_other_from_its_numbers(studies):
+    bad = {**SMALL, "audit": {**SMALL["audit"], "group_sizes": [50_000]}}
+    (studies / "studies/popets24/bad.yaml").write_text(yaml.safe_dump(bad))
+    result = call("reproduce", "popets24", "--output", studies / "out", "--cluster", "serial")
+    assert result.exit_code == 1
+    page = (studies / "out/reproduced.html").read_text()
+    assert "it could not be done" in page
+    assert "section 5" in page
+
+
+def test_a_study_that_is_none(studies):
+    result = call("reproduce", "ndss19", "--list")
+    assert isinstance(result.exception, MissingError)
+    assert "there is no study 'ndss19'" in str(result.exception)

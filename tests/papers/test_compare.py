@@ -1,0 +1,160 @@
+"""Ours beside the paper's: when they agree, how often by chance they do not, and claims."""
+
+import numpy as np
+import pytest
+from papers.made import EXACT, audited, published, study
+from pydantic import ValidationError
+
+from clusterscale.papers import Claim, Place, Results, compare, hold
+from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, HOLDS, NOT_COMPARED, OPEN
+
+
+def compared(dataset=None, *, best=(), **fields):
+    results = Results({"audit": audited() if dataset is None else dataset}, best)
+    return list(compare(study(**fields), results))
+
+
+def test_what_is_near_agrees_and_what_is_far_differs():
+    near, far = compared(published=[published(values=[0.9, 0.7])])
+    assert (near.verdict, far.verdict) == (AGREES, DIFFERS)
+    assert near.low < near.ours < near.high
+    assert (near.item, near.source, near.paper, near.step) == ("Figure 4", "section VI", 0.9, 0.01)
+    assert near.setting == "auc · exact · logistic · 10"
+
+
+def test_the_reason_stands_with_what_differs_alone():
+    near, far = compared(published=[published(values=[0.9, 0.7], differs="other cabs")])
+    assert (near.why, far.why) == ("", "other cabs")
+
+
+def test_half_a_digit_and_the_tolerance_are_room():
+    (first, _) = compared(published=[published()])
+    (rounded, _) = compared(published=[published(step=0.2)])
+    (tolerant, _) = compared(published=[published(tolerance=0.1, because="of other data")])
+    assert rounded.room == pytest.approx(first.room + 0.095)
+    assert tolerant.room == pytest.approx(first.room + 0.09)
+
+
+def test_agreement_by_chance():
+    """Both means over people of one law: 95 % agree, here of 400; digits aside."""
+    rng = np.random.default_rng(1)
+    agree = []
+    for seed in range(400):
+        paper = 0.9 + rng.normal(0, 0.02, 150).mean()
+        values = published(values=[paper, None], step=1e-9)
+        (found,) = compared(audited(seed), published=[values])
+        agree.append(found.verdict == AGREES)
+    assert np.mean(agree) == pytest.approx(0.95, abs=0.033)  # three standard errors
+
+
+def test_how_many_people_the_paper_has_counts():
+    (many, _), (few, _) = (
+        compared(published=[published(people=people)]) for people in (10_000, 10)
+    )
+    assert few.room > many.room
+    (own, _) = compared(published=[published()], people=10)
+    assert own.room == pytest.approx(few.room)
+
+
+def test_presets_are_not_compared():
+    (first, _) = compared(published=[published(values=[0.1, 0.1])], cube="tfl")
+    assert first.verdict == NOT_COMPARED
+    assert "preset" in first.why
+
+
+def test_what_a_quick_run_leaves_out_is_passed_over():
+    values = published(by={"group_size": [10, 50, 100]}, values=[0.9, 0.7, 0.6])
+    found = compared(published=[values])
+    assert [each.paper for each in found] == [0.9, 0.6]
+
+
+def claim(**fields):
+    given = {
+        "text": "so it is",
+        "source": "section VI",
+        "at": {**EXACT, "attack": "logistic", "group_size": 10},
+    }
+    return {**given, **fields}
+
+
+def held(**fields):
+    (found,) = hold(study(claims=[claim(**fields)]), Results({"audit": audited()}))
+    return found
+
+
+SIDE = {**EXACT, "attack": "logistic"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "margin"),
+    [
+        ({"says": "above", "than": 0.8}, 0.1),
+        ({"says": "above", "than": 0.95}, -0.05),
+        ({"says": "above", "than": 0.95, "slack": 0.1}, 0.05),
+        ({"says": "below", "than": 0.95}, 0.05),
+        ({"says": "near", "than": 0.85}, -0.05),
+        ({"says": "near", "than": 0.85, "slack": 0.1}, 0.05),
+        ({"says": "above", "than": {"group_size": 100}}, 0.3),
+        ({"says": "below", "than": {"attack": "nearest"}}, -0.1),
+        ({"says": "fall", "at": SIDE, "along": "group_size", "labels": [10, 100]}, 0.3),
+        ({"says": "rise", "at": SIDE, "along": "group_size", "labels": [10, 100]}, -0.3),
+        ({"says": "rise", "at": SIDE, "along": "group_size", "labels": [100, 10]}, 0.3),
+        ({"says": "above", "than": 0.5, "at": SIDE, "each": {"group_size": [10, 100]}}, 0.1),
+    ],
+)
+def test_claims_have_margins(fields, margin):
+    """Means over forty are known to some .003."""
+    found = held(**fields)
+    assert found.margin == pytest.approx(margin, abs=0.015)
+    assert found.verdict == (HOLDS if margin > 0 else BREAKS)
+    assert 0 < found.half < 0.02
+    assert (found.text, found.source) == ("so it is", "section VI")
+
+
+def test_what_may_be_chance_is_open():
+    """Below by two thirds of a standard error of .02 / √40."""
+    number = Results({"audit": audited()}).find(Place(at={**SIDE, "group_size": 10}))
+    assert held(says="above", than=number.value + number.error * 2 / 3).verdict == OPEN
+    assert held(says="above", than=number.value + number.error * 3).verdict == BREAKS
+    assert held(says="below", than=number.value - number.error * 2 / 3).verdict == OPEN
+
+
+def test_the_worst_place_counts_for_the_margin_any_for_the_verdict():
+    each = {"group_size": [10, 100], "attack": ["logistic", "nearest"]}
+    found = held(says="above", than=0.55, at=EXACT, each=each)
+    assert found.verdict == BREAKS
+    assert found.margin == pytest.approx(0.5 - 0.55, abs=0.015)
+
+
+def test_places_that_a_quick_run_leaves_out_are_passed_over():
+    found = held(says="above", than=0.5, at=SIDE, each={"group_size": [10, 50]})
+    assert found.margin == pytest.approx(0.4, abs=0.015)
+    steps = held(says="fall", at=SIDE, along="group_size", labels=[10, 50, 100])
+    assert steps.margin == pytest.approx(0.3, abs=0.015)
+
+
+def test_a_claim_says_its_numbers():
+    assert held(says="above", than=0.8).told.endswith(", above 0.8")
+    told = held(says="fall", at=SIDE, along="group_size", labels=[10, 100]).told
+    assert told.startswith("0.9")
+    assert ", 0." in told
+
+
+def test_a_claim_of_what_is_left_out_is_passed_over():
+    said = claim(says="above", than=0.8, at={**SIDE, "group_size": 50})
+    assert list(hold(study(claims=[said]), Results({"audit": audited()}))) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"says": "above"},
+        {"says": "rise"},
+        {"says": "rise", "along": "group_size", "labels": [10]},
+        {"says": "rise", "along": "group_size", "labels": [10, 100], "than": 0.5},
+        {"says": "above", "than": 0.5, "along": "group_size", "labels": [10, 100]},
+    ],
+)
+def test_half_a_claim_is_refused(fields):
+    with pytest.raises(ValidationError, match=r"than goes with|along, with two"):
+        Claim.model_validate(claim(**fields))

@@ -1,0 +1,152 @@
+"""Studies run: gone on with where they were, told beside the paper's, costs added up."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from clusterscale.audit import open_results
+from clusterscale.errors import ClusterscaleError, ConfigError, InputError
+from clusterscale.papers import Cubes, Study, reproduce, tell_without
+from clusterscale.recovery import open_recovery
+from clusterscale.runtime import SerialExecutor
+
+SMALL = {
+    "paper": "POPETS24",
+    "title": "Phones",
+    "cube": "milan",
+    "users": 60,
+    "audit": {
+        "seed": 1,
+        "control": False,
+        "null_roi": False,
+        "targets": {"random": 3},
+        "priors": [{"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 20}],
+        "group_sizes": [5, 10],
+        "mechanisms": [{"name": "exact"}],
+        "attacks": [{"name": "projection"}],
+    },
+    "published": [
+        {
+            "item": "Figure 7",
+            "source": "section 5",
+            "by": {"group_size": [5, 10]},
+            "values": [1.0, None],
+        }
+    ],
+    "claims": [
+        {
+            "text": "small groups do not protect",
+            "source": "section 5",
+            "at": {"group_size": 5},
+            "says": "above",
+            "than": 0.6,
+        }
+    ],
+    "absent": [{"item": "Figure 8", "why": "drawn only"}],
+    "remarks": ["so we define it"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("papers"))
+
+
+def done(folder, **fields):
+    study = Study.model_validate({**SMALL, **fields})
+    return reproduce("popets24/small", study, Cubes(f"{folder}/cubes", None), folder, EXECUTOR)
+
+
+EXECUTOR = SerialExecutor()
+
+
+def test_a_study_tells_numbers_statements_and_what_is_absent(folder):
+    told = done(folder)
+    (number,), (kept,), (missing,) = told.compared, told.kept, told.missing
+    results = open_results(f"{folder}/run")
+    assert number.ours == pytest.approx(results.auc.sel(group_size=5).mean().item())
+    assert number.verdict == "not compared"
+    assert kept.margin == pytest.approx(number.ours - 0.6)
+    assert (missing.item, missing.why) == ("Figure 8", "drawn only")
+    assert told.remarks == ("so we define it",)
+    assert told.data == "60 users of the preset milan"
+    assert told.core_seconds > 0
+
+
+def test_it_is_gone_on_with_and_costs_are_added_up(folder):
+    first = done(folder)
+    before = open_results(f"{folder}/run").load()
+    again = done(folder)
+    assert again.compared == first.compared
+    xr.testing.assert_identical(open_results(f"{folder}/run").load(), before)
+    assert again.core_seconds > first.core_seconds
+    with open(f"{folder}/cost.json") as file:
+        assert json.load(file)["core_seconds"] == again.core_seconds
+
+
+def test_a_study_that_fails_costs_too(tmp_path):
+    with pytest.raises(ClusterscaleError):
+        done(str(tmp_path), audit={**SMALL["audit"], "group_sizes": [50_000]})
+    assert (tmp_path / "cost.json").exists()
+
+
+def test_a_recovery_is_run_too(tmp_path):
+    recovery = {"observed": 144, "epochs": 24, "priors": [{"name": "freq_roi"}]}
+    number = {
+        "item": "Table 3",
+        "source": "text",
+        "of": "profiling_error",
+        "at": {"strategy": "bayes"},
+        "values": 0.5,
+    }
+    told = done(str(tmp_path), audit=None, recovery=recovery, published=[number], claims=[])
+    found = open_recovery(f"{tmp_path}/run/recovery/results.zarr").profiling_error
+    assert told.compared[0].ours == pytest.approx(found.sel(strategy="bayes").mean().item())
+    assert np.isfinite(told.compared[0].low)
+
+
+def test_traits_are_asked_of_an_audit(tmp_path):
+    number = {
+        "item": "Table 2",
+        "source": "text",
+        "of": "top_mean",
+        "at": {"comparison": 0, "characteristic": "total_events"},
+        "values": 10,
+    }
+    audit = {**SMALL["audit"], "targets": {"random": 10}, "group_sizes": [10]}
+    found = done(str(tmp_path), audit=audit, traits={"share": 0.3}, published=[number], claims=[])
+    assert found.compared[0].ours > 0
+
+
+def test_a_study_without_its_data_is_told_as_missing():
+    study = Study.model_validate({**SMALL, "cube": "cabs", "users": None})
+    told = tell_without("popets24/small", study, "it needs the cabs")
+    assert {each.item: each.why for each in told.missing} == {
+        "Figure 7": "it needs the cabs",
+        "Figure 8": "drawn only",
+    }
+    assert np.isnan(told.core_seconds)
+
+
+def test_cabs_must_be_there_and_be_the_papers(tmp_path, cube):
+    study = Study.model_validate({**SMALL, "cube": "cabs", "users": None})
+    none = Cubes(str(tmp_path), None)
+    assert not none.has(study)
+    with pytest.raises(ConfigError, match="say where they are"):
+        none.open(study)
+    others = Cubes(str(tmp_path), cube.uri)
+    assert others.has(study)
+    with pytest.raises(InputError, match="the papers have 534 cabs"):
+        others.open(study)
+
+
+def test_a_preset_is_made_once(tmp_path):
+    cubes, study = Cubes(str(tmp_path), None), Study.model_validate(SMALL)
+    first = cubes.open(study)
+    assert first.n_users == 60
+    assert Cubes(str(tmp_path), None).open(study).fingerprint == first.fingerprint
+    assert [each.name for each in tmp_path.iterdir()] == ["milan-60.zarr"]

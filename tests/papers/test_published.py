@@ -1,0 +1,52 @@
+"""Published numbers as data: nested as they are said to be, each at a place of its own."""
+
+import pytest
+from papers.made import published
+from pydantic import ValidationError
+
+from clusterscale.papers import Place, Published
+
+
+def test_one_number():
+    (figure,) = Published(item="Table 1", source="text", values=0.5).figures()
+    assert figure.value == 0.5
+    assert figure.place == Place()
+
+
+def test_numbers_stand_where_their_labels_say():
+    table = Published.model_validate(
+        published(
+            of="utility",
+            at={"measure": "pearson"},
+            by={"group_size": [10, 100], "mechanism": ["exact", "laplace"]},
+            values=[[1, 2], [None, 4]],
+        )
+    )
+    found = {
+        (each.place.at["group_size"], each.place.at["mechanism"]): each.value
+        for each in table.figures()
+    }
+    assert found == {(10, "exact"): 1, (10, "laplace"): 2, (100, "laplace"): 4}
+    assert all(each.place.at["measure"] == "pearson" for each in table.figures())
+    assert all(each.place.of == "utility" for each in table.figures())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"values": [0.9]}, "a list of 2 along group_size"),
+        ({"values": 0.9}, "a list of 2 along group_size"),
+        ({"values": [0.9, "0.6"]}, "'0.6', which is no number"),
+        ({"values": [0.9, True]}, "True, which is no number"),
+        ({"at": {"group_size": 10}}, "group_size stands in at and in by"),
+        ({"tolerance": 0.1}, "tolerance and because go together"),
+        ({"because": "of other data"}, "tolerance and because go together"),
+        ({"reduce": "share_above"}, "limit goes with share_above"),
+        ({"limit": 0.6}, "limit goes with share_above"),
+        ({"step": 0.0}, "greater than 0"),
+        ({"colour": "red"}, "Extra inputs"),
+    ],
+)
+def test_what_does_not_fit_is_refused(fields, message):
+    with pytest.raises(ValidationError, match=message):
+        Published.model_validate(published(**fields))

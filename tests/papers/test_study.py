@@ -1,0 +1,109 @@
+"""A study as a whole: what it must have, and what is wrong with one before it runs."""
+
+import pytest
+from papers.made import EXACT, published, study
+from pydantic import ValidationError
+
+from clusterscale.papers import Study, find_faults
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"cube": "taxis"}, "cube 'taxis' is not known: choose from cabs"),
+        ({"paper": "NDSS19"}, "NDSS18"),
+        ({"audit": None, "published": [published()]}, "say what to run"),
+        ({"audit": None, "traits": {}}, "traits go with an audit"),
+        ({"figure": "4"}, "Extra inputs"),
+    ],
+)
+def test_what_is_no_study(fields, message):
+    with pytest.raises(ValidationError, match=message):
+        study(**fields)
+
+
+def test_a_study_may_only_say_what_is_absent():
+    only = study(audit=None, absent=[{"item": "Figure 1", "why": "drawn only"}])
+    assert not only.runs
+    assert list(only.items()) == ["Figure 1"]
+
+
+def test_items_are_told_once_and_in_order():
+    several = study(
+        published=[published(), published(item="Figure 3b"), published(source="caption")],
+        absent=[{"item": "Figure 1", "why": "drawn only"}],
+    )
+    assert list(several.items()) == ["Figure 4", "Figure 3b", "Figure 1"]
+
+
+CLAIM = {"text": "so it is", "source": "text", "says": "above", "than": 0.5}
+AT = {**EXACT, "attack": "logistic", "group_size": 10}
+
+
+def faults(**fields):
+    return list(find_faults(study(**fields)))
+
+
+def test_a_good_study_has_no_faults():
+    claims = [
+        {**CLAIM, "at": AT},
+        {**CLAIM, "at": {**AT, "attack": "best"}, "than": {"mechanism": "laplace(epsilon=1.0)"}},
+    ]
+    assert faults(published=[published()], claims=claims, best=["logistic"]) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"of": "aux"}, "Figure 4: of 'aux': .*did you mean 'auc'"),
+        ({"at": {**EXACT, "attack": "forest"}}, "attack 'forest': choose from logistic, nearest"),
+        ({"by": {"group_size": [10, 50]}}, "group_size 50: choose from 10, 100"),
+        ({"at": {"attack": "logistic"}}, "say where auc is along mechanism"),
+        ({"at": {**EXACT, "attack": "logistic", "user": 1}}, "auc has no user"),
+        ({"of": "profiling_error", "at": {}}, "of 'profiling_error'"),
+    ],
+)
+def test_faults_of_numbers(fields, message):
+    import re
+
+    found = faults(published=[published(**fields)])
+    assert any(re.search(message, each) for each in found), found
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"at": {**AT, "group_size": 50}},
+        {"at": AT, "than": {"group_size": 50}},
+        {"at": EXACT | {"attack": "best"}, "each": {"group_size": [10, 50]}},
+        {
+            "at": EXACT | {"attack": "best"},
+            "says": "fall",
+            "than": None,
+            "along": "group_size",
+            "labels": [10, 50],
+        },
+    ],
+)
+def test_faults_of_claims(fields):
+    (found,) = faults(claims=[{**CLAIM, **fields}])
+    assert found == "so it is: group_size 50: choose from 10, 100"
+
+
+def test_the_best_are_among_the_attacks():
+    (found,) = faults(best=["forest"])
+    assert found.startswith("best: choose from")
+
+
+def test_recoveries_have_labels_too():
+    recovery = {"observed": 336, "priors": [{"name": "freq_roi"}]}
+    at = {"strategy": "bayes", "mechanism": "exact", "prior": "freq_roi"}
+    good = published(of="profiling_error", at=at, by={}, values=0.6)
+    assert faults(audit=None, recovery=recovery, published=[good]) == []
+    wrong = {**good, "at": {**at, "strategy": "guess"}}
+    (found,) = faults(audit=None, recovery=recovery, published=[wrong])
+    assert "strategy 'guess'" in found
+
+
+def test_a_study_is_known_by_what_it_says():
+    assert study() == Study.model_validate(study().model_dump())
