@@ -72,7 +72,11 @@ def _tell(place: Place) -> str:
     elif place.reduce != "mean":
         what = f"{place.reduce} of {what}"
     where = [_label(dim, each, place.take) for dim, each in place.at.items()]
-    return " · ".join([what, *where])
+    told = " · ".join([what, *where])
+    if place.over:
+        others = (_label(dim, each, place.take) for dim, each in place.over.items())
+        told += f", over that of {' · '.join(others)}"
+    return told
 
 
 def _label(dim: str, label: Label | tuple[Label, ...], take: str) -> str:

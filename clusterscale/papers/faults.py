@@ -17,7 +17,7 @@ from clusterscale.wording import choices
 __all__ = ["find_faults"]
 
 _PEOPLE = ("target", "user")
-_BEST = "best"
+_BEST, _ALL = "best", "all"
 
 Labels = Mapping[str, list[Label]]
 
@@ -31,10 +31,12 @@ def find_faults(study: Study) -> Iterator[str]:
     labels = _labels(study)
     for published in study.published:
         for figure in published.figures():
-            yield from _of(figure.place, published.item, known, labels)
+            for place in figure.place.ends():
+                yield from _of(place, published.item, known, labels)
     for claim in study.claims:
         for place in _places(claim):
-            yield from _of(place, claim.text, known, labels)
+            for end in place.ends():
+                yield from _of(end, claim.text, known, labels)
     for label in study.best:
         if label not in labels.get("attack", []):
             yield f"best: {choices(label, map(str, labels.get('attack', [])))}"
@@ -107,7 +109,7 @@ def _of(
         if dim not in labels:
             continue
         for label in wanted if isinstance(wanted, tuple) else (wanted,):
-            if label not in labels[dim]:
+            if label not in labels[dim] and label != _ALL:
                 yield f"{where}: {dim} {label!r}: {choices(str(label), map(str, labels[dim]))}"
     for dim in dims:
         several = len([each for each in labels.get(dim, []) if each != _BEST]) > 1

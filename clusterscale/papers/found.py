@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,12 @@ __all__ = ["Absence", "Number", "Results", "Z"]
 Z = 1.959963984540054
 """Standard errors on either side of a 95 % interval."""
 
+Select = Callable[..., "xr.DataArray"]
+
 _PEOPLE = ("target", "user")
-_BEST = "best"
+_SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
+_OF_SPREADS = ("top_sd", "bottom_sd")
+_BEST, _ALL = "best", "all"
 
 
 class Absence(Exception):
@@ -73,10 +77,12 @@ class Results:
         Raises
         ------
         Absence
-            If a label is not there.
+            If a label is not there, or there is nothing to divide by.
         ConfigError
             If nothing has such a variable, or the place does not say where along a dimension.
         """
+        if place.over:
+            return _divide(*(self.find(end) for end in place.ends()))
         dataset = self._dataset(place.of)
         told = self._select(dataset, place)
         who = [dim for dim in told.dims if dim in _PEOPLE]
@@ -112,6 +118,8 @@ class Results:
         labels = told[dim].values.tolist()
         if dim == "attack" and wanted == _BEST:
             wanted = tuple(self._best) or tuple(labels)
+        if wanted == _ALL and _ALL not in labels:
+            wanted = tuple(labels)
         several = wanted if isinstance(wanted, tuple | list) else (wanted,)
         if absent := [label for label in several if label not in labels]:
             raise Absence(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
@@ -119,13 +127,43 @@ class Results:
         return found.mean(dim) if take == "mean" else found.max(dim)
 
 
-def _priced(dataset: xr.Dataset, place: Place, value: float, select: object) -> Number:
-    """Return a number that is no mean over people; of utility the spread over groups is known."""
-    if place.of != "utility":
-        return Number(float(value), np.nan, np.nan, 0)
-    spread = float(select(dataset, place, "utility_sd").values)  # type: ignore[operator]
-    n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
-    return Number(float(value), spread, spread / np.sqrt(n), n)
+def _divide(number: Number, by: Number) -> Number:
+    """Return how many times another number is in one, as if their errors had nothing in common."""
+    if not by.value:
+        raise Absence("there is nothing to divide by")
+    ratio = number.value / by.value
+    error = float(np.hypot(number.error, ratio * by.error)) / abs(by.value)
+    return Number(ratio, np.nan, error, min(number.n, by.n))
+
+
+def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> Number:
+    """Return a number that has no people left to reduce.
+
+    How utility spreads over groups, and a characteristic over the most or least exposed, is told.
+    """
+    value = float(value)
+    if np.isnan(value):  # as of the exposed, where too few were attacked
+        raise Absence(f"{place.of}: nothing was measured there")
+    if place.of in _OF_SPREADS:
+        n = _n_compared(dataset, place, select)
+        return Number(value, value, _error_of_spread(value, n), n)
+    if place.of not in _SPREADS:
+        return Number(value, np.nan, np.nan, 0)
+    spread = float(select(dataset, place, _SPREADS[place.of]).values)
+    if place.of == "utility":
+        n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
+    else:
+        n = _n_compared(dataset, place, select)
+    return Number(value, spread, spread / np.sqrt(n), n)
+
+
+def _n_compared(dataset: xr.Dataset, place: Place, select: Select) -> int:
+    at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
+    return int(select(dataset, Place(of="n_compared", at=at)).values)
+
+
+def _error_of_spread(spread: float, n: int) -> float:
+    return spread / float(np.sqrt(2 * max(n - 1, 1)))
 
 
 def _reduce(values: NDArray[np.float64], place: Place) -> Number:
@@ -139,7 +177,7 @@ def _reduce(values: NDArray[np.float64], place: Place) -> Number:
             float(np.median(values)), spread, float(np.sqrt(np.pi / 2)) * spread / root, n
         )
     if place.reduce == "sd":
-        return Number(spread, spread, spread / float(np.sqrt(2 * max(n - 1, 1))), n)
+        return Number(spread, spread, _error_of_spread(spread, n), n)
     assert place.limit is not None
     above = values > place.limit if place.reduce == "share_above" else values < place.limit
     share = float(above.mean())

@@ -27,11 +27,13 @@ class Place(Component):
     ``at`` has a label for each dimension that has more than one; that of people (``target`` or
     ``user``) is reduced: by its mean, median or standard deviation, or to the share of people above
     or below ``limit``. Of several labels the largest value counts for each person, or with ``take``
-    their mean: ``attack: best`` is the strongest of those that a study names.
+    their mean, ``all`` being all of them: ``attack: best`` is the strongest of those that a study
+    names. A number that is told as so many times another is divided by that ``over`` other labels.
     """
 
     of: str = "auc"
     at: Mapping[str, Label | Several] = {}
+    over: Mapping[str, Label | Several] = {}
     take: Literal["most", "mean"] = "most"
     reduce: Reduce = "mean"
     limit: Annotated[float, Strict()] | None = None
@@ -44,7 +46,15 @@ class Place(Component):
 
     def where(self, at: Mapping[str, Label | Several]) -> Place:
         """Return the same place at other labels."""
-        return Place(of=self.of, at=at, take=self.take, reduce=self.reduce, limit=self.limit)
+        how = {"take": self.take, "reduce": self.reduce, "limit": self.limit}
+        return Place.model_validate({"of": self.of, "at": at, "over": self.over, **how})
+
+    def ends(self) -> tuple[Place, ...]:
+        """Return the places of the number and of that which it is divided by, if there is one."""
+        if not self.over:
+            return (self,)
+        bare = self.model_copy(update={"over": {}})
+        return bare, bare.where({**self.at, **self.over})
 
 
 @dataclass(frozen=True, slots=True)
