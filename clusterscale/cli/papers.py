@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -78,7 +78,7 @@ def reproduce(
 
 
 def _list(studies: Mapping[str, Study]) -> None:
-    table = Table("study", "data", "figures and tables", "numbers", "statements")
+    table = Table(Column("study", no_wrap=True), "data", "figures and tables", "numbers", "claims")
     for name, study in studies.items():
         n_numbers = sum(1 for each in study.published for _ in each.figures())
         cells = name, study.cube, ", ".join(study.items())
@@ -123,8 +123,9 @@ def _work(
 def _show(told: list[Told]) -> None:
     from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, HOLDS, NOT_COMPARED, OPEN
 
-    table = Table("study", title="published numbers, and statements", title_justify="left")
-    for name in ("agree", "differ", "not compared", "hold", "open", "break", "core-seconds"):
+    table = Table(title="published numbers, and statements", title_justify="left")
+    table.add_column("study", no_wrap=True)
+    for name in ("agree", "differ", "not compared", "hold", "open", "break", "core-s"):
         table.add_column(name, justify="right")
     for each in told:
         counts = (each.count(verdict) for verdict in (AGREES, DIFFERS, NOT_COMPARED))
