@@ -7,7 +7,7 @@ from clusterscale.audit.exposed import find_exposures
 from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import UtilityPlan
-from clusterscale.audit.results import open_results
+from clusterscale.audit.results import count_failed, open_results
 from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
@@ -25,6 +25,7 @@ __all__ = [
     "Targets",
     "UtilityPlan",
     "arrange",
+    "count_failed",
     "find_exposures",
     "open_results",
     "predict",

@@ -31,7 +31,7 @@ from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["open_results", "write_results"]
+__all__ = ["count_failed", "open_results", "write_results"]
 
 _TARGETS = 4096  # laid out at once
 
@@ -89,6 +89,12 @@ def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Data
 def _errors(prices: dict[PriceKey, Price]) -> str:
     wrong = sorted({price.error[:LONGEST_ERROR] for price in prices.values() if price.error})
     return json.dumps(wrong)
+
+
+def count_failed(results: xr.Dataset) -> int:
+    """Return how many cases and prices of an audit failed: the same run tries these again."""
+    unpriced = json.loads(results.attrs["price_errors"])
+    return int((results.status == "failed").sum()) + len(unpriced)
 
 
 def open_results(uri: str | Path) -> xr.Dataset:

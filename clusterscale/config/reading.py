@@ -17,10 +17,14 @@ from clusterscale.contracts import Component
 from clusterscale.errors import ConfigError, MissingError
 from clusterscale.wording import explain
 
-__all__ = ["QUICKSTART", "built_in", "load", "load_either", "load_releases", "parse"]
+__all__ = ["CONFIGS", "QUICKSTART", "built_in", "load", "load_either", "load_releases", "parse"]
 __all__ += ["content_of", "parse_releases", "read_text", "schema", "validate"]
 
 QUICKSTART = "quickstart.yaml"
+
+_PACKAGED = Path(str(files("clusterscale"))) / "configs"
+CONFIGS = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "configs"
+"""Where the configs are that come with the package: in it, or beside it if it is editable."""
 
 T = TypeVar("T", bound=Component)
 
@@ -64,11 +68,7 @@ def parse_releases(text: str, *, where: str = "config") -> ReleasesConfig:
 
 def built_in(name: str = QUICKSTART) -> str:
     """Return the text of a config that comes with the package."""
-    packaged = files("clusterscale") / "configs" / name
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    beside = Path(__file__).parents[2] / "configs" / name  # an editable install
-    return beside.read_text(encoding="utf-8")
+    return (CONFIGS / name).read_text(encoding="utf-8")
 
 
 def schema(model: type[Component] = Config) -> str:

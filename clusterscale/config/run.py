@@ -13,8 +13,7 @@ from pydantic import (
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import Address, Component, Count
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import exists
-from clusterscale.cube.synthetic import PRESETS, synthesise
+from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.markup import list_facts
 from clusterscale.recovery import RecoveryPlan
@@ -59,17 +58,10 @@ class CubeSource(Component):
         """
         if self.preset is None:
             return TraceCube(self.path)
-        if not exists(self.path):
-            return synthesise(self.preset, self.path, users=self.users, seed=self.seed)
-        cube = TraceCube(self.path)
-        provenance = cube.attributes["provenance"]
-        same = provenance.get("preset") == self.preset and provenance.get("seed") == self.seed
-        if not same or (self.users is not None and cube.n_users != self.users):
-            raise ExistsError(
-                f"cube.path: {self.path} holds another cube than {self.preset} with "
-                f"{self.users or 'all'} users and seed {self.seed}: choose another path"
-            )
-        return cube
+        try:
+            return open_or_synthesise(self.preset, self.path, users=self.users, seed=self.seed)
+        except ExistsError as error:
+            raise ExistsError(f"cube.path: {error}") from None
 
 
 def _from_text(value: Any) -> Any:

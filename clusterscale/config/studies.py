@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from clusterscale.config.reading import content_of, read_text, validate
+from clusterscale.config.reading import CONFIGS, content_of, read_text, validate
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.errors import MissingError
 from clusterscale.papers import CABS, PAPERS, Study
@@ -15,9 +14,8 @@ from clusterscale.wording import choices
 
 __all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
 
-_PACKAGED = Path(str(files("clusterscale"))) / "configs" / "papers"
-FOLDER = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "configs" / "papers"
-"""Where the studies are: in the package, or beside it in an editable install."""
+FOLDER = CONFIGS / "papers"
+"""Where the studies are."""
 
 
 def find_studies(names: list[str]) -> dict[str, Path]:

@@ -12,7 +12,6 @@ from clusterscale.report.reproduced import AGREES, DIFFERS, NOT_COMPARED, Compar
 
 __all__ = ["compare"]
 
-_Z = 1.959963984540054  # of the 95 % interval of a normal distribution
 _FEW = 6  # labels, which are all told
 
 PRESET = "a preset stands for the data, which are not public"

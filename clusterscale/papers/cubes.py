@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.storage import exists
-from clusterscale.cube.synthetic import synthesise
+from clusterscale.cube.synthetic import open_or_synthesise
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.papers.study import CABS, Study
 
@@ -43,14 +43,14 @@ class Cubes:
             If it needs the cabs and there are none.
         InputError
             If the cabs are other cabs than the papers'.
+        ExistsError
+            If another cube is where a preset's would go.
         """
         if study.cube == CABS:
             return self._open_cabs()
         name = f"{study.cube}-{study.users}" if study.users else study.cube
         place = f"{self._folder}/{name}.zarr"
-        if exists(f"{place}/zarr.json"):
-            return TraceCube(place)
-        return synthesise(study.cube, place, users=study.users, seed=_SEED)
+        return open_or_synthesise(study.cube, place, users=study.users, seed=_SEED)
 
     def _open_cabs(self) -> TraceCube:
         if self._cabs is None:

@@ -146,9 +146,7 @@ def _audit(
         tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
 
     results = audit.run(plan, cube, folder, executor, memory=memory, on_progress=tell_audit)
-    unpriced = json.loads(results.attrs["price_errors"])
-    n_failed = int((results.status == "failed").sum()) + len(unpriced)
-    if n_failed:
+    if n_failed := audit.count_failed(results):
         raise ClusterscaleError(f"{folder}: {n_failed} cases failed; the same command tries again")
     return results
 

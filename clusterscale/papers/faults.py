@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from clusterscale.audit import AuditPlan
 from clusterscale.papers.claims import Claim
-from clusterscale.papers.published import Label, Place, Several
+from clusterscale.papers.published import ALL, BEST, PEOPLE, Label, Place, Several
 from clusterscale.papers.study import Study
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.recovery.estimates import READINGS
@@ -16,8 +16,6 @@ from clusterscale.wording import choices
 
 __all__ = ["find_faults"]
 
-_PEOPLE = ("target", "user")
-_BEST, _ALL = "best", "all"
 
 Labels = Mapping[str, list[Label]]
 
@@ -67,7 +65,7 @@ def _of_audit(plan: AuditPlan) -> dict[str, list[Label]]:
         "prior": [each.label for each in plan.priors],
         "group_size": list(plan.group_sizes),
         "mechanism": [each.label for each in plan.mechanisms],
-        "attack": [*(each.label for each in plan.attacks), _BEST],
+        "attack": [*(each.label for each in plan.attacks), BEST],
         "measure": [each.label for each in plan.utility.measures],
     }
 
@@ -109,9 +107,9 @@ def _of(
         if dim not in labels:
             continue
         for label in wanted if isinstance(wanted, tuple) else (wanted,):
-            if label not in labels[dim] and label != _ALL:
+            if label not in labels[dim] and label != ALL:
                 yield f"{where}: {dim} {label!r}: {choices(str(label), map(str, labels[dim]))}"
     for dim in dims:
-        several = len([each for each in labels.get(dim, []) if each != _BEST]) > 1
-        if several and dim not in place.at and dim not in _PEOPLE:
+        several = len([each for each in labels.get(dim, []) if each != BEST]) > 1
+        if several and dim not in place.at and dim not in PEOPLE:
             yield f"{where}: say where {place.of} is along {dim}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers.published import Place
+from clusterscale.papers.published import ALL, BEST, PEOPLE, Place
 from clusterscale.wording import choices
 
 if TYPE_CHECKING:
@@ -24,10 +24,8 @@ Z = 1.959963984540054
 
 Select = Callable[..., "xr.DataArray"]
 
-_PEOPLE = ("target", "user")
 _SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "bottom_sd"}
 _OF_SPREADS = ("top_sd", "bottom_sd")
-_BEST, _ALL = "best", "all"
 
 
 class Absence(Exception):
@@ -85,7 +83,7 @@ class Results:
             return _divide(*(self.find(end) for end in place.ends()))
         dataset = self._dataset(place.of)
         told = self._select(dataset, place)
-        who = [dim for dim in told.dims if dim in _PEOPLE]
+        who = [dim for dim in told.dims if dim in PEOPLE]
         values = np.asarray(told.values, np.float64).ravel()
         if not who:
             return _priced(dataset, place, values[0], self._select)
@@ -109,16 +107,16 @@ class Results:
                 raise ConfigError(f"at.{dim}: {place.of} has no such dimension: {known}")
             told = self._along(told, dim, wanted, place.take)
         for dim in map(str, told.dims):
-            if dim not in _PEOPLE and told.sizes[dim] > 1:
+            if dim not in PEOPLE and told.sizes[dim] > 1:
                 labels = ", ".join(map(str, told[dim].values))
                 raise ConfigError(f"at: say where {place.of} is along {dim}: {labels}")
-        return told.squeeze([dim for dim in told.dims if dim not in _PEOPLE])
+        return told.squeeze([dim for dim in told.dims if dim not in PEOPLE])
 
     def _along(self, told: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
         labels = told[dim].values.tolist()
-        if dim == "attack" and wanted == _BEST:
+        if dim == "attack" and wanted == BEST:
             wanted = tuple(self._best) or tuple(labels)
-        if wanted == _ALL and _ALL not in labels:
+        if wanted == ALL and ALL not in labels:
             wanted = tuple(labels)
         several = wanted if isinstance(wanted, tuple | list) else (wanted,)
         if absent := [label for label in several if label not in labels]:

@@ -11,10 +11,16 @@ from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import Component, Count, Positive
 
-__all__ = ["Figure", "Label", "Place", "Published", "Reduce", "Several"]
+__all__ = ["ALL", "BEST", "PEOPLE", "Figure", "Label", "Place", "Published", "Reduce", "Several"]
 
 Label = str | int
 """What a coordinate of a results dataset holds."""
+
+PEOPLE = ("target", "user")
+"""The dimensions of people, which a place reduces."""
+
+BEST, ALL = "best", "all"
+"""Labels that stand for others: the strongest of those that a study names, and all of them."""
 
 Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
 

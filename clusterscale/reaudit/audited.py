@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from clusterscale.audit import AuditPlan, Progress, arrange, run, screen
+from clusterscale.audit import AuditPlan, Progress, arrange, count_failed, run, screen
 from clusterscale.consistency import CHECKS, Table, check_table
 from clusterscale.contracts import Bounds, Counts, Executor
 from clusterscale.cube import TraceCube
@@ -105,8 +104,7 @@ def audit_release(
     alone = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
     tell("consistency", len(alone), 0, 0)
     findings = tuple(check_table(table, [], alone, seed=plan.seed))
-    n_failed = int((results.status == "failed").sum()) + n_lost
-    n_failed += len(json.loads(results.attrs["price_errors"]))
+    n_failed = count_failed(results) + n_lost
     facts = Facts(listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds)
     if not n_failed:
         folder.keep(facts)

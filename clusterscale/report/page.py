@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bokeh.resources import Resources
 from markupsafe import Markup
 
+from clusterscale.cube.storage import put
 from clusterscale.report.section import TEMPLATES, Section, fill
 
-__all__ = ["Told", "page"]
+__all__ = ["Told", "page", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,12 @@ def page(told: Sequence[Told], *, kind: str, title: str) -> str:
             scripts=[_asset("tables.js"), *_bokeh(told)],
         )
     )
+
+
+def write(html: str, uri: str | Path) -> str:
+    """Write a page whole or not at all, and return where it is; errors are those of ``put``."""
+    put(str(uri), html.encode())
+    return str(uri)
 
 
 def _asset(name: str) -> Markup:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusterscale.cube.storage import put
 from clusterscale.report.closing import CLOSING
 from clusterscale.report.kinds import KINDS
-from clusterscale.report.page import Told, page
+from clusterscale.report.page import Told, page, write
 from clusterscale.report.run import Results, Run, runs_of
 from clusterscale.report.section import Section, join
 
@@ -65,8 +64,7 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     StoreError
         If it cannot be written; says so if the place is full.
     """
-    put(str(uri), render(results, title=title).encode())
-    return str(uri)
+    return write(render(results, title=title), uri)
 
 
 def _tell(run: Run) -> Told:

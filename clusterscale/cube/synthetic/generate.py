@@ -11,6 +11,7 @@ import numpy as np
 from clusterscale import seeds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
+from clusterscale.cube.storage import exists
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.synthetic.cabs import Cabs
 from clusterscale.cube.synthetic.commuters import Commuters
@@ -18,10 +19,10 @@ from clusterscale.cube.synthetic.diary import Ints
 from clusterscale.cube.synthetic.phones import Activity, Phones, antennas, squares
 from clusterscale.cube.synthetic.presets import PRESETS, Preset
 from clusterscale.cube.writer import new_cube
-from clusterscale.errors import InputError, UnknownNameError
+from clusterscale.errors import ExistsError, InputError, UnknownNameError
 from clusterscale.wording import choices
 
-__all__ = ["synthesise", "write_like"]
+__all__ = ["open_or_synthesise", "synthesise", "write_like"]
 
 
 class Population(Protocol):
@@ -87,6 +88,33 @@ def synthesise(
     if n_users < 1:
         raise InputError(f"users is {n_users}: a cube has at least 1")
     return write_like(preset, replace(PRESETS[preset], users=n_users), uri, seed=seed, force=force)
+
+
+def open_or_synthesise(
+    preset: str, uri: str, *, users: int | None = None, seed: int = 0
+) -> TraceCube:
+    """Open the cube of a preset, writing it first if it is not there yet.
+
+    Parameters are those of :func:`synthesise`, whose errors come too.
+
+    Raises
+    ------
+    ExistsError
+        If another cube is where it would go; with ``users`` None, any number of users will do.
+    FormatError, DamagedError
+        If what is there cannot be used.
+    """
+    if not exists(uri):
+        return synthesise(preset, uri, users=users, seed=seed)
+    cube = TraceCube(uri)
+    provenance = cube.attributes["provenance"]
+    same = provenance.get("preset") == preset and provenance.get("seed") == seed
+    if not same or (users is not None and cube.n_users != users):
+        raise ExistsError(
+            f"{uri} holds another cube than {preset} with {users or 'all'} users and seed {seed}: "
+            "choose another path"
+        )
+    return cube
 
 
 def write_like(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from clusterscale.cube.storage import put
 from clusterscale.report import page as pages
 from clusterscale.report.reproduced.studies import AGREES, BREAKS, DIFFERS, HOLDS, Told
 from clusterscale.report.reproduced.tables import (
@@ -63,8 +62,7 @@ def write_reproduced(told: Sequence[Told], uri: str | Path, *, title: str | None
     StoreError
         If it cannot be written; says so if the place is full.
     """
-    put(str(uri), render_reproduced(told, title=title).encode())
-    return str(uri)
+    return pages.write(render_reproduced(told, title=title), uri)
 
 
 def _overview(told: Sequence[Told]) -> Iterable[Section]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale.cube.storage import put
-from clusterscale.report.page import Told, page
+from clusterscale.report.page import Told, page, write
 from clusterscale.report.section import Section
 from clusterscale.report.trend.exposure import exposure
 from clusterscale.report.trend.findings import findings
@@ -81,5 +80,4 @@ def write_trend(table: pd.DataFrame, uri: str | Path, *, title: str | None = Non
     StoreError
         If it cannot be written; says so if the place is full.
     """
-    put(str(uri), render_trend(table, title=title).encode())
-    return str(uri)
+    return write(render_trend(table, title=title), uri)
