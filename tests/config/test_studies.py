@@ -29,7 +29,9 @@ def test_quick_studies_load_too(name):
 
 
 def test_all_files_are_studies():
-    assert sorted(STUDIES.values()) == sorted(FOLDER.glob("*/*.yaml"))
+    files = {f"{path.parent.name}/{path.stem}": path for path in FOLDER.glob("*/*.yaml")}
+    assert files.keys() == STUDIES.keys()
+    assert all(path.read_bytes() == STUDIES[name].read_bytes() for name, path in files.items())
 
 
 def test_studies_are_found_by_name_paper_and_data():
