@@ -121,15 +121,15 @@ def _work(
 
 
 def _show(told: list[Told]) -> None:
-    from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, HOLDS, NOT_COMPARED, OPEN
+    from clusterscale.report.reproduced import HOLDINGS, VERDICTS
 
     table = Table(title="published numbers, and statements", title_justify="left")
     table.add_column("study", no_wrap=True)
-    for name in ("agree", "differ", "not compared", "hold", "open", "break", "core-s"):
+    for name in (*VERDICTS, *HOLDINGS, "core-s"):
         table.add_column(name, justify="right")
     for each in told:
-        counts = (each.count(verdict) for verdict in (AGREES, DIFFERS, NOT_COMPARED))
-        held = (each.count_statements(verdict) for verdict in (HOLDS, OPEN, BREAKS))
+        counts = (each.count(verdict) for verdict in VERDICTS)
+        held = (each.count_statements(verdict) for verdict in HOLDINGS)
         numbers = (*counts, *held)
         cost = f"{each.core_seconds:,.0f}" if each.core_seconds == each.core_seconds else "–"
         table.add_row(escape(each.name), *(f"{number:,}" for number in numbers), cost)

@@ -4,7 +4,7 @@ from clusterscale.contracts import Mechanism
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.coarsening import CoarsenSpace, CoarsenTime
 from clusterscale.mechanisms.exact import Exact
-from clusterscale.mechanisms.fourier import EnhancedFourier, Fourier
+from clusterscale.mechanisms.fourier import EnhancedFourier, Fourier, UnscaledFourier
 from clusterscale.mechanisms.gaussian import Gaussian
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.mechanisms.randomized_response import RandomizedResponse
@@ -34,4 +34,5 @@ STEPS: Registry[Mechanism] = Registry(
     SuppressSmall,
     SuppressUnpopular,
     TruncatedLaplace,
+    UnscaledFourier,
 )

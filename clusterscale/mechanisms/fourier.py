@@ -19,10 +19,10 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import Noisy
+from clusterscale.mechanisms.defence import Noisy, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
 
-__all__ = ["EnhancedFourier", "Fourier"]
+__all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
 
 _BLOCK = 1 << 16  # values of series that are transformed together, to stay in cache
 
@@ -64,7 +64,19 @@ class _Transformed(Noisy):
         raise NotImplementedError
 
 
-class Fourier(_Transformed):
+class _FirstWaves(_Transformed):
+    """Keep the first ``coefficients`` κ of each series, with noise of one scale."""
+
+    epsilon: Positive
+    coefficients: Count
+
+    @property
+    def scale(self) -> float:
+        """Scale of the noise on the real and imaginary part of a coefficient."""
+        return float(np.sqrt(self.coefficients)) * self._norm() / self.epsilon
+
+
+class Fourier(_FirstWaves):
     """Keep the first κ Fourier coefficients of each series, with noise (FPA, NDSS18 §VII-A).
 
     Per ROI: orthonormal real transform, the first ``coefficients`` kept, Laplace noise of scale
@@ -75,13 +87,6 @@ class Fourier(_Transformed):
     """
 
     name: Literal["fourier"] = "fourier"
-    epsilon: Positive
-    coefficients: Count
-
-    @property
-    def scale(self) -> float:
-        """Scale of the noise on a coefficient."""
-        return float(np.sqrt(self.coefficients)) * self._norm() / self.epsilon
 
     @property
     def guarantee(self) -> Guarantee:
@@ -95,12 +100,7 @@ class Fourier(_Transformed):
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a series has fewer coefficients."""
-        most = n_epochs // 2 + 1
-        if self.coefficients > most:
-            raise ConfigError(
-                f"{self.name}: coefficients is {self.coefficients}, but a series of {n_epochs} "
-                f"epochs has {most}"
-            )
+        _check_coefficients(self.name, self.coefficients, n_epochs // 2 + 1, n_epochs)
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         kept = scipy.fft.rfft(series, norm="ortho", axis=-1)[:, : self.coefficients].copy()
@@ -108,6 +108,41 @@ class Fourier(_Transformed):
         parts[1, :, 0] = 0.0  # the mean has no imaginary part
         kept += parts[0] + 1j * parts[1]
         return np.asarray(scipy.fft.irfft(kept, series.shape[-1], norm="ortho", axis=-1))
+
+
+class UnscaledFourier(_FirstWaves):
+    """FPA as the papers computed it: a transform that is not orthonormal, and too little noise.
+
+    POMACS20 tables 22 and 26 and the FPA row of NDSS18 table III come out so, and only so:
+    ``numpy.fft.fft`` of each ROI's series as it is, Laplace noise of scale √κ·Δ₂/ε on the real and
+    imaginary parts of its first ``coefficients``, the rest zero, the real part of
+    ``numpy.fft.ifft``; of every wave half is left, for its mirror image is among the rest. Norms of
+    such coefficients are √T times those of the series, so the release is √T·ε-private where ``ε``
+    is meant: here to compare numbers with, and to audit releases that were made so.
+    ``l2_sensitivity`` is of all that one user reports, √Δ of the cube and period if not given.
+    """
+
+    name: Literal["unscaled_fourier"] = "unscaled_fourier"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """None that is worth the name: √T times the ε that it is given."""
+        return no_guarantee("noise for an orthonormal transform, on one that is √T times larger")
+
+    def needed(self, bounds: Bounds) -> float:
+        """Return √Δ, Δ being all that is counted of one user."""
+        return float(np.sqrt(bounds.user))
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if a series has fewer coefficients."""
+        _check_coefficients(self.name, self.coefficients, n_epochs, n_epochs)
+
+    def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
+        kept = scipy.fft.fft(series, axis=-1)[:, : self.coefficients]
+        parts = rng.laplace(0.0, self.scale, (2, *kept.shape))
+        whole = np.zeros(series.shape, np.complex128)
+        whole[:, : self.coefficients] = kept + parts[0] + 1j * parts[1]
+        return np.asarray(scipy.fft.ifft(whole, axis=-1).real)
 
 
 class EnhancedFourier(_Transformed):
@@ -168,3 +203,10 @@ class EnhancedFourier(_Transformed):
         weight = np.cumsum(np.exp(loss, out=loss), axis=-1, out=loss)
         drawn = rng.random(len(found)) * weight[:, -1]
         return np.asarray((weight <= drawn[:, None]).sum(axis=-1) + 1)
+
+
+def _check_coefficients(name: str, coefficients: int, most: int, n_epochs: int) -> None:
+    if coefficients > most:
+        raise ConfigError(
+            f"{name}: coefficients is {coefficients}, but a series of {n_epochs} epochs has {most}"
+        )

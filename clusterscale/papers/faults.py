@@ -29,8 +29,9 @@ def find_faults(study: Study) -> Iterator[str]:
     labels = _labels(study)
     for published in study.published:
         for figure in published.figures():
-            for place in figure.place.ends():
-                yield from _of(place, published.item, known, labels)
+            places = (figure.place,) if figure.undone is None else (figure.place, figure.undone)
+            for end in (end for place in places for end in place.ends()):
+                yield from _of(end, published.item, known, labels)
     for claim in study.claims:
         for place in _places(claim):
             for end in place.ends():

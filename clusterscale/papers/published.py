@@ -65,21 +65,23 @@ class Place(Component):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One published number, and where ours is."""
+    """One published number, where ours is, and where ours is as the paper came to its own."""
 
     place: Place
     value: float
+    undone: Place | None = None
 
 
 class Published(Place):
     """Published numbers of one kind: of one figure or table, from one place in the paper.
 
     ``by`` names dimensions in order, each with its labels, and ``values`` are nested in that order;
-    null where the paper states none. Numbers are rounded to ``step``. ``tolerance`` is added to the
-    interval, as a share of the paper's number, where something else than chance is between two
-    computations, which ``because`` names. ``people`` are those whom the paper's mean is over, where
-    not as many as in the rest of the study. Where ``differs`` is given, it says why ours is
-    another.
+    null where the paper states none. Numbers are rounded to ``step``. ``tolerance``, a share of the
+    paper's number, and ``allowance``, in its unit, are added to the interval where something else
+    than chance is between two computations, which ``because`` names. ``people`` are those whom the
+    paper's mean is over, where not as many as in the rest of the study. Where ``differs`` is given,
+    it says why ours is another; ``undone`` has the labels, one for each of ``by`` or one for that
+    in ``at``, at which ours is computed as the paper's was, so that the reason can be proved.
     """
 
     item: str
@@ -88,16 +90,27 @@ class Published(Place):
     values: Any
     step: Positive = 0.01
     tolerance: Annotated[float, Strict(), Field(ge=0)] = 0.0
+    allowance: Annotated[float, Strict(), Field(ge=0)] = 0.0
     because: str = ""
     people: Count | None = None
     differs: str = ""
+    undone: Mapping[str, Label | Several] = {}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if twice := self.at.keys() & self.by.keys():
             raise ValueError(f"{', '.join(sorted(twice))} stands in at and in by")
-        if bool(self.tolerance) != bool(self.because):
-            raise ValueError("tolerance and because go together")
+        if bool(self.tolerance or self.allowance) != bool(self.because):
+            raise ValueError("tolerance or allowance, and because, go together")
+        if self.undone and not self.differs:
+            raise ValueError("undone goes with differs")
+        for dim, labels in self.undone.items():
+            if dim not in self.at and dim not in self.by:
+                raise ValueError(f"undone: {dim} stands neither in at nor in by")
+            if dim in self.by and not (
+                isinstance(labels, tuple) and len(labels) == len(self.by[dim])
+            ):
+                raise ValueError(f"undone must have {len(self.by[dim])} labels along {dim}")
         list(self.figures())
         return self
 
@@ -113,7 +126,19 @@ class Published(Place):
             labels = {dim: self.by[dim][i] for dim, i in zip(self.by, numbers, strict=True)}
             value = self._value(numbers)
             if value is not None:
-                yield Figure(self.where({**self.at, **labels}), value)
+                at = {**self.at, **labels}
+                yield Figure(self.where(at), value, self._undone(at, numbers))
+
+    def _undone(self, at: Mapping[str, Label | Several], numbers: tuple[int, ...]) -> Place | None:
+        """Return the place at which the difference is undone."""
+        if not self.undone:
+            return None
+        which = dict(zip(self.by, numbers, strict=True))
+        other = {
+            dim: labels[which[dim]] if dim in which and isinstance(labels, tuple) else labels
+            for dim, labels in self.undone.items()
+        }
+        return self.where({**at, **other})
 
     def _value(self, numbers: tuple[int, ...]) -> float | None:
         found = self.values

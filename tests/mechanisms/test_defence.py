@@ -33,6 +33,7 @@ SETTINGS = {
     "suppress_small": {"below": 3},
     "suppress_unpopular": {"fraction": 0.5},
     "truncated_laplace": {"epsilon": 1.0},
+    "unscaled_fourier": {"epsilon": 1.0, "coefficients": 1, "l2_sensitivity": 1.0},
 }
 COUNTS = np.random.default_rng(0).integers(0, 9, (4, 3, 6)).astype(np.int32)
 

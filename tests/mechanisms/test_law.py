@@ -60,6 +60,7 @@ NO_LAW = {
     "fourier": "noise is on coefficients of a series",
     "perturb_small": "the noise hangs on the count",
     "randomized_response": "the noise hangs on the count",
+    "unscaled_fourier": "noise is on coefficients of a series",
     "sample_events": "what is dropped hangs on the count",
     "suppress_unpopular": "looks at the whole release",
     "truncated_laplace": "not of a law that is named",

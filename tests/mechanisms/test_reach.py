@@ -61,6 +61,7 @@ def test_what_is_said_is_no_more_than_is_so():
         "adaptive_ranges",
         "fourier",
         "enhanced_fourier",
+        "unscaled_fourier",
     }
     assert {name for name, reach in reaches.items() if reach == "release"} == {"suppress_unpopular"}
     by_count = {mechanism.name for mechanism in EVERY if not mechanism.draws_alike}

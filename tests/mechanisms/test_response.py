@@ -172,5 +172,5 @@ def test_noise_of_no_known_scale_is_refused(name, params):
 def test_every_mechanism_is_here():
     """One that is new must be put in one of the tests above."""
     names = {mechanism.name for mechanism in CELL}
-    series = {"adaptive_ranges", "fourier", "enhanced_fourier"}
+    series = {"adaptive_ranges", "fourier", "enhanced_fourier", "unscaled_fourier"}
     assert names | series | {"suppress_unpopular"} == set(MECHANISMS)

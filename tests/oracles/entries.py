@@ -26,6 +26,7 @@ NEEDED = {
     "suppress_small": {"up_to": 2},
     "suppress_unpopular": {"fraction": 0.5},
     "truncated_laplace": {"epsilon": 1.0},
+    "unscaled_fourier": {"epsilon": 1.0, "coefficients": 3},
     "known_subset": {"alpha": 0.5, "training": 60, "challenges": 40, "validation": 20},
     "zero_knowledge": {"reference": 60, "training": 20, "challenges": 10, "validation": 10},
 }

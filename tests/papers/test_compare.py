@@ -6,7 +6,15 @@ from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
 from clusterscale.papers import Claim, Place, Results, compare, hold
-from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, HOLDS, NOT_COMPARED, OPEN
+from clusterscale.report.reproduced import (
+    AGREES,
+    BREAKS,
+    DIFFERS,
+    EXPLAINED,
+    HOLDS,
+    NOT_COMPARED,
+    OPEN,
+)
 
 
 def compared(dataset=None, *, best=(), **fields):
@@ -33,6 +41,28 @@ def test_half_a_digit_and_the_tolerance_are_room():
     (tolerant, _) = compared(published=[published(tolerance=0.1, because="of other data")])
     assert rounded.room == pytest.approx(first.room + 0.095)
     assert tolerant.room == pytest.approx(first.room + 0.09)
+    (allowed, _) = compared(published=[published(allowance=0.1, because="of other data")])
+    assert allowed.room == pytest.approx(first.room + 0.1)
+
+
+def test_what_is_computed_as_the_papers_was_explains_a_difference():
+    """The nearest has .1 less than the logistic one; and so have groups of 100 against 10."""
+    fields = {"values": [0.8, 0.6], "differs": "by the nearest", "undone": {"attack": "nearest"}}
+    proved, near = compared(published=[published(**fields)])
+    assert (proved.verdict, proved.why) == (EXPLAINED, "by the nearest")
+    assert proved.undone == pytest.approx(0.8, abs=0.02)
+    assert proved.ours == pytest.approx(0.9, abs=0.02)
+    assert (near.verdict, near.why) == (AGREES, "")
+    fields = {"values": [0.6, 0.75], "differs": "by size", "undone": {"group_size": [100, 10]}}
+    proved, not_so = compared(published=[published(**fields)])
+    assert (proved.verdict, not_so.verdict) == (EXPLAINED, DIFFERS)
+    assert not_so.undone == pytest.approx(0.9, abs=0.02)
+
+
+def test_presets_explain_nothing():
+    fields = {"values": [0.8, 0.6], "differs": "by the nearest", "undone": {"attack": "nearest"}}
+    (first, _) = compared(published=[published(**fields)], cube="tfl")
+    assert first.verdict == NOT_COMPARED
 
 
 def test_agreement_by_chance():

@@ -36,6 +36,13 @@ def test_items_are_told_once_and_in_order():
     assert list(several.items()) == ["Figure 4", "Figure 3b", "Figure 1"]
 
 
+def test_what_undoes_a_difference_must_be_there_too():
+    fields = {"differs": "so", "undone": {"attack": "linear"}}
+    faults = list(find_faults(study(published=[published(**fields)])))
+    assert len(faults) == 2
+    assert "attack 'linear'" in faults[0]
+
+
 CLAIM = {"text": "so it is", "source": "text", "says": "above", "than": 0.5}
 AT = {**EXACT, "attack": "logistic", "group_size": 10}
 

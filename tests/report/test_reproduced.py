@@ -10,6 +10,7 @@ from clusterscale.report.reproduced import (
     AGREES,
     BREAKS,
     DIFFERS,
+    EXPLAINED,
     HOLDS,
     NOT_COMPARED,
     Compared,
@@ -34,6 +35,7 @@ NUMBER = Compared(
     why="",
 )
 FAR = replace(NUMBER, paper=0.7, verdict=DIFFERS, why="other cabs <1>")
+PROVED = replace(FAR, verdict=EXPLAINED, undone=0.7044)
 PRESET = replace(NUMBER, item="Table 1", paper=4285.809, step=0.001, verdict=NOT_COMPARED)
 KEPT = Kept("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)
 BROKEN = Kept("noise helps", "section VII", -0.05, 0.0, "0.5, above 0.55", BREAKS)
@@ -73,10 +75,21 @@ def test_every_page_is_whole_and_offline(told):
 def test_papers_are_counted():
     page = Page(render_reproduced([TOLD, BARE, OTHER]))
     _, ndss, pets = page.tables["By paper"]
-    assert ndss == ["NDSS18", "2", "2", "1", "50 %", "0", "2", "1", "0", "1", "1,234"]
-    assert pets == ["PETS17", "1", "0", "0", "–", "1", "0", "0", "0", "0", "1,234"]
+    assert ndss == ["NDSS18", "2", "2", "1", "50 %", "0", "0", "2", "1", "0", "1", "1,234"]
+    assert pets == ["PETS17", "1", "0", "0", "–", "0", "1", "0", "0", "0", "0", "1,234"]
     assert "Of 2 published numbers that can be compared, 1 agree" in " ".join(page.text.split())
+    assert "more do once" not in page.text
     assert "Of 2 statements in words, 1 hold and 1 do not" in " ".join(page.text.split())
+
+
+def test_what_is_explained_is_counted_by_itself():
+    page = Page(render_reproduced([replace(TOLD, compared=[NUMBER, FAR, PROVED, PROVED])]))
+    _, ndss = page.tables["By paper"]
+    assert ndss[2:6] == ["4", "1", "25 %", "2"]
+    assert "1 agree with ours (25 %), and 2 more do once" in " ".join(page.text.split())
+    assert "(together 75 %)" in page.text
+    rows = page.tables["Numbers that differ"]
+    assert [row[4:6] for row in rows[1:3]] == [["–", "differs"], ["0.704", "explained"]]
 
 
 def test_numbers_stand_beside_ours_by_item():
@@ -97,6 +110,8 @@ def test_what_differs_stands_together_with_its_reason():
         "auc · exact · logistic · 10",
         "0.70",
         "0.912",
+        "–",
+        "differs",
         "other cabs <1>",
     ]
     assert second[-1] == "not known"

@@ -7,7 +7,14 @@ from itertools import groupby
 from pathlib import Path
 
 from clusterscale.report import page as pages
-from clusterscale.report.reproduced.studies import AGREES, BREAKS, DIFFERS, HOLDS, Told
+from clusterscale.report.reproduced.studies import (
+    AGREES,
+    BREAKS,
+    DIFFERS,
+    EXPLAINED,
+    HOLDS,
+    Told,
+)
 from clusterscale.report.reproduced.tables import (
     differences,
     missing_table,
@@ -66,21 +73,27 @@ def write_reproduced(told: Sequence[Told], uri: str | Path, *, title: str | None
 
 
 def _overview(told: Sequence[Told]) -> Iterable[Section]:
-    agree, differ = (sum(each.count(verdict) for each in told) for verdict in (AGREES, DIFFERS))
+    agree, explained, differ = (
+        sum(each.count(verdict) for each in told) for verdict in (AGREES, EXPLAINED, DIFFERS)
+    )
     kept = [each for study in told for each in study.kept]
     body = fill(
         "reproduced.html.j2",
         percent=percent,
-        n_compared=agree + differ,
+        n_compared=agree + explained + differ,
         n_agree=agree,
+        n_explained=explained,
         n_hold=sum(each.verdict == HOLDS for each in kept),
         n_break=sum(each.verdict == BREAKS for each in kept),
         n_statements=len(kept),
         table=papers_table(told),
     )
     yield Section("overview", "Findings", "", body)
-    if differ:
-        intro = "Every number that ours does not agree with, and the reason where one is known."
+    if explained + differ:
+        intro = (
+            "Every number that ours does not agree with, and the reason where one is known; where "
+            "ours can be computed as the paper's was, what that comes to."
+        )
         yield Section("differences", "What differs", intro, differences(told))
 
 

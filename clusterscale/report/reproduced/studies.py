@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Literal
 
-__all__ = ["AGREES", "DIFFERS", "NOT_COMPARED", "Compared", "Kept", "Missing", "Told"]
-__all__ += ["BREAKS", "HOLDS", "OPEN"]
+__all__ = ["AGREES", "DIFFERS", "EXPLAINED", "NOT_COMPARED", "Compared", "Kept", "Missing"]
+__all__ += ["BREAKS", "HOLDINGS", "HOLDS", "OPEN", "VERDICTS", "Told"]
 
-Verdict = Literal["agrees", "differs", "not compared"]
+Verdict = Literal["agrees", "explained", "differs", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
 AGREES: Verdict = "agrees"
+EXPLAINED: Verdict = "explained"
 DIFFERS: Verdict = "differs"
 NOT_COMPARED: Verdict = "not compared"
+VERDICTS: tuple[Verdict, ...] = (AGREES, EXPLAINED, DIFFERS, NOT_COMPARED)
 HOLDS: Holding = "holds"
 BREAKS: Holding = "breaks"
 OPEN: Holding = "open"
+HOLDINGS: tuple[Holding, ...] = (HOLDS, OPEN, BREAKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Compared:
         How far ours may be from the paper's and still agree.
     verdict, why
         Whether they agree, and why not, where that is known.
+    undone
+        Ours as the paper came to its own, by that reason; not a number where that is not computed.
     """
 
     item: str
@@ -50,6 +56,7 @@ class Compared:
     room: float
     verdict: Verdict
     why: str
+    undone: float = nan
 
 
 @dataclass(frozen=True, slots=True)

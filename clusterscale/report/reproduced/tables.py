@@ -12,9 +12,11 @@ from clusterscale.report.reproduced.studies import (
     AGREES,
     BREAKS,
     DIFFERS,
+    EXPLAINED,
+    HOLDINGS,
     HOLDS,
-    NOT_COMPARED,
     OPEN,
+    VERDICTS,
     Compared,
     Told,
 )
@@ -24,6 +26,7 @@ __all__ = ["differences", "missing_table", "numbers_table", "papers_table", "sta
 
 _LOOKS: Mapping[str, str] = {
     AGREES: "good",
+    EXPLAINED: "middling",
     DIFFERS: "bad",
     HOLDS: "good",
     OPEN: "middling",
@@ -39,6 +42,7 @@ def papers_table(told: Sequence[Told]) -> Markup:
         Column("Numbers compared"),
         Column("Agree"),
         Column("Share"),
+        Column("Explained", hint="Ours agrees where it is computed as the paper's was"),
         Column("Not compared", hint="A preset stands for data that are not public"),
         Column("Statements"),
         Column("Hold"),
@@ -49,22 +53,23 @@ def papers_table(told: Sequence[Told]) -> Markup:
     rows = []
     for paper, studies in groupby(told, key=lambda each: each.paper):
         several = list(studies)
-        agree, differ, not_compared = (
-            sum(each.count(verdict) for each in several)
-            for verdict in (AGREES, DIFFERS, NOT_COMPARED)
+        agree, explained, differ, not_compared = (
+            sum(each.count(verdict) for each in several) for verdict in VERDICTS
         )
+        compared = agree + explained + differ
         kept = [each for study in several for each in study.kept]
         seconds = [each.core_seconds for each in several if isfinite(each.core_seconds)]
         rows.append(
             [
                 paper,
                 f"{len(several):,}",
-                f"{agree + differ:,}",
+                f"{compared:,}",
                 f"{agree:,}",
-                percent(agree / (agree + differ)) if agree + differ else "–",
+                percent(agree / compared) if compared else "–",
+                f"{explained:,}",
                 f"{not_compared:,}",
                 f"{len(kept):,}",
-                *(f"{sum(e.verdict == word for e in kept):,}" for word in (HOLDS, OPEN, BREAKS)),
+                *(f"{sum(e.verdict == word for e in kept):,}" for word in HOLDINGS),
                 quantity(sum(seconds)) if seconds else "–",
             ]
         )
@@ -78,6 +83,8 @@ def differences(told: Sequence[Told]) -> Markup:
         Column("What", number=False, wide=True),
         Column("Paper"),
         Column("Ours"),
+        Column("As the paper", hint="Ours, computed as the paper came to its number"),
+        Column("Verdict", number=False),
         Column("Reason", number=False, wide=True),
     ]
     rows = [
@@ -86,11 +93,13 @@ def differences(told: Sequence[Told]) -> Markup:
             breakable(each.setting),
             _number(each.paper, each.step),
             _ours(each),
+            _number(each.undone, each.step / 10) if isfinite(each.undone) else "–",
+            _verdict(each.verdict),
             each.why or "not known",
         ]
         for study in told
         for each in study.compared
-        if each.verdict == DIFFERS
+        if each.verdict in (EXPLAINED, DIFFERS)
     ]
     return Table("Numbers that differ", columns, [("", rows)]).html
 
