@@ -121,16 +121,16 @@ def _work(
 
 
 def _show(told: list[Told]) -> None:
-    from clusterscale.report.reproduced import HOLDINGS, VERDICTS
+    from clusterscale.report.reproduced import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
     table = Table(title="published numbers, and statements", title_justify="left")
     table.add_column("study", no_wrap=True)
-    for name in (*VERDICTS, *HOLDINGS, "core-s"):
-        table.add_column(name, justify="right")
+    for name in ("agree", "explained", "hold", "core-s"):
+        table.add_column(name, justify="right", no_wrap=True)
     for each in told:
-        counts = (each.count(verdict) for verdict in VERDICTS)
-        held = (each.count_statements(verdict) for verdict in HOLDINGS)
-        numbers = (*counts, *held)
+        n_compared = len(each.compared) - each.count(NOT_COMPARED)
+        shares = (each.count(AGREES), n_compared), (each.count_statements(HOLDS), len(each.kept))
+        agree, hold = (f"{part:,}/{whole:,}" if whole else "–" for part, whole in shares)
         cost = f"{each.core_seconds:,.0f}" if each.core_seconds == each.core_seconds else "–"
-        table.add_row(escape(each.name), *(f"{number:,}" for number in numbers), cost)
+        table.add_row(escape(each.name), agree, f"{each.count(EXPLAINED):,}", hold, cost)
     out.print(table)
