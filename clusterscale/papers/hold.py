@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise, product
-from math import hypot
+from math import hypot, inf, isfinite
 
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.found import Absence, Number, Results, Z
@@ -29,8 +29,8 @@ def hold(study: Study, results: Results) -> Iterator[Kept]:
     """Yield every statement of a study, with its margin at the worst place.
 
     A statement holds where the margin is nowhere negative. It breaks where the margin is negative
-    by more than chance, 95 % of the time; else it is open. Places that a quick run leaves out are
-    passed over.
+    by more than chance, 95 % of the time; else it is open, as it is where there is one person only.
+    Places that a quick run leaves out are passed over.
 
     Raises
     ------
@@ -44,7 +44,8 @@ def hold(study: Study, results: Results) -> Iterator[Kept]:
         worst = min(margins, key=lambda each: each.value)
         broken = any(each.value + Z * each.error < 0 for each in margins)
         verdict = BREAKS if broken else HOLDS if worst.value >= 0 else OPEN
-        yield Kept(claim.text, claim.source, worst.value, Z * worst.error, worst.told, verdict)
+        half = Z * worst.error if isfinite(worst.error) else 0.0
+        yield Kept(claim.text, claim.source, worst.value, half, worst.told, verdict)
 
 
 def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
@@ -65,7 +66,7 @@ def _along(
     told = ", ".join(f"{number.value:.3g}" for number in numbers)
     for before, after in pairwise(numbers):
         step = sign * (after.value - before.value) + claim.slack
-        yield _Margin(step, hypot(before.known_error, after.known_error), told)
+        yield _Margin(step, _error(before, after), told)
 
 
 def _there(
@@ -82,10 +83,10 @@ def _at(
     claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
 ) -> Iterator[_Margin]:
     number, other = results.find(claim.where(at)), claim.than
-    error = number.known_error
+    error = _error(number)
     if isinstance(other, Mapping):
         second = results.find(claim.where({**at, **other}))
-        bound, error = second.value, hypot(error, second.known_error)
+        bound, error = second.value, _error(number, second)
     else:
         assert other is not None
         bound = other
@@ -93,3 +94,10 @@ def _at(
     left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.says]
     told = f"{number.value:.3g}, {claim.says} {bound:.3g}"
     yield _Margin(left + claim.slack, error, told)
+
+
+def _error(*numbers: Number) -> float:
+    """Return the standard error of a difference; without limit where one person tells of nobody."""
+    if any(number.n == 1 for number in numbers):
+        return inf
+    return hypot(*(number.known_error for number in numbers))

@@ -141,6 +141,16 @@ def test_claims_have_margins(fields, margin):
     assert (found.text, found.source) == ("so it is", "section VI")
 
 
+def test_one_person_breaks_nothing():
+    alone = Results({"audit": audited(n_targets=1)})
+    (found,) = hold(study(claims=[claim(says="above", than=0.99)]), alone)
+    assert (found.verdict, found.half) == (OPEN, 0.0)
+    assert found.margin < 0
+    at, sides = {**SIDE, "group_size": 10}, {"mechanism": "laplace(epsilon=1.0)"}
+    (found,) = hold(study(claims=[claim(says="below", at=at, than=sides)]), alone)
+    assert (found.verdict, found.half) == (OPEN, 0.0)
+
+
 def test_what_may_be_chance_is_open():
     """Below by two thirds of a standard error of .02 / √40."""
     number = Results({"audit": audited()}).find(Place(at={**SIDE, "group_size": 10}))
