@@ -21,6 +21,7 @@ class Claim(Place):
     at another place (``than``); ``near`` it; or that numbers ``rise`` or ``fall`` from each label
     of ``along`` to the next. ``slack`` is how far it may be off. ``each`` names dimensions with
     labels for all of which it must hold; its margin is how much is left of that at the worst place.
+    Where ours do not keep it, ``differs`` says why.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Claim(Place):
     labels: Annotated[tuple[str | int, ...], Strict(False)] = ()
     each: Mapping[str, Several] = {}
     slack: Annotated[float, Strict(), Field(ge=0)] = 0.0
+    differs: str = ""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

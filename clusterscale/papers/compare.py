@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import hypot, nan
 
-from clusterscale.papers.found import Absence, Number, Results, Z
+from clusterscale.papers.found import Absence, Number, Results
 from clusterscale.papers.published import Figure, Label, Place, Published
 from clusterscale.papers.study import Study
 from clusterscale.report.reproduced import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, Compared
@@ -68,8 +68,8 @@ def _beside(
         paper=figure.value,
         step=published.step,
         ours=ours.value,
-        low=ours.value - Z * own if own else nan,
-        high=ours.value + Z * own if own else nan,
+        low=ours.value - ours.quantile * own if own else nan,
+        high=ours.value + ours.quantile * own if own else nan,
         room=room,
         verdict=verdict,
         why=why,
@@ -83,7 +83,7 @@ def _room(study: Study, published: Published, figure: Figure, ours: Number) -> f
     own = ours.known_error
     both = hypot(own, ours.error_of(people) if own else 0.0)
     beside_chance = published.tolerance * abs(figure.value) + published.allowance
-    return Z * both + published.step / 2 + beside_chance + 1e-9
+    return ours.quantile * both + published.step / 2 + beside_chance + 1e-9
 
 
 def _tell(place: Place) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
@@ -17,10 +18,10 @@ from clusterscale.wording import choices
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Absence", "Number", "Results", "Z"]
+__all__ = ["Absence", "Number", "Results"]
 
-Z = 1.959963984540054
-"""Standard errors on either side of a 95 % interval."""
+_Z = 1.959963984540054
+"""Standard errors on either side of a 95 % interval, where their number is known."""
 
 Select = Callable[..., "xr.DataArray"]
 
@@ -49,6 +50,11 @@ class Number:
     def known_error(self) -> float:
         """The standard error, 0 where nothing tells it."""
         return self.error if np.isfinite(self.error) else 0.0
+
+    @property
+    def quantile(self) -> float:
+        """Standard errors on either side of a 95 % interval: Student's, of n − 1."""
+        return float(scipy.special.stdtrit(self.n - 1, 0.975)) if self.n > 1 else _Z
 
     def error_of(self, n: int) -> float:
         """Return the standard error of the same number over ``n`` instead."""

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from math import hypot, inf, isfinite
 
 from clusterscale.papers.claims import Claim
-from clusterscale.papers.found import Absence, Number, Results, Z
+from clusterscale.papers.found import Absence, Number, Results
 from clusterscale.papers.published import Label
 from clusterscale.papers.study import Study
 from clusterscale.report.reproduced import BREAKS, HOLDS, OPEN, Kept
@@ -18,10 +18,10 @@ __all__ = ["hold"]
 
 @dataclass(frozen=True, slots=True)
 class _Margin:
-    """How much is left at one place, the standard error of that, and the numbers it is of."""
+    """How much is left at one place, half the 95 % interval of that, and the numbers it is of."""
 
     value: float
-    error: float
+    half: float
     told: str
 
 
@@ -42,10 +42,11 @@ def hold(study: Study, results: Results) -> Iterator[Kept]:
         if not margins:
             continue
         worst = min(margins, key=lambda each: each.value)
-        broken = any(each.value + Z * each.error < 0 for each in margins)
+        broken = any(each.value + each.half < 0 for each in margins)
         verdict = BREAKS if broken else HOLDS if worst.value >= 0 else OPEN
-        half = Z * worst.error if isfinite(worst.error) else 0.0
-        yield Kept(claim.text, claim.source, worst.value, half, worst.told, verdict)
+        half = worst.half if isfinite(worst.half) else 0.0
+        why = "" if verdict == HOLDS else claim.differs
+        yield Kept(claim.text, claim.source, worst.value, half, worst.told, verdict, why)
 
 
 def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
@@ -66,7 +67,7 @@ def _along(
     told = ", ".join(f"{number.value:.3g}" for number in numbers)
     for before, after in pairwise(numbers):
         step = sign * (after.value - before.value) + claim.slack
-        yield _Margin(step, _error(before, after), told)
+        yield _Margin(step, _half(before, after), told)
 
 
 def _there(
@@ -83,21 +84,21 @@ def _at(
     claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
 ) -> Iterator[_Margin]:
     number, other = results.find(claim.where(at)), claim.than
-    error = _error(number)
+    half = _half(number)
     if isinstance(other, Mapping):
         second = results.find(claim.where({**at, **other}))
-        bound, error = second.value, _error(number, second)
+        bound, half = second.value, _half(number, second)
     else:
         assert other is not None
         bound = other
     apart = number.value - bound
     left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.says]
     told = f"{number.value:.3g}, {claim.says} {bound:.3g}"
-    yield _Margin(left + claim.slack, error, told)
+    yield _Margin(left + claim.slack, half, told)
 
 
-def _error(*numbers: Number) -> float:
-    """Return the standard error of a difference; without limit where one person tells of nobody."""
+def _half(*numbers: Number) -> float:
+    """Return half the interval of a difference; without limit where one person tells of nobody."""
     if any(number.n == 1 for number in numbers):
         return inf
-    return hypot(*(number.known_error for number in numbers))
+    return max(each.quantile for each in numbers) * hypot(*(each.known_error for each in numbers))

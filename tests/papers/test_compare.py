@@ -141,6 +141,21 @@ def test_claims_have_margins(fields, margin):
     assert (found.text, found.source) == ("so it is", "section VI")
 
 
+def test_few_people_have_students_interval():
+    """Of three, t with two degrees of freedom: 4.303 standard errors."""
+    few = audited(n_targets=3)
+    number = Results({"audit": few}).find(Place(at={**SIDE, "group_size": 10}))
+    (found, _) = compared(few, published=[published()])
+    assert found.high - found.ours == pytest.approx(4.303 * number.error, rel=1e-3)
+    (kept,) = hold(study(claims=[claim(says="above", than=0.5)]), Results({"audit": few}))
+    assert kept.half == pytest.approx(4.303 * number.error, rel=1e-3)
+
+
+@pytest.mark.parametrize(("margin", "why"), [(-0.1, "by chance"), (0.1, "")])
+def test_why_a_statement_does_not_hold_is_told(margin, why):
+    assert held(says="above", than=0.9 - margin, differs="by chance").why == why
+
+
 def test_one_person_breaks_nothing():
     alone = Results({"audit": audited(n_targets=1)})
     (found,) = hold(study(claims=[claim(says="above", than=0.99)]), alone)

@@ -38,7 +38,7 @@ FAR = replace(NUMBER, paper=0.7, verdict=DIFFERS, why="other cabs <1>")
 PROVED = replace(FAR, verdict=EXPLAINED, undone=0.7044)
 PRESET = replace(NUMBER, item="Table 1", paper=4285.809, step=0.001, verdict=NOT_COMPARED)
 KEPT = Kept("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)
-BROKEN = Kept("noise helps", "section VII", -0.05, 0.0, "0.5, above 0.55", BREAKS)
+BROKEN = Kept("noise helps", "section VII", -0.05, 0.0, "0.5, above 0.55", BREAKS, "other noise")
 TOLD = Told(
     paper="NDSS18",
     paper_title="Knock Knock",
@@ -121,8 +121,8 @@ def test_what_differs_stands_together_with_its_reason():
 def test_statements_and_what_is_missing():
     page = Page(render_reproduced([TOLD]))
     _, kept, broken = page.tables["Statements"]
-    assert kept[-2:] == ["+0.300 ± 0.020", "holds"]
-    assert broken[-2:] == ["-0.050", "breaks"]
+    assert kept[-3:] == ["+0.300 ± 0.020", "holds", ""]
+    assert broken[-3:] == ["-0.050", "breaks", "other noise"]
     assert page.tables["Not compared"][1] == ["Figure 2", "drawn only"]
     assert "JS is a distance & no divergence" in page.text
     assert "534 cabs; 1,234 core-seconds." in " ".join(page.text.split())

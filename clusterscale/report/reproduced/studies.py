@@ -63,7 +63,8 @@ class Compared:
 class Kept:
     """A statement of a paper: by which margin it holds, and the numbers nearest to breaking it.
 
-    ``half`` is half the 95 % interval of the margin, 0 where nothing tells it.
+    ``half`` is half the 95 % interval of the margin, 0 where nothing tells it; ``why`` says why it
+    does not hold, where that is known.
     """
 
     text: str
@@ -72,6 +73,7 @@ class Kept:
     half: float
     told: str
     verdict: Holding
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

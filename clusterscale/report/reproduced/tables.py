@@ -141,6 +141,7 @@ def statements_table(told: Told) -> Markup | None:
         Column("Ours", number=False),
         Column("Margin", hint="What is left until it would not hold; below 0 it does not"),
         Column("Verdict", number=False),
+        Column("Reason", number=False, wide=True),
     ]
     rows = [
         [
@@ -149,6 +150,7 @@ def statements_table(told: Told) -> Markup | None:
             each.told,
             f"{each.margin:+.3f}" + (f" ± {each.half:.3f}" if each.half else ""),
             _verdict(each.verdict),
+            each.why,
         ]
         for each in told.kept
     ]
