@@ -144,12 +144,15 @@ def last_hour(traces: ArrayLike, n_epochs: int) -> Flags:
 
 
 def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
-    """Return the ROIs of at least so much probability (PETS17 eq. 12).
+    """Return the ROIs of at least so much probability, or else the null ROI (PETS17 eq. 12).
+
+    The equation alone tells no ROI where none is popular; the paper takes such a user to be in none
+    (§4.3.1: "she predicts all of them to be outside the network").
 
     Parameters
     ----------
     prior
-        Real, any shape: shares.
+        Real, shape (…, roi, epoch): shares, the last ROI being the null ROI.
     threshold
         The least, from above 0 to 1.
 
@@ -160,11 +163,16 @@ def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
     Raises
     ------
     InputError
-        If the threshold is not such.
+        If the threshold is not such, or there are no ROIs.
     """
     if not 0 < threshold <= 1:
         raise InputError(f"a threshold of popular ROIs is above 0 and at most 1, not {threshold}")
-    return np.asarray(prior) >= threshold
+    shares = np.asarray(prior)
+    if shares.ndim < 2 or not shares.shape[-2]:
+        raise InputError(f"a prior has shape (…, roi, epoch), not {shares.shape}")
+    told: Flags = shares >= threshold
+    told[..., -1, :] |= ~told.any(axis=-2)
+    return told
 
 
 def every(prior: ArrayLike) -> Flags:

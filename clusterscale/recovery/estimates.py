@@ -17,7 +17,8 @@ NOTHING = -1.0
 """Stands for the distance of an estimate that has no mass."""
 
 READINGS = ("popular", "every")
-"""How shares become places: those above a threshold, or any (PETS17 eqs 12, 13)."""
+"""How shares become places: those above a threshold, or else the null ROI; or any (PETS17 eqs 12,
+13)."""
 
 _LOG_2 = log(2)
 
@@ -76,7 +77,17 @@ def compare(truth: Column, estimate: Estimate, threshold: float) -> Comparison:
         truth.begin, truth.end, truth.user, n_true, column.begin, column.end, *entries,
         weights, mass, least,
     )  # fmt: skip
+    _tell_nowhere(truth, told[0], hits[0])
     return Comparison(distance, hits, told, n_true)
+
+
+def _tell_nowhere(truth: Column, told: Ids, hits: Ids) -> None:
+    """Tell the null ROI, the last one, of whoever has no popular ROI (PETS17 §4.3.1)."""
+    idle = np.zeros(len(told), np.bool_)
+    idle[truth.user[truth.begin[-1] : truth.end[-1]]] = True
+    nowhere = told == 0
+    told[nowhere] = 1
+    hits[nowhere & idle] = 1
 
 
 @kernel

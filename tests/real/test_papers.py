@@ -1,14 +1,15 @@
 """What the papers say in words, each statement by itself, as quick studies find it.
 
 ``CLUSTERSCALE_PAPERS=runs/papers pytest -m papers -n 0`` holds them to the whole studies instead,
-which ``clusterscale reproduce all`` has left in that folder. A statement passes where it holds, is
+which ``clusterscale reproduce all`` has left in that folder, and ``runs/papers/quick`` to quick
+ones that were left there; what was not done is done. A statement passes where it holds, is
 skipped where so few people leave it open, and fails where ours break it by more than chance, unless
 its study says why they do.
 """
 
 import functools
 import os
-from math import isnan
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,8 @@ pytest.importorskip("distributed")
 pytestmark = [pytest.mark.papers, pytest.mark.dask, pytest.mark.timeout(7200)]
 
 DONE = os.environ.get("CLUSTERSCALE_PAPERS")
-STUDIES = {name: load_study(path, quick=not DONE) for name, path in find_studies(["all"]).items()}
+QUICK = not DONE or Path(DONE).name == "quick"
+STUDIES = {name: load_study(path, quick=QUICK) for name, path in find_studies(["all"]).items()}
 STATEMENTS = [
     pytest.param(name, claim.text, id=f"{name}: {claim.text}")
     for name, study in STUDIES.items()
@@ -34,9 +36,10 @@ def told(tmp_path_factory):
     from clusterscale.papers import Cubes, reproduce
     from clusterscale.runtime import Local
 
-    folder = DONE or str(tmp_path_factory.mktemp("papers"))
+    folder = Path(DONE or tmp_path_factory.mktemp("papers") / "quick")
+    root = folder.parent if QUICK else folder
     data = os.environ.get("CLUSTERSCALE_DATA")
-    cubes = Cubes(f"{folder}/cubes", f"{data}/sfcabs.parquet" if data else None)
+    cubes = Cubes(f"{root}/cubes", f"{data}/sfcabs.parquet" if data else None)
     with Local(workers=2, memory="5GB").open() as executor:
 
         @functools.cache
@@ -64,11 +67,15 @@ def test_statement(told, name, text):
     assert kept.verdict != BREAKS, margin
 
 
-@pytest.mark.parametrize("name", COMPARED)
-def test_most_numbers_agree_and_of_the_others_something_is_said(told, name):
-    compared = told(name).compared
-    assert not [each for each in compared if isnan(each.ours)]
+def test_numbers_of_the_cabs(told):
+    """Most agree or are explained; of nearly all others it is said why they do not.
+
+    A twentieth of the numbers may differ by chance, of which nothing can be said.
+    """
+    compared = [each for name in COMPARED for each in told(name).compared]
     others = [each for each in compared if each.verdict not in (AGREES, EXPLAINED)]
-    assert len(others) < 0.6 * len(compared)
-    for each in others:
-        print(f"{each.item} {each.setting}: {each.paper}, ours {each.ours:.4g}: {each.why}")
+    unknown = [each for each in others if not each.why]
+    for each in unknown:
+        print(f"{each.item} {each.setting}: {each.paper}, ours {each.ours:.4g} ± {each.room:.2g}")
+    assert len(others) < 0.2 * len(compared)
+    assert len(unknown) < 0.05 * len(compared)

@@ -14,8 +14,6 @@ pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(600)]
 WITHIN = 0.03
 BY_OTHERS = {  # what PETS17 says and neither re-computation finds
     ("profiling", "last_week", "prior"),
-    ("localization", "freq_roi", "popular"),
-    ("localization", "roi_day_week", "popular"),
     ("localization", "freq_roi", "max_user"),
 }
 

@@ -48,13 +48,21 @@ def test_what_is_remembered(traces, name, lag):
 
 
 def test_popular_and_every_are_thresholds():
-    shares = np.array([0.0, 0.2, 0.5, 1.0])
-    assert recovery.popular(shares).tolist() == [False, False, True, True]
-    assert recovery.popular(shares, 0.2).tolist() == [False, True, True, True]
-    assert recovery.every(shares).tolist() == [False, True, True, True]
+    shares = np.array([0.0, 0.2, 0.5, 1.0, 0.0])[:, None]
+    assert recovery.popular(shares)[:, 0].tolist() == [False, False, True, True, False]
+    assert recovery.popular(shares, 0.2)[:, 0].tolist() == [False, True, True, True, False]
+    assert recovery.every(shares)[:, 0].tolist() == [False, True, True, True, False]
     for wrong in (0, 1.1, -1, np.nan):
         with pytest.raises(InputError, match="threshold"):
             recovery.popular(shares, wrong)
+    with pytest.raises(InputError, match=r"shape \(…, roi, epoch\), not \(4,\)"):
+        recovery.popular(np.ones(4))
+
+
+def test_where_no_roi_is_popular_a_user_is_in_the_null_roi():
+    """Users, ROIs and epochs: three ROIs, the last of which is null."""
+    shares = np.array([[[0.4, 0.6], [0.4, 0.0], [0.2, 0.4]]])
+    assert recovery.popular(shares)[0].T.tolist() == [[False, False, True], [True, False, False]]
 
 
 sizes = st.tuples(st.integers(1, 7), st.integers(2, 5), st.integers(1, 4))
