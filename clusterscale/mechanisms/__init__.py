@@ -13,6 +13,7 @@ perturb_small        noise on small counts                            POMACS20 �
 suppress_small       zero for small counts                            POMACS20 §4.2.2 (SSC)
 suppress_unpopular   zero in quiet places at quiet times              POMACS20 §4.2.2 (SLP)
 sample_events        only some events are counted                     POMACS20 §4.2.2 (SMP)
+sample_traces        the same, drawn once for all releases            POMACS20 §4.2.2
 fixed_ranges         a range of fixed size                            POMACS20 §4.2.1 (DGFR)
 adaptive_ranges      a few ranges for each place                      POMACS20 §4.2.1 (DGAR)
 coarsen_space        places are merged                                POMACS20 §4.2.1 (SPG)

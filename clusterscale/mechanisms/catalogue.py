@@ -9,7 +9,7 @@ from clusterscale.mechanisms.gaussian import Gaussian
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.mechanisms.randomized_response import RandomizedResponse
 from clusterscale.mechanisms.ranges import AdaptiveRanges, FixedRanges
-from clusterscale.mechanisms.sampling import SampleEvents
+from clusterscale.mechanisms.sampling import SampleEvents, SampleTraces
 from clusterscale.mechanisms.small_counts import PerturbSmall, SuppressSmall, SuppressUnpopular
 from clusterscale.mechanisms.truncated_laplace import TruncatedLaplace
 from clusterscale.registry import Registry
@@ -31,6 +31,7 @@ STEPS: Registry[Mechanism] = Registry(
     PerturbSmall,
     RandomizedResponse,
     SampleEvents,
+    SampleTraces,
     SuppressSmall,
     SuppressUnpopular,
     TruncatedLaplace,

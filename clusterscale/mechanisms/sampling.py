@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Counts, Guarantee, Probability, Values
+from clusterscale.contracts import (
+    Bounds,
+    Counts,
+    Frame,
+    Guarantee,
+    Probability,
+    Traces,
+    Values,
+)
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
 
-__all__ = ["SampleEvents"]
+__all__ = ["SampleEvents", "SampleTraces"]
 
 
 class SampleEvents(Defence):
@@ -19,7 +29,8 @@ class SampleEvents(Defence):
     Events of different members in a cell are dropped independently, so what is left of a count A
     is Binomial(A, 1 − remove): drawn from the counts, the law is that of drawing for every event.
     With a null ROI it is not, for who loses the only event of an hour enters the null ROI, which
-    counts alone do not tell: such an audit is refused.
+    counts alone do not tell: such an audit is refused. Events are drawn anew for every release;
+    :class:`SampleTraces` draws them once.
     """
 
     name: Literal["sample_events"] = "sample_events"
@@ -58,3 +69,35 @@ class SampleEvents(Defence):
         """
         self._check_counts(counts, group_size)
         return rng.binomial(counts.astype(np.int64), 1 - self.remove).astype(np.float64)
+
+
+class SampleTraces(OnTraces):
+    """Drop each event with probability ``remove``, once for a cube and period.
+
+    What POMACS20 §4.2.2 says of SMP to the letter: counts are "computed on the sampled
+    trajectories". The same events of a user are then in every release; in the game both sides hold
+    the thinned traces, so the adversary knows which were kept, and the audit errs towards exposure.
+    """
+
+    name: Literal["sample_traces"] = "sample_traces"
+    remove: Probability
+
+    def apply(
+        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
+    ) -> tuple[Traces, Frame]:
+        """Return thinned traces over the same cells.
+
+        Raises
+        ------
+        InputError
+            If the traces have a null ROI.
+        """
+        self._refuse_null_roi(traces)
+        kept = rng.random(len(traces.cells)) >= self.remove
+        n_before = np.concatenate([[0], np.cumsum(kept)]).astype(traces.offsets.dtype)
+        offsets, cells = n_before[traces.offsets], traces.cells[kept]
+        return replace(traces, offsets=offsets, cells=cells), frame
+
+    def expand(self, values: Values, frame: Frame) -> Values:
+        """Return ``values``: cells are the same."""
+        return values

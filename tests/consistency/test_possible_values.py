@@ -13,7 +13,7 @@ DISCRETE = EVENT | {"discrete": True}
 CLIP, ROUND = {"clip": True}, {"integers": "round"}
 DROP = {"name": "sample_events", "remove": 0.3}
 RANGES = {"name": "fixed_ranges", "size": 4}
-UNKNOWN = {"laplace": "consistent", "fourier": "unknown", "enhanced_fourier": "unknown"}
+UNKNOWN = dict.fromkeys(["fourier", "enhanced_fourier", "unscaled_fourier"], "unknown")
 MORE = [
     bound(**EVENT, **CLIP),
     bound(**EVENT, **ROUND),

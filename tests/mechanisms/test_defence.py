@@ -30,6 +30,7 @@ SETTINGS = {
     "perturb_small": {"below": 3, "epsilon": 1.0},
     "randomized_response": {"p": 0.3},
     "sample_events": {"remove": 0.2},
+    "sample_traces": {"remove": 0.2},
     "suppress_small": {"below": 3},
     "suppress_unpopular": {"fraction": 0.5},
     "truncated_laplace": {"epsilon": 1.0},

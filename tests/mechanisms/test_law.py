@@ -42,6 +42,7 @@ IN_STEPS = [
       for clip in ({}, CLIP) for whole in (ROUND, FLOOR)),
     *(alone(DISCRETE | clip) for clip in ({}, CLIP, FLOOR, CLIP | ROUND)),
     alone(UP_TO), alone(BELOW), alone(RANGES), alone(CAP), alone({"name": "exact"}),
+    alone({"name": "sample_traces", "remove": 0.2}),
     build(MECHANISMS, "coarsen_space"), build(MECHANISMS, "coarsen_time"),
     chain(DISCRETE, UP_TO), chain(DISCRETE | CLIP, BELOW), chain(CAP, DISCRETE, RANGES),
     chain(LAPLACE | ROUND, UP_TO), chain(LAPLACE | CLIP | FLOOR, BELOW, RANGES),

@@ -159,9 +159,11 @@ KINDS = {
     "perturb_small": "noisy",
     "randomized_response": "noisy",
     "sample_events": "other",
+    "sample_traces": "raw",
     "suppress_small": "hidden",
     "suppress_unpopular": "other",
     "truncated_laplace": "noisy",
+    "unscaled_fourier": "noisy",
 }
 
 
