@@ -79,7 +79,7 @@ def test_papers_are_counted():
     assert pets == ["PETS17", "1", "0", "0", "–", "0", "1", "0", "0", "0", "0", "1,234"]
     assert "Of 2 published numbers that can be compared, 1 agree" in " ".join(page.text.split())
     assert "more do once" not in page.text
-    assert "Of 2 statements in words, 1 hold and 1 do not" in " ".join(page.text.split())
+    assert "Of 2 statements in words, 1 hold; 1 broken, 0 open." in " ".join(page.text.split())
 
 
 def test_what_is_explained_is_counted_by_itself():
