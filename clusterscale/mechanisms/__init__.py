@@ -21,7 +21,7 @@ coarsen_time         epochs are merged                                POMACS20 �
 cap_contributions    so many events a user and day                    POPETS24 §6.2
 chain                several of these in order                        POMACS20 §4.2.4
 truncated_laplace    noise that breaks its promise, to test auditors  a fault of published code
-unscaled_fourier     FPA with too little noise, as it was published   POMACS20 table 22, NDSS18 III
+unscaled_fourier     FPA with too little noise, as it was published   POMACS20 tables 22, 26
 ==================== ================================================ =========================
 
 >>> import numpy as np

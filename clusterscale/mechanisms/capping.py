@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, Values
+from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
 
@@ -48,10 +48,6 @@ class CapContributions(OnTraces):
     def limit(self, bounds: Bounds) -> Bounds:
         """Return bounds with the cap for a user's day, which holds whatever the data."""
         return replace(bounds, user_day=self.per_day * bounds.event)
-
-    def expand(self, values: Values, frame: Frame) -> Values:
-        """Return ``values``: cells are the same."""
-        return values
 
 
 @kernel

@@ -55,6 +55,10 @@ class OnTraces(Bare):
         """Return ``bounds``: nothing more is known than what was measured."""
         return bounds
 
+    def expand(self, values: Values, frame: Frame) -> Values:
+        """Return ``values``: cells are the same."""
+        return values
+
 
 class _Coarsening(OnTraces):
     """Merge neighbours: ``factor`` of them together, or the ``groups`` of indices that are listed.

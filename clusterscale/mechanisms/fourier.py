@@ -67,6 +67,7 @@ class _Transformed(Noisy):
 class _FirstWaves(_Transformed):
     """Keep the first ``coefficients`` κ of each series, with noise of one scale."""
 
+    name: str
     epsilon: Positive
     coefficients: Count
 
@@ -74,6 +75,20 @@ class _FirstWaves(_Transformed):
     def scale(self) -> float:
         """Scale of the noise on the real and imaginary part of a coefficient."""
         return float(np.sqrt(self.coefficients)) * self._norm() / self.epsilon
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`ConfigError` if a series has fewer coefficients."""
+        most = self._most(n_epochs)
+        if self.coefficients > most:
+            raise ConfigError(
+                f"{self.name}: coefficients is {self.coefficients}, but a series of {n_epochs} "
+                f"epochs has {most}"
+            )
+
+    @staticmethod
+    def _most(n_epochs: int) -> int:
+        """Return how many coefficients a series of so many epochs has."""
+        raise NotImplementedError
 
 
 class Fourier(_FirstWaves):
@@ -98,9 +113,9 @@ class Fourier(_FirstWaves):
         """Return one part for each ROI that a user is in."""
         return Spending("approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds))
 
-    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`ConfigError` if a series has fewer coefficients."""
-        _check_coefficients(self.name, self.coefficients, n_epochs // 2 + 1, n_epochs)
+    @staticmethod
+    def _most(n_epochs: int) -> int:
+        return n_epochs // 2 + 1
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         kept = scipy.fft.rfft(series, norm="ortho", axis=-1)[:, : self.coefficients].copy()
@@ -113,7 +128,7 @@ class Fourier(_FirstWaves):
 class UnscaledFourier(_FirstWaves):
     """FPA as the papers computed it: a transform that is not orthonormal, and too little noise.
 
-    POMACS20 tables 22 and 26 and the FPA row of NDSS18 table III come out so, and only so:
+    POMACS20 tables 22 and 26 come out so, and those of NDSS18 and PETS17 nearly:
     ``numpy.fft.fft`` of each ROI's series as it is, Laplace noise of scale √κ·Δ₂/ε on the real and
     imaginary parts of its first ``coefficients``, the rest zero, the real part of
     ``numpy.fft.ifft``; of every wave half is left, for its mirror image is among the rest. Norms of
@@ -133,9 +148,9 @@ class UnscaledFourier(_FirstWaves):
         """Return √Δ, Δ being all that is counted of one user."""
         return float(np.sqrt(bounds.user))
 
-    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`ConfigError` if a series has fewer coefficients."""
-        _check_coefficients(self.name, self.coefficients, n_epochs, n_epochs)
+    @staticmethod
+    def _most(n_epochs: int) -> int:
+        return n_epochs
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         kept = scipy.fft.fft(series, axis=-1)[:, : self.coefficients]
@@ -203,10 +218,3 @@ class EnhancedFourier(_Transformed):
         weight = np.cumsum(np.exp(loss, out=loss), axis=-1, out=loss)
         drawn = rng.random(len(found)) * weight[:, -1]
         return np.asarray((weight <= drawn[:, None]).sum(axis=-1) + 1)
-
-
-def _check_coefficients(name: str, coefficients: int, most: int, n_epochs: int) -> None:
-    if coefficients > most:
-        raise ConfigError(
-            f"{name}: coefficients is {coefficients}, but a series of {n_epochs} epochs has {most}"
-        )

@@ -97,7 +97,3 @@ class SampleTraces(OnTraces):
         n_before = np.concatenate([[0], np.cumsum(kept)]).astype(traces.offsets.dtype)
         offsets, cells = n_before[traces.offsets], traces.cells[kept]
         return replace(traces, offsets=offsets, cells=cells), frame
-
-    def expand(self, values: Values, frame: Frame) -> Values:
-        """Return ``values``: cells are the same."""
-        return values

@@ -84,17 +84,17 @@ def _at(
     claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
 ) -> Iterator[_Margin]:
     number, other = results.find(claim.where(at)), claim.than
-    half = _half(number)
+    numbers = [number]
     if isinstance(other, Mapping):
-        second = results.find(claim.where({**at, **other}))
-        bound, half = second.value, _half(number, second)
+        numbers.append(results.find(claim.where({**at, **other})))
+        bound = numbers[-1].value
     else:
         assert other is not None
         bound = other
     apart = number.value - bound
     left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.says]
     told = f"{number.value:.3g}, {claim.says} {bound:.3g}"
-    yield _Margin(left + claim.slack, half, told)
+    yield _Margin(left + claim.slack, _half(*numbers), told)
 
 
 def _half(*numbers: Number) -> float:
