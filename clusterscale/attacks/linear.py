@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Counts, Labels, Release, Scores, Values
 from clusterscale.kernel import kernel
 
-__all__ = ["Direction", "blocks", "combine", "eliminate", "fit_logistic", "gram", "product"]
-__all__ += ["solve"]
+__all__ = ["Direction", "blocks", "combine", "deviations", "eliminate", "fit_logistic", "gram"]
+__all__ += ["product", "solve"]
 
 Floats = NDArray[np.float64]
 Rows = Values | Counts  # flattened to (row, column)
@@ -55,12 +55,27 @@ def _mark_used(rows: Rows, used: Labels) -> None:
             used[j] |= row[j] != 0
 
 
-def gram(rows: Rows) -> Floats:
-    """Return the inner products of all rows, shape (row, row), without a wide float64 copy."""
+def gram(rows: Rows, scale: Floats | None = None) -> Floats:
+    """Return the inner products of all rows, shape (row, row), without a wide float64 copy.
+
+    ``scale``, shape (column,), multiplies every row before that.
+    """
     total = np.zeros((len(rows), len(rows)))
-    for _, block in blocks(rows):
+    for columns, block in blocks(rows):
+        if scale is not None:
+            block *= scale[columns]
         total += block @ block.T
     return total
+
+
+def deviations(rows: Rows) -> Floats:
+    """Return the standard deviation of every column, shape (column,), 0 up to rounding is 0."""
+    found = np.zeros(rows.shape[1])
+    for columns, block in blocks(rows):
+        spread = block.std(axis=0)
+        rounding = len(rows) * np.finfo(np.float64).eps * np.abs(block).max(axis=0)
+        found[columns] = np.where(spread > rounding, spread, 0.0)
+    return found
 
 
 def product(rows: Rows, weights: Floats) -> Floats:

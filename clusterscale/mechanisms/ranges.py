@@ -15,10 +15,15 @@ __all__ = ["AdaptiveRanges", "FixedRanges"]
 
 
 class FixedRanges(Revision):
-    """Publish the middle of the range a count lies in: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1)."""
+    """Publish the middle of the range a count lies in: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1).
+
+    ``integers`` leaves middles as they are (``none``) or rounds them down (``floor``), with which
+    the paper's table 10 comes out.
+    """
 
     name: Literal["fixed_ranges"] = "fixed_ranges"
     size: Count
+    integers: Literal["floor", "none"] = "none"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a range is larger than the largest count."""
@@ -33,17 +38,23 @@ class FixedRanges(Revision):
         np.floor(values, out=values)
         values += 0.5
         values *= self.size
+        if self.integers == "floor":
+            np.floor(values, out=values)
 
 
 class AdaptiveRanges(Revision):
-    """Publish medians of a few ranges of each ROI's series (DGAR, POMACS20 §4.2.1).
+    """Publish a few ranges of each ROI's series (DGAR, POMACS20 §4.2.1).
 
     What lies between the least and the greatest value of a series is cut into as many equal
-    ``ranges``, the last one closed; each value becomes the median of the values in its range.
+    ``ranges``, the last one closed; each value becomes the ``median`` of the values in its range.
+    To publish the ``middle`` instead reckons in whole numbers, as the paper's table 12 does: ranges
+    are half-open and ⌊(max - min)/x′⌋ wide, at least 1, as many as that takes, and their middles
+    are rounded down. The greatest value may then have a range of its own.
     """
 
     name: Literal["adaptive_ranges"] = "adaptive_ranges"
     ranges: Count
+    publish: Literal["median", "middle"] = "median"
 
     reach: ClassVar[Reach] = "series"
 
@@ -55,8 +66,21 @@ class AdaptiveRanges(Revision):
             )
 
     def revise(self, values: Values) -> None:
-        """Put the median of its range in place of each value."""
-        _to_medians(values.reshape(-1, values.shape[-1]), self.ranges)
+        """Put the median or the middle of its range in place of each value."""
+        if self.publish == "median":
+            _to_medians(values.reshape(-1, values.shape[-1]), self.ranges)
+        elif values.size:
+            _to_middles(values, self.ranges)
+
+
+def _to_middles(values: Values, n_ranges: int) -> None:
+    low = values.min(axis=-1, keepdims=True)
+    width = np.floor((values.max(axis=-1, keepdims=True) - low) / n_ranges)
+    np.maximum(width, 1.0, out=width)
+    values -= low
+    np.floor_divide(values, width, out=values)
+    values *= width
+    values += low + np.floor(width / 2)
 
 
 @kernel

@@ -24,7 +24,8 @@ def compare(study: Study, results: Results) -> Iterator[Compared]:
     come out in: ours is a mean over the people whom we have drawn, the paper's one over its own, so
     the errors of both count; then half the last digit that the paper prints, and the tolerance that
     is stated with it. A number that does not agree is explained where ours would, computed as the
-    paper's was. Numbers of presets are told, but not compared.
+    paper's was. Numbers of presets are told, but not compared, nor are those that hang on what the
+    paper does not state.
 
     Raises
     ------
@@ -55,6 +56,8 @@ def _beside(
     verdict, why = DIFFERS, published.differs
     if not study.is_real:
         verdict, why = NOT_COMPARED, PRESET
+    elif published.unstated:
+        verdict, why = NOT_COMPARED, published.unstated
     elif abs(ours.value - figure.value) <= room:
         verdict, why = AGREES, ""
     elif undone is not None and abs(undone.value - figure.value) <= _room(

@@ -82,6 +82,7 @@ class Published(Place):
     paper's mean is over, where not as many as in the rest of the study. Where ``differs`` is given,
     it says why ours is another; ``undone`` has the labels, one for each of ``by`` or one for that
     in ``at``, at which ours is computed as the paper's was, so that the reason can be proved.
+    ``unstated`` names what the paper leaves open and all hangs on: told, but not compared.
     """
 
     item: str
@@ -95,6 +96,7 @@ class Published(Place):
     people: Count | None = None
     differs: str = ""
     undone: Mapping[str, Label | Several] = {}
+    unstated: str = ""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -104,6 +106,8 @@ class Published(Place):
             raise ValueError("tolerance or allowance, and because, go together")
         if self.undone and not self.differs:
             raise ValueError("undone goes with differs")
+        if self.unstated and (self.differs or self.because):
+            raise ValueError("what is not compared, for something is unstated, has no differs")
         for dim, labels in self.undone.items():
             if dim not in self.at and dim not in self.by:
                 raise ValueError(f"undone: {dim} stands neither in at nor in by")

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create, spectral
 from clusterscale.attacks.linear import gram
@@ -19,11 +20,13 @@ from clusterscale.errors import ConfigError
 RNG = np.random.default_rng(0)  # nothing is drawn from it
 NOISES = [EXACT, Noise("laplace", 1.0)]
 RULES = [{}, {"components": 5}, {"components": 1000}, {"variance": 0.9}, {"variance": 1.0}]
+RULES += [{**rule, "standardize": True} for rule in RULES]
 
 
-def peer(play, kept):
+def peer(play, kept, *, standardize=False):
     pca = PCA(n_components=kept, svd_solver="full")
-    model = make_pipeline(pca, LogisticRegression(solver="liblinear"))
+    scaler = [StandardScaler()] if standardize else []
+    model = make_pipeline(*scaler, pca, LogisticRegression(solver="liblinear"))
     training = play.knowledge.training
     model.fit(training.release.flat.astype(float), training.labels)
     return model.decision_function(play.challenge.flat.astype(float))
@@ -35,7 +38,8 @@ def peer(play, kept):
 def test_scores_are_those_of_scikit_learn(noise, rule, seed):
     play = deal(seed, noise=noise, size=15)
     kept = rule.get("components", rule.get("variance"))
-    expected = peer(play, None if kept in (1000, 1.0) else kept)
+    kept = None if kept in (1000, 1.0) else kept
+    expected = peer(play, kept, standardize="standardize" in rule)
     found = create("spectral", **rule).fit(play.knowledge, rng=RNG)
     scores = found.score(play.challenge)
     atol = 1e-4 * np.abs(expected).max()
@@ -89,17 +93,27 @@ def test_releases_that_are_all_the_same():
         np.testing.assert_allclose(scores.score(training.release), 0, atol=1e-9)
 
 
+@pytest.mark.parametrize("value", [3, 0.1])
+def test_what_no_release_varies_is_left_out(value):
+    """Of .1 a few times the mean is not .1, and the deviation from it not quite 0."""
+    values = np.random.default_rng(0).random((20, 2, 3))
+    values[:, 1, 2] = value
+    training = Examples(Release(values, 5, "noisy"), np.arange(20) % 2 == 0, np.arange(20))
+    found = create("spectral", standardize=True).fit(Knowledge(training), rng=RNG)
+    np.testing.assert_array_equal(found.weights == 0, np.arange(6) == 5)
+
+
 def test_inner_products_are_worked_out_once_a_release_and_then_forgotten(monkeypatch):
     calls = []
-    monkeypatch.setattr(spectral, "gram", lambda rows: (calls.append(1), gram(rows))[1])
+    monkeypatch.setattr(spectral, "gram", lambda *rows: (calls.append(1), gram(*rows))[1])
     play = deal(3)
     for rule in RULES:
         attack = create("spectral", **rule)
         attack.fit(play.knowledge, rng=RNG)
         attack.fit(play.knowledge.shuffled(np.random.default_rng(0)), rng=RNG)
-    assert len(calls) == 1, "the control trains on the same release"
+    assert len(calls) == 2, "as they are and standardized; the control trains on the same release"
     create("spectral").fit(deal(3).knowledge, rng=RNG)
-    assert len(calls) == 2, "an equal release is another one"
+    assert len(calls) == 3, "an equal release is another one"
     held = weakref.ref(play.knowledge.training.release)
     assert held() in spectral._GRAMS
     del play

@@ -19,8 +19,16 @@ def fixed(size):
     return mechanisms.create("fixed_ranges", size=size)
 
 
-def adaptive(ranges):
-    return mechanisms.create("adaptive_ranges", ranges=ranges)
+def adaptive(ranges, **fields):
+    return mechanisms.create("adaptive_ranges", ranges=ranges, **fields)
+
+
+def to_middles(series, n_ranges):
+    """Look for the range of each value among those that begin at the least one."""
+    low = min(series)
+    width = max(1, (max(series) - low) // n_ranges)
+    starts = range(low, max(series) + 1, width)
+    return [next(each for each in starts if value < each + width) + width // 2 for value in series]
 
 
 def to_medians(series, n_ranges):
@@ -48,6 +56,29 @@ def test_middle_of_a_fixed_range_of_noisy_values():
     values = np.array([[-0.5, 0.0, 2.9999, 3.0, -3.0, -3.1]])
     fixed(3).revise(values)
     np.testing.assert_array_equal(values, [[-1.5, 1.5, 1.5, 4.5, -1.5, -4.5]])
+
+
+@crowd.few(80)
+@given(counts=MATRICES, size=st.integers(1, 10))
+def test_middle_of_a_fixed_range_in_whole_numbers(counts, size):
+    whole = mechanisms.create("fixed_ranges", size=size, integers="floor")
+    released = publish(whole, counts)
+    np.testing.assert_array_equal(released, counts // size * size + size // 2)
+
+
+@crowd.few(200)
+@given(counts=MATRICES, ranges=st.integers(1, 10))
+def test_middles_of_adaptive_ranges(counts, ranges):
+    released = publish(adaptive(ranges, publish="middle"), counts)
+    for series in np.ndindex(counts.shape[:-1]):
+        expected = to_middles(counts[series].tolist(), ranges) if counts.size else []
+        assert released[series].tolist() == expected
+
+
+def test_the_greatest_value_has_a_range_of_its_own():
+    """0 … 9 in halves of 5, then 10 … 14, which has the 10 alone."""
+    released = publish(adaptive(2, publish="middle"), np.array([[10, 0, 4, 5, 9]], np.int32))
+    assert released.tolist() == [[12, 2, 2, 7, 7]]
 
 
 @crowd.few(200)

@@ -92,6 +92,11 @@ def test_presets_are_not_compared():
     assert "preset" in first.why
 
 
+def test_what_hangs_on_something_unstated_is_not_compared():
+    found = compared(published=[published(values=[0.9, 0.1], unstated="how many trees")])
+    assert {(each.verdict, each.why) for each in found} == {(NOT_COMPARED, "how many trees")}
+
+
 def test_what_a_quick_run_leaves_out_is_passed_over():
     values = published(by={"group_size": [10, 50, 100]}, values=[0.9, 0.7, 0.6])
     found = compared(published=[values])

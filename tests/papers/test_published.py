@@ -46,6 +46,7 @@ def test_numbers_stand_where_their_labels_say():
         ({"undone": {"period": "week"}, "differs": "so"}, "period stands neither in at nor in by"),
         ({"undone": {"group_size": 100}, "differs": "so"}, "undone must have 2 labels along group"),
         ({"undone": {"group_size": [10]}, "differs": "so"}, "undone must have 2 labels along gr"),
+        ({"unstated": "how", "differs": "so"}, "something is unstated, has no differs"),
         ({"reduce": "share_above"}, "limit goes with share_above"),
         ({"limit": 0.6}, "limit goes with share_above"),
         ({"step": 0.0}, "greater than 0"),
