@@ -143,7 +143,7 @@ def test_gains_and_losses_are_of_the_groups_of_the_paper(name):
     if "utility" in name or "gains" in name:
         assert plan.group_sizes == (250,)
         assert [each.alpha for each in plan.priors] == [0.5]
-        # Gains are told over a null place too, which no sampler can be told to leave as it was.
+        # Gains count who is nowhere too, as the paper's do; of sampled events nobody can tell.
         told = name.endswith(("/gains-cabs", "/gains-noise-cabs"))
         assert plan.null_roi == told
         assert [period.spans for period in plan.periods] == [((0, 168),)]
