@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.linear import Direction
 from clusterscale.attacks.moments import known, refer, variances
+from clusterscale.attacks.rows import Direction
 from clusterscale.contracts import (
     NO_NOISE,
     Component,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.linear import blocks, combine
+from clusterscale.attacks.rows import column_variances, combine
 from clusterscale.contracts import Knowledge, Noise, Reference, Whereabouts
 from clusterscale.errors import InputError
 
@@ -42,9 +42,7 @@ def refer(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     outside = spread = None
     if moments and release.noise is None:
         outside = combine(release.flat, ~training.labels / (~training.labels).sum())
-        spread = np.zeros_like(outside)
-        for columns, block in blocks(release.flat):
-            spread[columns] = block.var(axis=0)
+        spread = column_variances(release.flat)
     return Reference(
         mean_trace=whereabouts.mean_trace.ravel(),
         n_users=whereabouts.n_users,

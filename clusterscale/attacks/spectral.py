@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.attacks.linear import Direction, combine, deviations, gram, solve
+from clusterscale.attacks.linear import solve
+from clusterscale.attacks.rows import Direction, centre, column_variances, combine, gram
 from clusterscale.contracts import Component, Count, Knowledge, Release, Share
 
 __all__ = ["Spectral"]
@@ -52,8 +53,7 @@ class Spectral(Component):
         """Train in the coordinates of the kept components, then go back to cells."""
         release, labels = knowledge.training.release, knowledge.training.labels
         products, scale = self._products(release)
-        centred = products - products.mean(axis=0) - products.mean(axis=1)[:, None]
-        centred += products.mean()
+        centred = centre(products)
         if self.components is None and self.variance is None:
             duals = onto_kept = solve(centred, labels)
         else:
@@ -71,7 +71,7 @@ class Spectral(Component):
         if self.standardize not in known:
             scale = None
             if self.standardize:
-                spread = deviations(release.flat)
+                spread = np.sqrt(column_variances(release.flat))
                 scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
             known[self.standardize] = gram(release.flat, scale), scale
         return known[self.standardize]

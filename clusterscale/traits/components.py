@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.linear import Rows, blocks, gram, solve
+from clusterscale.attacks.linear import solve
+from clusterscale.attacks.rows import Rows, blocks, centre, gram
 from clusterscale.contracts import Labels, Values
 from clusterscale.errors import InputError
 
@@ -57,8 +58,7 @@ def loading(rows: Rows, labels: Labels, *, components: int = 5) -> Values:
 
 def _decisive(rows: Rows, labels: Labels, components: int) -> Values:
     """Return the standardised scores of the components that decide, shape (group, component)."""
-    products = gram(rows)
-    centred = products - products.mean(axis=0) - products.mean(axis=1)[:, None] + products.mean()
+    centred = centre(gram(rows))
     size, vectors = np.linalg.eigh((centred + centred.T) / 2)
     real = size > _LEAST * max(size[-1], 0.0)
     size, vectors = size[real], vectors[:, real]
