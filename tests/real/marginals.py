@@ -20,7 +20,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # as pytest does
 
-from real.zero_knowledge_studies import EPSILONS, chain, laplace, suppress
+from real.zero_knowledge import laplace, suppress
 
 from clusterscale import mechanisms
 from clusterscale.contracts import Mechanism
@@ -32,6 +32,7 @@ from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
 from clusterscale.seeds import stream
 
 Floats = NDArray[np.float64]
+EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)
 CORRECTIONS = ("none", "paper", "matched")
 RANK = 3
 
@@ -78,7 +79,8 @@ def settings(delta: float) -> list[Mechanism]:
     fields = [{"name": "exact"}, *(suppress(k) for k in range(1, 6))]
     fields += [laplace(epsilon, "event", 1.0) for epsilon in EPSILONS]
     fields += [laplace(epsilon, "user_day", delta) for epsilon in EPSILONS]
-    fields += [chain(laplace(epsilon, "event", 1.0), suppress(1)) for epsilon in (1.0, 10.0)]
+    noise = (laplace(epsilon, "event", 1.0) for epsilon in (1.0, 10.0))
+    fields += [{"name": "chain", "steps": [each, suppress(1)]} for each in noise]
     return [mechanisms.create(**each) for each in fields]
 
 

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 from oracles.pomacs20 import UNIQUE_HOURS
 from real.cabs import ingest_cabs
-from real.traits import explain
 from scipy.stats import spearmanr
+
+from clusterscale.audit import AuditPlan, run, traits
+from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1800)]
 
 WEEK = 168
+ATTACKS = ("spectral", "projection")
 ABOUND = ("total_events", "active_epochs", "unicity", "events_per_weekend_day")
 
 
@@ -18,10 +21,21 @@ ABOUND = ("total_events", "active_epochs", "unicity", "events_per_weekend_day")
 def found(real_data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cabs")
     cube = ingest_cabs(real_data, str(folder / "cube.zarr"))
-    return explain(cube, str(folder / "run"), 2).load()
+    plan = AuditPlan(
+        seed=1,
+        targets={"tertiles": 50},
+        group_sizes=[100],
+        priors=[{"name": "known_subset", "alpha": 0.2}],
+        mechanisms=[{"name": "exact"}],
+        attacks=[{"name": name} for name in ATTACKS],
+        control=False,
+    )
+    with Local(workers=2).open() as executor:
+        run(plan, cube, str(folder / "run"), executor)
+        return traits(plan, cube, str(folder / "run"), executor).load()
 
 
-@pytest.mark.parametrize("attack", ["spectral", "projection"])
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_those_who_contribute_more_are_exposed(found, attack):
     """Events, active and unique hours, ROIs an hour: the paper's first take-aways."""
     case = found.isel(comparison=found.compared_attack.values.tolist().index(attack))

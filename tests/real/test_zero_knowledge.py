@@ -1,8 +1,12 @@
-"""An adversary who knows nobody does as well as one who knows half of all users (POPETS24 §6)."""
+"""An adversary who knows nobody does as well as one who knows half of all users (POPETS24 §6).
+
+Its studies hold the paper's own attack to the paper's words; here are ours beside it, and real
+people.
+"""
 
 import numpy as np
 import pytest
-from real.zero_knowledge_studies import Setting, attack, choose, laplace, suppress
+from real.zero_knowledge import adversaries, attack, laplace, suppress
 
 from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.synthetic import synthesise
@@ -13,18 +17,16 @@ pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(900)]
 
 def study(cube, n_targets, group_size, mechanisms):
     """Return the mean AUC of each prior, mechanism and attack, and its standard errors."""
-    half = cube.n_users // 2
-    of = Setting(group_size, half, 0.5, 10.0, {"challenges": 100}, "shared")
-    priors = {"known": of.known(), "zero": of.zero(), "own": of.own()}
-    made = of.study("", priors, mechanisms)
+    priors = adversaries(cube.n_users // 2, challenges=100)
     fields = {
-        "seed": 1,
-        "targets": {"listed": choose(cube, n_targets, 10, 1)},
-        "periods": [{"name": "all", "first": 0, "epochs": cube.n_epochs}],
+        "priors": list(priors.values()),
+        "mechanisms": mechanisms,
+        "group_sizes": [group_size],
+        "attacks": [{"name": "cells"}, {"name": "likelihood"}],
     }
-    auc = attack(cube, made, fields, 2).auc.squeeze(["period", "group_size"], drop=True)
+    auc = attack(cube, n_targets, fields).squeeze(["period", "group_size"], drop=True)
     labels = [str(label) for label in auc.mechanism.values]
-    auc = auc.assign_coords(prior=list(made.names), mechanism=labels)
+    auc = auc.assign_coords(prior=list(priors), mechanism=labels)
     # of the difference from the one who knows: the same people, so it is what counts
     error = (auc - auc.sel(prior="known")).std("target") / np.sqrt(n_targets)
     return auc.mean("target"), error
@@ -37,30 +39,23 @@ def check_that_nothing_is_lost(auc, error):
 
 
 def test_users_as_sparse_as_those_of_milan(tmp_path):
-    """Figures 7 to 9: raw counts tell all, stronger defences leave less, noise for a day hides."""
+    """Raw counts tell all, defences leave less, noise for a day hides; with laws as with groups."""
     cube = synthesise("milan", str(tmp_path / "cube"), seed=0)
     mechanisms = [
         {"name": "exact"},
-        suppress(1),
         suppress(5),
-        laplace(0.1, "event", 1.0),
         laplace(1.0, "event", 1.0),
-        laplace(10.0, "event", 1.0),
         laplace(1.0, "user_day", 10.0),
-        laplace(10.0, "user_day", 10.0),
     ]
     auc, error = study(cube, 6, 1000, mechanisms)
     check_that_nothing_is_lost(auc, error)
-    exact, one, five, *noise = (auc.isel(mechanism=i) for i in range(len(mechanisms)))
+    exact, five, event, day = (auc.isel(mechanism=i) for i in range(len(mechanisms)))
     assert (exact > 0.93).all()
     assert (exact.sel(attack="likelihood") > 0.98).all()
-    assert (exact + 0.01 >= one).all()
-    assert (one > five).all()
-    event, day = noise[:3], noise[3:]
-    for more, less in ((event[0], event[1]), (event[1], event[2]), (day[0], day[1])):
-        assert (more < less + 0.01).all()
-    assert (day[0].sel(attack="cells") < 0.6).all()
-    assert (event[2] > 0.95).all()
+    assert (exact > five).all()
+    assert (exact > event).all()
+    assert (event > day).all()
+    assert (day.sel(attack="cells") < 0.6).all()
     # a law in place of groups is as good as a trained attack
     own = auc.sel(prior="own")
     assert (own.sel(attack="likelihood") > own.sel(attack="cells") - 0.03).all()
