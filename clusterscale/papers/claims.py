@@ -19,8 +19,9 @@ class Claim(Place):
 
     ``says`` what the number at the place is: ``above`` or ``below`` another number, or the number
     at another place (``than``); ``near`` it; or that numbers ``rise`` or ``fall`` from each label
-    of ``along`` to the next. ``slack`` is how far it may be off. ``each`` names dimensions with
-    labels for all of which it must hold; its margin is how much is left of that at the worst place.
+    of ``along`` to the next. ``slack`` is how far it may be off, or, below 0, by how much it must
+    be so where the paper says "clearly". ``each`` names dimensions with labels for all of which it
+    must hold; its margin is how much is left of that at the worst place.
     Where ours do not keep it, ``differs`` says why.
     """
 
@@ -31,7 +32,7 @@ class Claim(Place):
     along: str = ""
     labels: Annotated[tuple[str | int, ...], Strict(False)] = ()
     each: Mapping[str, Several] = {}
-    slack: Annotated[float, Strict(), Field(ge=0)] = 0.0
+    slack: Number = 0.0
     differs: str = ""
 
     @model_validator(mode="after")
@@ -39,6 +40,8 @@ class Claim(Place):
         moves = self.says in ("rise", "fall")
         if moves != bool(self.along) or moves != (len(self.labels) > 1):
             raise ValueError("along, with two labels or more, goes with rise and fall")
+        if self.says == "near" and self.slack <= 0:
+            raise ValueError("slack, above 0, goes with near")
         if moves == (self.than is not None):
             raise ValueError("than goes with above, below and near")
         return self

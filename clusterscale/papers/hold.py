@@ -28,8 +28,9 @@ class _Margin:
 def hold(study: Study, results: Results) -> Iterator[Kept]:
     """Yield every statement of a study, with its margin at the worst place.
 
-    A statement holds where the margin is nowhere negative. It breaks where the margin is negative
-    by more than chance, 95 % of the time; else it is open, as it is where there is one person only.
+    A statement holds where the margin is positive everywhere. It breaks where the margin is
+    negative by more than chance, 95 % of the time; else it is open, as it is where there is one
+    person only, or where what should differ is the same.
     Places that a quick run leaves out are passed over.
 
     Raises
@@ -43,7 +44,7 @@ def hold(study: Study, results: Results) -> Iterator[Kept]:
             continue
         worst = min(margins, key=lambda each: each.value)
         broken = any(each.value + each.half < 0 for each in margins)
-        verdict = BREAKS if broken else HOLDS if worst.value >= 0 else OPEN
+        verdict = BREAKS if broken else HOLDS if worst.value > 0 else OPEN
         half = worst.half if isfinite(worst.half) else 0.0
         why = "" if verdict == HOLDS else claim.differs
         yield Kept(claim.text, claim.source, worst.value, half, worst.told, verdict, why)

@@ -127,7 +127,9 @@ SIDE = {**EXACT, "attack": "logistic"}
         ({"says": "above", "than": 0.95}, -0.05),
         ({"says": "above", "than": 0.95, "slack": 0.1}, 0.05),
         ({"says": "below", "than": 0.95}, 0.05),
-        ({"says": "near", "than": 0.85}, -0.05),
+        ({"says": "above", "than": 0.8, "slack": -0.05}, 0.05),
+        ({"says": "above", "than": 0.8, "slack": -0.2}, -0.1),
+        ({"says": "near", "than": 0.85, "slack": 0.02}, -0.03),
         ({"says": "near", "than": 0.85, "slack": 0.1}, 0.05),
         ({"says": "above", "than": {"group_size": 100}}, 0.3),
         ({"says": "below", "than": {"attack": "nearest"}}, -0.1),
@@ -177,6 +179,13 @@ def test_what_may_be_chance_is_open():
     assert held(says="above", than=number.value + number.error * 2 / 3).verdict == OPEN
     assert held(says="above", than=number.value + number.error * 3).verdict == BREAKS
     assert held(says="below", than=number.value - number.error * 2 / 3).verdict == OPEN
+
+
+def test_what_should_differ_and_is_the_same_is_open():
+    same = {"attack": "logistic", "group_size": 10}
+    for says in ("above", "below"):
+        found = held(says=says, at={**EXACT, **same}, than=same)
+        assert (found.verdict, found.margin) == (OPEN, 0.0)
 
 
 def test_the_worst_place_counts_for_the_margin_any_for_the_verdict():
