@@ -11,6 +11,7 @@ from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 
 # A busy machine is no fault of the code; failing examples are printed as code to paste.
 settings.register_profile("clusterscale", deadline=None, print_blob=True)
+settings.register_profile("few", settings.get_profile("clusterscale"), max_examples=10)
 settings.load_profile("clusterscale")
 
 
