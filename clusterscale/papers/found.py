@@ -151,6 +151,9 @@ def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> 
     if place.of in _OF_SPREADS:
         n = _n_compared(dataset, place, select)
         return Number(value, value, _error_of_spread(value, n), n)
+    if place.of == "separation":
+        n = _n_compared(dataset, place, select)
+        return Number(value, np.nan, _error_of_separation(value, n), n)
     if place.of not in _SPREADS:
         return Number(value, np.nan, np.nan, 0)
     spread = float(select(dataset, place, _SPREADS[place.of]).values)
@@ -164,6 +167,16 @@ def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> 
 def _n_compared(dataset: xr.Dataset, place: Place, select: Select) -> int:
     at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
     return int(select(dataset, Place(of="n_compared", at=at)).values)
+
+
+def _error_of_separation(area: float, n: int) -> float:
+    """Return the standard error of the area under a ROC curve of ``n`` on either side.
+
+    Hanley and McNeil's (Radiology 143:29-36, 1982); where the sides do not differ it is exact.
+    """
+    first, second = area / (2 - area), 2 * area**2 / (1 + area)
+    others = (n - 1) * (first + second - 2 * area**2)
+    return float(np.sqrt(max(area * (1 - area) + others, 0.0))) / n
 
 
 def _error_of_spread(spread: float, n: int) -> float:

@@ -39,6 +39,7 @@ def traits():
             "top_sd": (("comparison", "characteristic"), moves / 10),
             "bottom_mean": (("comparison", "characteristic"), moves / 2),
             "bottom_sd": (("comparison", "characteristic"), moves / 5),
+            "separation": (("comparison", "characteristic"), [[0.9, 0.5], [0.8, 0.6]]),
             "n_compared": ("comparison", [16, 25]),
             "loading": (("who", "roi", "epoch"), loading),
         },
@@ -172,3 +173,21 @@ def test_what_was_not_measured_is_absent():
     dataset.loading[0] = np.nan
     with pytest.raises(Absence, match="loading: nothing was measured"):
         Results({"traits": dataset}).find(Place(of="loading", at=TOP, take="mean"))
+
+
+@pytest.mark.parametrize(("comparison", "characteristic"), [(0, "total_events"), (1, "unicity")])
+def test_the_error_of_a_separation_is_that_of_many_draws(comparison, characteristic):
+    """Of exponential sides, whose areas Hanley and McNeil's formula is of."""
+    at = {"comparison": comparison, "characteristic": characteristic}
+    found = Results({"traits": traits()}).find(Place(of="separation", at=at))
+    rng, odds = np.random.default_rng(3), found.value / (1 - found.value)
+    high = rng.exponential(odds, (4000, found.n, 1))
+    areas = (high > rng.exponential(1.0, (4000, 1, found.n))).mean(axis=(1, 2))
+    assert areas.mean() == pytest.approx(found.value, abs=0.005)
+    assert found.error == pytest.approx(areas.std(), rel=0.05)
+
+
+def test_the_error_where_nothing_separates_is_that_of_ranks():
+    at = {"comparison": 0, "characteristic": "unicity"}
+    found = Results({"traits": traits()}).find(Place(of="separation", at=at))
+    assert found.error**2 == pytest.approx((2 * 16 + 1) / (12 * 16**2))
