@@ -26,6 +26,7 @@ Inputs = NDArray[np.int32] | Floats
 
 N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # bounds, far above what is needed
 SHARE = 0.03  # with less, Hessians of rows that are all but settled were singular
+LEAST_SHARE = 1e-6  # for what does not get there otherwise
 N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
 _ALIKE = 1e-3  # how much the slopes of features that are alike can differ, by rounding, at most
 N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again
@@ -125,15 +126,29 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
 
     Rows that are all but settled bend the objective so little that the Hessian of a few hundred
     candidates would be singular. They are taken to bend it by a ``share`` of what the least settled
-    one does, which makes steps shorter but keeps them downhill.
+    one does, which makes steps shorter but keeps them downhill: too short where settled rows have
+    large counts and an unsettled one has none, so what is not reached is tried with less.
     """
-    weights, n_idle, share = weights.copy(), 0, SHARE
+    for share in (SHARE, LEAST_SHARE):
+        weights, reached = _step_down(columns, signs, weights, cost, goal, share)
+        if reached:
+            break
+    return weights
+
+
+def _step_down(
+    columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float, share: float
+) -> tuple[Floats, bool]:
+    """Return where these steps lead, and whether violations there sum to at most ``goal``."""
+    weights, n_idle = weights.copy(), 0
     for _ in range(N_STEPS):
         margins = signs * (weights @ columns)
         doubts = scipy.special.expit(-margins)
         gradient = columns @ (-cost * signs * doubts)
         violations = _violations(gradient, weights)
-        if violations.sum() <= goal or n_idle > N_IDLE:
+        if violations.sum() <= goal:
+            return weights, True
+        if n_idle > N_IDLE:
             break
         entering = _largest(np.where(weights == 0, violations, 0), N_ENTERING)
         live = np.union1d(np.flatnonzero(weights), entering)
@@ -152,7 +167,7 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
         promise = slopes @ change + np.abs(found).sum() - np.abs(start).sum()
         n_idle += promise > -1e-13 * value  # lost in rounding, though violations may still shrink
         weights[live] += _shorten(start, change, margins, turn, 0.01 * promise, cost) * change
-    return weights
+    return weights, False
 
 
 def _shorten(
