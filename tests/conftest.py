@@ -9,10 +9,11 @@ from hypothesis import settings
 
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 
-# A busy machine is no fault of the code; failing examples are printed as code to paste.
-settings.register_profile("clusterscale", deadline=None, print_blob=True)
-settings.register_profile("few", settings.get_profile("clusterscale"), max_examples=10)
-settings.load_profile("clusterscale")
+# Deadlines would measure the machine. The quick profile tries the same few examples in every run;
+# the thorough one (pytest --hypothesis-profile thorough) draws new ones each night.
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=100)
+settings.load_profile("quick")
 
 
 def write_cube(uri, dense):

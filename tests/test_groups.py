@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles.dense import traces_of
 
@@ -78,7 +78,6 @@ def test_too_small_a_pool_names_itself_and_what_fits():
     )
 
 
-@settings(deadline=None)
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 6), st.integers(0, 10**6))
 def test_counts_are_dense_sums(n_users, n_rois, n_epochs, seed):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.seeds import stream
@@ -32,7 +32,6 @@ def test_frozen(call, first):
     assert bits(*call) == first
 
 
-@settings(max_examples=200, deadline=None)
 @given(one=st.tuples(st.integers(), PATHS), other=st.tuples(st.integers(), PATHS))
 def test_a_stream_is_its_path(one, other):
     same = one[0] == other[0] and [(type(p), p) for p in one[1]] == [(type(p), p) for p in other[1]]

@@ -1,7 +1,7 @@
 """The fused kernel equals NumPy, on counts and on anything a mechanism may publish."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from oracles import statistics as oracle
@@ -12,7 +12,6 @@ from clusterscale.contracts import Release
 SHAPES = array_shapes(min_dims=3, max_dims=3, max_side=9)
 
 
-@settings(deadline=None)
 @given(arrays(np.int32, SHAPES, elements=st.integers(0, 60)))
 def test_counts(counts):
     expected = oracle.summarise(counts)
@@ -20,7 +19,6 @@ def test_counts(counts):
         np.testing.assert_allclose(summarise(values), expected, rtol=1e-12, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(arrays(np.int32, (2, 2, 40), elements=st.integers(-(2**31), 2**31 - 1)))
 def test_counts_of_any_size(counts):
     expected = oracle.summarise(counts.astype(np.float64))
@@ -34,7 +32,6 @@ def test_sums_of_squares_beyond_64_bits():
     np.testing.assert_allclose(summarise(counts), expected, rtol=1e-9)
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, (1, 2, 5), elements=st.floats(allow_nan=True, allow_infinity=True)))
 def test_values_that_are_no_numbers_do_no_harm(values):
     with np.errstate(all="ignore"):
@@ -44,13 +41,11 @@ def test_values_that_are_no_numbers_do_no_harm(values):
     np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-9)
 
 
-@settings(deadline=None)
 @given(arrays(np.float64, SHAPES, elements=st.floats(-1e6, 1e6)))
 def test_noisy_values(values):
     np.testing.assert_allclose(summarise(values), oracle.summarise(values), rtol=1e-9, atol=1e-6)
 
 
-@settings(deadline=None)
 @given(arrays(np.int64, (2, 3, 4), elements=st.integers(-(10**12), 10**12)))
 def test_whole_numbers_too_far_apart_to_be_tallied(whole):
     values = whole.astype(np.float64)

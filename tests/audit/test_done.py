@@ -26,7 +26,7 @@ def chosen(plan, cube):
     return plan.targets.choose(cube, plan.seed)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_batches_of_any_order_come_back(cube, plan_fields, tmp_path_factory, data):
     """Against a plain dict: the last that is said of a task counts, in the run that says it."""

@@ -236,7 +236,7 @@ EVERYTHING = {
 }  # fmt: skip
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="faults")
 @pytest.mark.dask
 @pytest.mark.parametrize("what", EVERYTHING)
 def test_every_attack_and_prior_gives_the_same_bits_anywhere(cube, tmp_path, plan_fields, what):

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.consistency.determined import solve
@@ -39,7 +39,6 @@ def problems(draw):
     return low, low + room, *(np.where(rng.random(len(t)) < hide, np.nan, t) for t in totals)
 
 
-@settings(max_examples=200)
 @given(problems())
 def test_all_tables_are_tried(problem):
     tables = every_table(*problem)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain, draw_counts, find, released, table
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -34,7 +34,6 @@ EVERY = [*(bound(name) for name in MECHANISMS), *MORE]
 
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda mechanism: mechanism.label)
-@settings(max_examples=8)
 @given(seed=st.integers(0, 2**32), hidden=st.sampled_from([0.0, 0.3]))
 def test_what_a_mechanism_publishes_is_possible(mechanism, seed, hidden):
     rng = np.random.default_rng(seed)

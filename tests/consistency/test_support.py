@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from consistency.tables import EVENT, UP_TO, bound, chain
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.consistency.support import Support, support
@@ -34,7 +34,6 @@ EVERY = [*(bound(name) for name in MECHANISMS), *MORE]
 
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=lambda mechanism: mechanism.label)
-@settings(max_examples=15)
 @given(seed=st.integers(0, 2**32))
 def test_all_that_is_published_lies_in_it(mechanism, seed):
     rng = np.random.default_rng(seed)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
@@ -18,11 +17,6 @@ from clusterscale.cube import Calendar, Regions, TraceCube, new_cube
 Dense = NDArray[np.bool_]  # (user, roi, epoch)
 
 START = 1_211_180_400  # 2008-05-19T00:00 in Los Angeles
-
-
-def few(n_examples: int) -> settings:
-    """So many examples, without a clock: the machine may be busy."""
-    return settings(max_examples=n_examples, deadline=None)
 
 
 def calendar(n_epochs: int, *, start: int = START, step: int = 3600) -> Calendar:

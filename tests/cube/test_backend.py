@@ -63,7 +63,6 @@ def test_every_way_to_index(uri, null_roi, block, monkeypatch):
     whole = WITH_NULL if null_roi else DENSE
     trace = show(uri, null_roi=null_roi, cache=False).trace
 
-    @crowd.few(60)
     @given(key=keys(trace.sizes))
     def check(key):
         found = trace.isel(key)
@@ -74,7 +73,6 @@ def test_every_way_to_index(uri, null_roi, block, monkeypatch):
     check()
 
 
-@crowd.few(40)
 @given(first=keys({"user": 7, "roi": 4, "epoch": 6}), at=st.lists(st.integers(0, 6), max_size=5))
 def test_indexed_again_and_pointwise(uri, first, at):
     trace = show(uri, cache=False).trace
@@ -177,7 +175,6 @@ def test_in_blocks_with_dask(uri, null_roi, monkeypatch):
     assert trace.chunks[0] == (2, 2, 2, 1)
     assert len(trace.chunks[1]) == len(trace.chunks[2]) == 1
 
-    @crowd.few(25)
     @given(key=keys(trace.sizes))
     def check(key):
         with dask.config.set(scheduler="synchronous"):

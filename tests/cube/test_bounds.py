@@ -46,7 +46,6 @@ def changes(dense, *, null_roi, days):
 
 
 @pytest.mark.parametrize("null_roi", [False, True])
-@crowd.few(150)
 @given(dense=crowd.cubes(), days=DAYS, dtype=DTYPES)
 def test_against_leaving_out_each_unit(dense, days, dtype, null_roi):
     days = days[: dense.shape[2]]
@@ -60,7 +59,6 @@ def test_against_leaving_out_each_unit(dense, days, dtype, null_roi):
         assert getattr(found, kind) == max(1, most[kind]), kind
 
 
-@crowd.few(60)
 @given(dense=crowd.cubes(min_users=1), data=st.data())
 def test_of_a_period(dense, data):
     """Idle hours of a period are a view into those of a cube."""

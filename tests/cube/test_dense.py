@@ -41,7 +41,6 @@ def save(trace, uri, **options):
     return str(uri)
 
 
-@crowd.few(30)
 @given(
     dense=crowd.cubes(),
     order=st.permutations(DIMS),

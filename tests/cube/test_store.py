@@ -25,7 +25,6 @@ def ask(data, dense):
     return np.array(users, np.int64), (first, data.draw(st.integers(first + 1, n_epochs)))
 
 
-@crowd.few(20)
 @given(dense=crowd.cubes(), data=st.data())
 @example(dense=np.zeros((0, 1, 1), np.bool_), data=None)
 def test_round_trip(fresh, dense, data):
@@ -42,7 +41,6 @@ def test_round_trip(fresh, dense, data):
         assert found.cells.dtype == np.int32
 
 
-@crowd.few(20)
 @given(dense=crowd.cubes(max_users=8), data=st.data())
 def test_no_matter_how_chunks_and_runs_fall(fresh, dense, data):
     size = data.draw(st.integers(1, 7), label="chunk")
@@ -57,7 +55,6 @@ def test_no_matter_how_chunks_and_runs_fall(fresh, dense, data):
     np.testing.assert_array_equal(found, dense[users, :, slice(*epochs)])
 
 
-@crowd.few(20)
 @given(dense=crowd.cubes(), data=st.data(), loaded=st.booleans())
 def test_a_block_is_those_users_whether_all_offsets_were_read_or_not(fresh, dense, data, loaded):
     cube = crowd.write(fresh(), dense)
@@ -74,7 +71,6 @@ def test_a_block_is_those_users_whether_all_offsets_were_read_or_not(fresh, dens
         cube.block(start, len(dense) + 1)
 
 
-@crowd.few(15)
 @given(dense=crowd.cubes(), data=st.data())
 def test_blocks_leave_no_mark(fresh, dense, data):
     cuts = data.draw(st.lists(st.integers(0, len(dense)), max_size=4))
@@ -114,7 +110,6 @@ def test_the_fingerprint_tells_any_difference(fresh):
     assert crowd.write(fresh(), dense).fingerprint == cubes[0].fingerprint
 
 
-@crowd.few(15)
 @given(ids=st.lists(TEXT, max_size=6, unique=True))
 @example(ids=["", "ann", "zoë", "Ω" * 100, "\U0001f6b2", "a\0b", "1"])
 def test_user_ids_of_any_script(fresh, ids):

@@ -12,7 +12,6 @@ from clusterscale.cube.summary import activity, summarise
 from clusterscale.errors import DamagedError
 
 
-@crowd.few(60)
 @given(dense=crowd.cubes(), dtype=st.sampled_from([np.int32, np.int64]))
 def test_activity(dense, dtype):
     rois, epochs = activity(crowd.traces(dense, dtype))

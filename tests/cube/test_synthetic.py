@@ -277,7 +277,7 @@ def test_ten_thousand_commuters_have_the_published_extremes(tmp_path):
     assert_like(hours, 71, 54, "active hours of a station")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="real")
 def test_memory_does_not_grow_with_users(tmp_path):
     """Blocks are written as they are drawn; only names and offsets wait for a whole chunk."""
     peaks = []

@@ -19,7 +19,6 @@ def null_roi(dense):
     return np.concatenate([dense, ~dense.any(axis=1, keepdims=True)], axis=1)
 
 
-@crowd.few(60)
 @given(dense=crowd.cubes(), dtype=DTYPES, data=st.data())
 def test_cut(dense, dtype, data):
     first = data.draw(st.integers(0, dense.shape[2] - 1))
@@ -29,7 +28,6 @@ def test_cut(dense, dtype, data):
     np.testing.assert_array_equal(crowd.densify(found), dense[:, :, first:stop])
 
 
-@crowd.few(60)
 @given(dense=crowd.cubes(min_users=1), dtype=DTYPES, data=st.data())
 def test_pick(dense, dtype, data):
     users = np.array(data.draw(st.lists(st.integers(0, len(dense) - 1))), np.int64)
@@ -38,7 +36,6 @@ def test_pick(dense, dtype, data):
     np.testing.assert_array_equal(crowd.densify(found), dense[users])
 
 
-@crowd.few(60)
 @given(dense=crowd.cubes(), dtype=DTYPES)
 def test_with_null_roi(dense, dtype):
     found = with_null_roi(crowd.traces(dense, dtype))
@@ -49,7 +46,6 @@ def test_with_null_roi(dense, dtype):
         with_null_roi(found)
 
 
-@crowd.few(30)
 @given(dense=crowd.cubes(min_users=1), data=st.data())
 def test_they_commute(dense, data):
     """A period and users can be taken before or after the null ROI is added."""

@@ -178,7 +178,7 @@ def python():
     return path
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="image")
 @pytest.mark.timeout(600)
 def test_the_steps_of_the_image_work(python, tmp_path):
     """As the Dockerfile does it: what is locked, then the package, nothing else; and it runs."""

@@ -22,7 +22,7 @@ from clusterscale.cli.releases import CODES
 Client = pytest.importorskip("distributed").Client
 
 pytestmark = [
-    pytest.mark.heavy,
+    pytest.mark.nightly(group="kubernetes"),
     pytest.mark.timeout(900),
     pytest.mark.dask,
     pytest.mark.xdist_group("kube"),

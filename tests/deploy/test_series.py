@@ -226,7 +226,7 @@ def series(slurm, tmp_path):
     wait_for(lambda: not Queue(slurm).jobs(), 60, "an empty queue")
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="slurm")
 @pytest.mark.timeout(400)
 def test_three_rounds_one_after_the_other(series):
     made = series(3, 4, 2)
@@ -242,7 +242,7 @@ def test_three_rounds_one_after_the_other(series):
     assert all(line[2:] == ["reaudit", "releases.yaml"] for line in made.command.diary[::2])
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="slurm")
 @pytest.mark.timeout(900)
 def test_three_rounds_of_the_command_itself(slurm, cube, tmp_path):
     """A release before each round, the second with a value that nobody could have counted."""
@@ -285,7 +285,7 @@ def state(runner, job):
     return "RUN" if found in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING") else found
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="slurm")
 @pytest.mark.timeout(400)
 def test_nothing_that_ends_a_job_ends_the_series(series):
     """A command that is killed, and a job that is cancelled; in the end, whoever stops it."""
@@ -308,7 +308,7 @@ def test_nothing_that_ends_a_job_ends_the_series(series):
     assert len(made.command.told("began")) == 4
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="slurm")
 @pytest.mark.timeout(400)
 def test_a_series_that_is_submitted_twice_is_one(series):
     made = series(0, 0, 0)
@@ -319,7 +319,7 @@ def test_a_series_that_is_submitted_twice_is_one(series):
     assert len(made.command.told("began")) == 3
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="slurm")
 @pytest.mark.timeout(400)
 def test_a_job_that_queues_again_has_one_successor_still(series):
     made = series(75, "hangs", 0, 0)

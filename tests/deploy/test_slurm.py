@@ -17,7 +17,7 @@ from real.cabs import ingest_cabs
 pytest.importorskip("dask_jobqueue")
 pytest.importorskip("cryptography")
 
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly(group="slurm"), pytest.mark.dask, pytest.mark.timeout(1800)]
 
 COMMAND = Path(sys.executable).with_name("clusterscale")
 SCRIPT = Path(__file__).parents[2] / "deploy" / "slurm" / "allocation.sh"

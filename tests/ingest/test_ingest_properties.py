@@ -15,7 +15,7 @@ pytest.importorskip("dask")
 import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ingest.oracle import CALENDAR, GRID, N_EPOCHS, START, STEP, Row, content, expected
 
@@ -81,7 +81,6 @@ def check(report: IngestReport, cube: str, rows: list[Row], n_lost: int = 0) -> 
     assert report.n_rows == report.n_events + sum(report.dropped.values())
 
 
-@settings(max_examples=20, deadline=None)
 @given(rows=ROWS, first=GOOD, quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
 def test_csv_gives_what_counting_by_hand_gives_however_it_is_cut(
     rows: list[Row], first: Row, quoting: int
@@ -98,7 +97,6 @@ def test_csv_gives_what_counting_by_hand_gives_however_it_is_cut(
         assert len(fingerprints) == 1
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     rows=ROWS,
     first=GOOD,
@@ -166,7 +164,6 @@ def _written(value: float | None) -> str | None:
     return None if value is None else repr(value)
 
 
-@settings(max_examples=20, deadline=None)
 @given(
     rows=ROWS,
     first=GOOD,
@@ -190,7 +187,6 @@ def test_parquet_gives_what_counting_by_hand_gives_however_it_is_cut(
         assert len(fingerprints) == 1
 
 
-@settings(max_examples=20, deadline=None)
 @given(rows=st.lists(st.builds(Row, USERS, st.just("soon"), PLACES, PLACES), max_size=5))
 def test_nothing_usable_is_an_error_and_leaves_nothing(rows: list[Row]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles.entries import build
 
@@ -32,7 +32,6 @@ def publish(mechanism, counts, seed):
 
 
 @pytest.mark.parametrize("mechanism", EVERY, ids=LABELS)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_one_more_visit_changes_no_more_than_it_says(mechanism, data):
     seed = data.draw(st.integers(0, 2**32))

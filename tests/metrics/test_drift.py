@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -87,7 +87,6 @@ def test_without_ties_it_is_the_exact_signed_rank_test(n):
     assert paired(before, after).p_value == pytest.approx(expected, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(LOSSES, LOSSES), min_size=6, max_size=9))
 def test_with_ties_and_zeros_it_is_the_permutation_test(pairs):
     before, after = np.array(pairs).T
@@ -133,7 +132,6 @@ def test_the_interval_is_of_student_for_few_and_the_bootstrap_for_many():
     assert (wide.low, wide.high) == (-1, 1)
 
 
-@settings(deadline=None, max_examples=60)
 @given(SIDE, SIDE, LOSSES, st.floats(0, 0.3))
 def test_before_and_after_exchanged_turn_everything_over(before, after, limit, margin):
     one = compared(before, after, limit=limit, margin=margin)
@@ -146,7 +144,6 @@ def test_before_and_after_exchanged_turn_everything_over(before, after, limit, m
     assert other.n_no_longer_exposed == one.n_newly_exposed
 
 
-@settings(deadline=None, max_examples=40)
 @given(SIDE, SIDE, st.randoms(use_true_random=False))
 def test_the_order_of_users_does_not_matter(before, after, random):
     def shuffled(side):
@@ -160,7 +157,6 @@ def test_the_order_of_users_does_not_matter(before, after, random):
     assert bits(compared(before, after)) == bits(compared(shuffled(before), shuffled(after)))
 
 
-@settings(deadline=None, max_examples=40)
 @given(SIDE, SIDE, LOSSES, st.floats(0, 0.3))
 def test_crossings_are_those_counted_by_hand(before, after, limit, margin):
     drift = compared(before, after, limit=limit, margin=margin)

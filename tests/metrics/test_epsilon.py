@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, rankdata
 
@@ -73,7 +73,6 @@ def columns(rows):
     return np.array(labels), np.array(scores)
 
 
-@settings(deadline=None, max_examples=60)
 @given(ROWS, DELTAS, CONFIDENCES)
 def test_bound_is_that_of_slow_arithmetic(rows, delta, confidence):
     labels, scores = columns(rows)
@@ -82,7 +81,6 @@ def test_bound_is_that_of_slow_arithmetic(rows, delta, confidence):
     assert np.abs(bound - slow).min() < 1e-7
 
 
-@settings(deadline=None)
 @given(st.data(), st.integers(1, 300), st.integers(1, 300), CONFIDENCES, DELTAS)
 def test_limits_are_the_exact_binomial_ones(data, n_in, n_out, confidence, delta):
     """Each row twice makes the halves equal, and there is one threshold: four known ratios."""

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
@@ -81,7 +81,6 @@ def test_a_skewed_sample_reaches_farther_on_its_long_side_than_percentiles_do():
     assert np.quantile(resampled, 0.975) - values.mean() > values.mean() - low
 
 
-@settings(deadline=None, max_examples=50)
 @given(VALUES)
 def test_the_interval_is_repeatable_and_within_the_values(values):
     low, high = mean_interval(values)
@@ -91,7 +90,6 @@ def test_the_interval_is_repeatable_and_within_the_values(values):
     assert mean_interval(list(values)) == (low, high)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 1000), st.integers(2, 40))
 def test_the_interval_moves_with_shift_scale_and_sign(seed, n):
     values = np.random.default_rng(seed).random(n)
@@ -108,7 +106,6 @@ def test_a_resample_of_one_value_that_is_the_mean_takes_no_side():
     assert mean_interval(-values) == pytest.approx((-high, -low), abs=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
 @given(VALUES, st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_more_confidence_takes_a_wider_interval(values, one, other):
     inner, outer = (mean_interval(values, confidence=c) for c in sorted([one, other]))

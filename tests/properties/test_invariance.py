@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracles.dense import traces_of
 
@@ -21,7 +21,6 @@ def aucs(traces, target, names=("projection",)):
     return [outcome.auc for outcome in play(game, [EXACT], chosen, seed=0, path=())]
 
 
-@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(0, 59))
 def test_order_of_places_and_hours(dense, seed, target):
     """Groups are drawn of users alone, so relabelling cells permutes sums and nothing else."""
@@ -33,7 +32,6 @@ def test_order_of_places_and_hours(dense, seed, target):
     )
 
 
-@settings(max_examples=10)
 @given(st.integers(0, 59))
 def test_a_place_that_nobody_visits(dense, target):
     empty = np.zeros((len(dense), 1, dense.shape[2]), bool)
@@ -44,7 +42,6 @@ def test_a_place_that_nobody_visits(dense, target):
     )
 
 
-@settings(max_examples=10)
 @given(st.integers(1, 59))
 def test_everyone_is_somewhere_with_the_null_roi(dense, n_users):
     traces = with_null_roi(traces_of(dense[:n_users]))

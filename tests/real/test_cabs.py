@@ -10,7 +10,7 @@ from clusterscale.audit import AuditPlan, run
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(1200)]
 
 START = 1211180400  # Monday 2008-05-19 00:00 in San Francisco
 

@@ -8,7 +8,7 @@ from clusterscale.cube.synthetic import synthesise
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(1200)]
 
 FOUR = ["logistic", "perceptron", "forest", "nearest"]
 

@@ -17,7 +17,7 @@ from clusterscale.config import find_studies, load_study
 from clusterscale.report.reproduced import AGREES, BREAKS, DIFFERS, EXPLAINED, OPEN
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.papers, pytest.mark.dask, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.nightly(group="papers"), pytest.mark.dask, pytest.mark.timeout(7200)]
 
 DONE = os.environ.get("CLUSTERSCALE_PAPERS")
 QUICK = not DONE or Path(DONE).name == "quick"

@@ -9,7 +9,7 @@ from clusterscale.recovery import RecoveryPlan, run
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(600)]
 
 WITHIN = 0.03
 BY_OTHERS = {  # what PETS17 says and neither re-computation finds

@@ -17,7 +17,7 @@ from real.weekly import BAD, RELEASES, write, write_config
 from clusterscale.cube import Calendar, Grid, TraceCube
 
 pytest.importorskip("distributed")  # to ingest
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(1800)]
 
 APPEARING = (3, 6, 8)
 OLDEST = 20.0  # seconds that the second of two starts may take to see that it is the second

@@ -9,7 +9,7 @@ from clusterscale.audit import AuditPlan, run, screen
 from clusterscale.runtime import Local, SerialExecutor
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(600)]
 
 MECHANISMS = [
     {"name": "laplace", "epsilon": 0.2, "unit": "event"},

@@ -10,7 +10,7 @@ from clusterscale.audit import AuditPlan, run, traits
 from clusterscale.runtime import Local
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(1800)]
 
 WEEK = 168
 ATTACKS = ("spectral", "projection")

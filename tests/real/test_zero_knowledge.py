@@ -12,7 +12,7 @@ from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.synthetic import synthesise
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.heavy, pytest.mark.dask, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.nightly(group="real"), pytest.mark.dask, pytest.mark.timeout(900)]
 
 
 def study(cube, n_targets, group_size, mechanisms):

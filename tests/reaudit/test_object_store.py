@@ -11,7 +11,7 @@ from oracles.catalogues import write_catalogue, write_release
 
 from clusterscale.cube import storage
 
-pytestmark = [pytest.mark.heavy, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly(group="object-store"), pytest.mark.timeout(600)]
 
 
 def start(*words):

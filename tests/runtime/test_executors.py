@@ -79,9 +79,7 @@ def test_nothing_to_do(executor):
 
 
 @given(n_items=st.integers(1, 23))
-@settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_sums_keep_the_order_of_the_items(executor, n_items):
     """Joining words is associative but not commutative: any other order would show."""
     items = range(n_items)

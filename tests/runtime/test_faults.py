@@ -16,7 +16,7 @@ from clusterscale.errors import ClusterError, StalledError
 from clusterscale.runtime import Local, SerialExecutor
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.dask, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.dask, pytest.mark.nightly(group="faults"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def cluster(gateway, monkeypatch):
         )
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="gateway")
 @pytest.mark.dask
 def test_a_gateway_gives_workers_and_replaces_them(cluster):
     def slow_pid(_):  # within the test, so that it travels as it is
@@ -128,7 +128,7 @@ def test_a_gateway_gives_workers_and_replaces_them(cluster):
         assert sorted(each.value for each in roots) == [3, 4]
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="gateway")
 @pytest.mark.dask
 def test_a_gateway_that_refuses_is_said_to(cluster):
     import dask
@@ -146,7 +146,7 @@ def test_a_gateway_that_refuses_is_said_to(cluster):
     assert not any("_loop_runner" in vars(each) for each in left)  # to stop at a bad moment
 
 
-@pytest.mark.heavy
+@pytest.mark.nightly(group="gateway")
 @pytest.mark.dask
 def test_workers_of_two_threads_are_found_before_anything_runs(cluster):
     wide = cluster.model_copy(update={"options": (), "workers": 1})

@@ -29,7 +29,7 @@ from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import open_screen
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.dask, pytest.mark.heavy, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.dask, pytest.mark.nightly(group="object-store"), pytest.mark.timeout(900)]
 
 CANARIES = {
     "AWS_ACCESS_KEY_ID": "CANARYID0123456789AB",

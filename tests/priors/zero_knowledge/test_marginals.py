@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mechanisms.published import BOUNDS
@@ -88,7 +88,6 @@ def test_nothing_at_all_cannot_be_compressed():
     np.testing.assert_array_equal(compress(np.zeros(3)), np.zeros(3))
 
 
-@settings(max_examples=60)
 @given(SHARES, st.floats(0.05, 3.0))
 def test_power_is_found_as_by_steps_from_one(shares, steepness):
     """Algorithm 4 begins at 1: begun at 0, as in published code, it flattens."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from mechanisms.published import BOUNDS
@@ -235,7 +235,6 @@ def test_weighing_up_is_better_than_either_the_sums_or_their_mean():
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([EXACT, HIDDEN, CLIPPED_DAY, USER_DAY]))
-@settings(max_examples=20)
 def test_rows_in_another_order_are_told_in_that_order(seed, mechanism):
     rng = np.random.default_rng(seed)
     release = published(mechanism, rng.poisson(2, (9, 12)).astype(np.int32), 50)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mechanisms.published import RARE, alike, fits
 from oracles.popets24 import border_of, make_up, near_of, neighbourhoods, pairs_of_visits
@@ -125,7 +125,6 @@ def test_where_two_visits_are_has_the_exact_law(seed):
         assert fits(observed, [n * expected[key] for key in keys]) is not by_edge
 
 
-@settings(max_examples=60)
 @given(st.integers(1, 25), st.integers(0, 30), st.booleans(), st.integers(0, 2**32 - 1))
 def test_neighbourhoods_are_connected_and_full(n_rois, n_edges, null_roi, seed):
     """Who visits a lot is seen wherever it may go: 10 connected ROIs, or all within reach."""
@@ -199,7 +198,6 @@ def test_equal_hours_are_one_law():
 SIZES = {"n": st.integers(1, 30), "n_rois": st.integers(2, 30), "n_epochs": st.integers(2, 12)}
 
 
-@settings(max_examples=60)
 @given(
     **SIZES,
     mean=st.floats(0, 40),
