@@ -46,7 +46,7 @@ def fit_lasso(
     their sum at zero weights, s the share of the rarer label. ``tolerance · s · V`` is where
     liblinear stops; the 1, the penalty's slope, keeps the objective within ``2 · tolerance`` of the
     optimum, relatively. If fifty passes do not get there, the best weights so far are returned.
-    Features that are alike share their weight, and their violations count once.
+    Identical features share their weight; V counts each of them, as liblinear does.
 
     Objective: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps and stopping rule: Yuan, Ho and Lin,
     "An improved GLMNET", JMLR 2012. Active set: Lee et al., "Efficient sparse coding", NIPS 2006.
