@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cpu_seconds import CpuSeconds
 from hypothesis import settings
 
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
@@ -14,6 +15,11 @@ from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=100)
 settings.load_profile("quick")
+
+
+def pytest_configure(config):
+    if config.getoption("xmlpath", None) or hasattr(config, "workerinput"):
+        config.pluginmanager.register(CpuSeconds())
 
 
 def write_cube(uri, dense):

@@ -116,7 +116,6 @@ def bits(outcomes):
 @pytest.mark.parametrize("null_roi", [False, True])
 @pytest.mark.parametrize("size", [6, 26])
 @pytest.mark.parametrize("prior", list(PRIORS))
-@crowd.few(4)
 @given(data=st.data())
 def test_any_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi, data):
     fields = PRIORS[prior]
@@ -139,7 +138,6 @@ def test_any_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi, dat
 
 @pytest.mark.parametrize("size", [6, 50])
 @pytest.mark.parametrize("null_roi", [False, True])
-@crowd.few(4)
 @given(users=partitions())
 def test_any_parts_give_the_price_of_one(two_days, size, null_roi, users):
     names = [name for name in MECHANISMS if not (null_roi and name == "sample_events")]

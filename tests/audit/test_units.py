@@ -81,7 +81,6 @@ def cells(dense):
 
 @nulls
 @kinds
-@crowd.few(60)
 @given(found=crowds())
 def test_units_are_those_of_brute_force(kind, null_roi, found):
     dense, frame = found
@@ -106,7 +105,6 @@ def test_units_are_those_of_brute_force(kind, null_roi, found):
 
 
 @nulls
-@crowd.few(60)
 @given(found=crowds())
 def test_the_largest_is_as_large_as_measured(null_roi, found):
     """What noise is scaled to is what is left out."""

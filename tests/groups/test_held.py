@@ -37,7 +37,6 @@ def cuts(draw):
     return dense, [0, *sorted(ends), len(dense)]
 
 
-@crowd.few(100)
 @given(cuts(), st.booleans(), st.booleans(), st.integers(0, 10**6))
 def test_counts_of_parts_add_up_to_dense_sums(cut, null_roi, left_out, seed):
     dense, ends = cut

@@ -38,7 +38,6 @@ def by_day(traces, user, days):
 DAYS = st.lists(st.integers(0, 2), min_size=5, max_size=5).map(lambda steps: np.cumsum(steps) + 40)
 
 
-@crowd.few(150)
 @given(
     dense=crowd.cubes(),
     days=DAYS,

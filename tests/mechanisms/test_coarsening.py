@@ -82,7 +82,6 @@ def labels_of(n, groups):
     return numbered([next((min(g) for g in groups if i in g), i) for i in range(n)])
 
 
-@crowd.few(80)
 @given(dense=crowd.cubes(), factor=st.integers(2, 7), dtype=st.sampled_from([np.int32, np.int64]))
 def test_epochs_are_merged_by_a_factor(dense, factor, dtype):
     """Also one that does not divide: the last block has fewer."""
@@ -95,7 +94,6 @@ def test_epochs_are_merged_by_a_factor(dense, factor, dtype):
     assert coarse.lat is where.lat
 
 
-@crowd.few(80)
 @given(dense=crowd.cubes().filter(lambda dense: dense.shape[2] > 1), data=st.data())
 def test_epochs_are_merged_by_a_list(dense, data):
     _, n_rois, n_epochs = dense.shape
@@ -109,7 +107,6 @@ def test_epochs_are_merged_by_a_list(dense, data):
     assert (np.diff(coarse.days) >= 0).all()
 
 
-@crowd.few(80)
 @given(dense=crowd.cubes().filter(lambda dense: dense.shape[1] > 1), data=st.data())
 def test_places_are_merged_by_a_list(dense, data):
     _, n_rois, n_epochs = dense.shape
@@ -125,7 +122,6 @@ def test_places_are_merged_by_a_list(dense, data):
     assert coarse.days is where.days
 
 
-@crowd.few(80)
 @given(
     rows=st.integers(1, 5),
     columns=st.integers(1, 5),

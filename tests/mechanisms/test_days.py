@@ -31,7 +31,6 @@ def counts_after(dense, steps, where, *, null_roi, seed=0):
 
 
 @pytest.mark.parametrize("null_roi", [False, True])
-@crowd.few(150)
 @given(dense=crowd.cubes(min_users=1), days=DAYS, factor=st.integers(2, 4))
 def test_a_day_changes_merged_counts_by_no_more_than_measured(dense, days, factor, null_roi):
     days = days[: dense.shape[2]]
@@ -55,7 +54,6 @@ def test_blocks_over_midnight_belong_to_both_days(factor, most):
     assert measure_bounds(traces, where.days, where.until).user_day == most
 
 
-@crowd.few(150)
 @given(
     dense=crowd.cubes(min_users=1),
     days=DAYS,

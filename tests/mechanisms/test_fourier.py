@@ -87,7 +87,6 @@ def test_variance_of_each_epoch(n_epochs, kept):
     np.testing.assert_allclose(noise.var(axis=(0, 1)), expected, rtol=0.12)  # 4 standard errors
 
 
-@crowd.few(80)
 @given(
     counts=hnp.arrays(
         np.int32, st.tuples(*map(st.integers, (1, 1, 1), (3, 3, 13))), elements=st.integers(0, 50)
@@ -109,7 +108,6 @@ def test_more_series_than_are_transformed_at_once(mechanism):
     np.testing.assert_allclose(publish(mechanism, counts), counts, atol=1e-8)
 
 
-@crowd.few(300)
 @given(
     trace=hnp.arrays(np.bool_, st.integers(1, 24)),
     kept=st.floats(0, 1),
@@ -184,7 +182,6 @@ def test_kept_cosines_have_normal_noise():
     assert abs(np.corrcoef(two[:, 0], two[:, 1])[0, 1]) < 4.5 / np.sqrt(len(two))
 
 
-@crowd.few(60)
 @given(series=hnp.arrays(np.int32, st.integers(1, 12), elements=st.integers(0, 50)))
 def test_without_noise_no_cosine_is_lost(series):
     """At an endless ε whatever is not zero is worth keeping."""
@@ -195,7 +192,6 @@ def test_without_noise_no_cosine_is_lost(series):
     assert n_kept(values)[0] >= (least if found.any() else 0)
 
 
-@crowd.few(100)
 @given(
     n_epochs=st.integers(1, 10),
     sigma=st.floats(0, 20),

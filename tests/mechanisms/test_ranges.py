@@ -43,7 +43,6 @@ def to_medians(series, n_ranges):
     return [float(medians[value]) for value in series]
 
 
-@crowd.few(80)
 @given(counts=MATRICES, size=st.integers(1, 10))
 def test_middle_of_a_fixed_range(counts, size):
     released = publish(fixed(size), counts)
@@ -58,7 +57,6 @@ def test_middle_of_a_fixed_range_of_noisy_values():
     np.testing.assert_array_equal(values, [[-1.5, 1.5, 1.5, 4.5, -1.5, -4.5]])
 
 
-@crowd.few(80)
 @given(counts=MATRICES, size=st.integers(1, 10))
 def test_middle_of_a_fixed_range_in_whole_numbers(counts, size):
     whole = mechanisms.create("fixed_ranges", size=size, integers="floor")
@@ -66,7 +64,6 @@ def test_middle_of_a_fixed_range_in_whole_numbers(counts, size):
     np.testing.assert_array_equal(released, counts // size * size + size // 2)
 
 
-@crowd.few(200)
 @given(counts=MATRICES, ranges=st.integers(1, 10))
 def test_middles_of_adaptive_ranges(counts, ranges):
     released = publish(adaptive(ranges, publish="middle"), counts)
@@ -81,7 +78,6 @@ def test_the_greatest_value_has_a_range_of_its_own():
     assert released.tolist() == [[12, 2, 2, 7, 7]]
 
 
-@crowd.few(200)
 @given(counts=MATRICES, ranges=st.integers(1, 10))
 def test_medians_of_adaptive_ranges(counts, ranges):
     released = publish(adaptive(ranges), counts)
@@ -90,7 +86,6 @@ def test_medians_of_adaptive_ranges(counts, ranges):
         assert released[series].tolist() == expected
 
 
-@crowd.few(100)
 @given(
     series=hnp.arrays(np.int32, st.integers(1, 40), elements=st.integers(0, 200)),
     ranges=st.integers(1, 200),
@@ -109,14 +104,12 @@ def test_whole_numbers_lie_in_their_own_range(width):
         assert released[0].tolist() == to_medians(series.tolist(), ranges)
 
 
-@crowd.few(60)
 @given(counts=MATRICES)
 def test_more_ranges_than_values_change_nothing(counts):
     """Whole numbers from 0 to 6 all have a range of their own in more than 6."""
     np.testing.assert_array_equal(publish(adaptive(7), counts), counts)
 
 
-@crowd.few(60)
 @given(counts=MATRICES)
 def test_one_range_is_the_median(counts):
     expected = np.median(counts, axis=-1, keepdims=True) if counts.size else counts
@@ -124,7 +117,6 @@ def test_one_range_is_the_median(counts):
     np.testing.assert_array_equal(released, np.broadcast_to(expected, counts.shape))
 
 
-@crowd.few(100)
 @given(
     series=hnp.arrays(np.float64, st.integers(1, 20), elements=st.floats(-1e3, 1e3)),
     ranges=st.integers(1, 10),

@@ -22,7 +22,6 @@ def thin(traces, remove, seed=0):
     return after
 
 
-@crowd.few(100)
 @given(
     dense=crowd.cubes(), remove=st.floats(0.01, 0.99), dtype=st.sampled_from([np.int32, np.int64])
 )

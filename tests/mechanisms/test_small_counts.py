@@ -27,7 +27,6 @@ def perturb(below=3, epsilon=0.5):
     return mechanisms.create("perturb_small", below=below, epsilon=epsilon)
 
 
-@crowd.few(80)
 @given(counts=MATRICES, threshold=st.integers(1, 9))
 def test_small_counts_are_zeroed(counts, threshold):
     below = publish(small(below=threshold), counts)
@@ -60,7 +59,6 @@ def least(sums, n):
     return {i for _, i in sorted((total, i) for i, total in enumerate(sums))[:n]}
 
 
-@crowd.few(150)
 @given(counts=MATRICES, fraction=FRACTIONS)
 def test_unpopular_cells_are_zeroed(counts, fraction):
     n_rois, n_epochs = counts.shape[-2:]
@@ -102,7 +100,6 @@ def test_ties_go_by_index():
     np.testing.assert_array_equal(np.flatnonzero((released == 0).any(axis=0)), np.arange(0, 72, 3))
 
 
-@crowd.few(80)
 @given(counts=MATRICES, below=st.integers(1, 8), seed=st.integers(0, 99))
 def test_small_counts_are_perturbed(counts, below, seed):
     """The same noise, drawn one by one."""
