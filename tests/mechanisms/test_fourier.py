@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp

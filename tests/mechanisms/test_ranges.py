@@ -5,7 +5,6 @@ from statistics import median
 
 import numpy as np
 import pytest
-from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp

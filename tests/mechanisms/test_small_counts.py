@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 from mechanisms.published import BOUNDS, MATRICES, RARE, publish, refusal
