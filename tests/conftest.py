@@ -75,6 +75,31 @@ def quick(monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def local_cluster():
+    """Return an executor on two worker processes, which the tests of this process share.
+
+    For tests that leave the workers as they found them. Its client is not Dask's default and its
+    settings apply to it alone, so that it does not change what other tests run on.
+    """
+    distributed = pytest.importorskip("distributed")
+    import dask
+
+    from clusterscale.runtime.clusters.place import SETTINGS
+    from clusterscale.runtime.dask import DaskExecutor
+
+    with dask.config.set(SETTINGS):
+        cluster = distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
+            silence_logs="ERROR",
+        )
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield DaskExecutor(client)
+
+
+@pytest.fixture(scope="session")
 def real_data():
     """Folder of the real data sets, or a skip that says why."""
     folder = Path(os.environ.get("CLUSTERSCALE_DATA", ""))

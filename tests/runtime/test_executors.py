@@ -20,9 +20,9 @@ from clusterscale.runtime.tree import combine_pairwise
 @pytest.fixture(scope="module", params=["serial", pytest.param("local", marks=pytest.mark.dask)])
 def executor(request):
     if request.param == "local":
-        pytest.importorskip("distributed")
-    fields = {"workers": 2} if request.param == "local" else {}
-    with CLUSTERS.create(request.param, **fields).open() as executor:
+        yield request.getfixturevalue("local_cluster")
+        return
+    with CLUSTERS.create(request.param).open() as executor:
         yield executor
 
 
