@@ -1,6 +1,7 @@
 """Fixtures that several suites share."""
 
 import os
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +55,8 @@ def cube(dense, tmp_path_factory):
     return write_cube(str(tmp_path_factory.mktemp("cube") / "cube.zarr"), dense)
 
 
-@pytest.fixture
-def plan_fields():
-    """Fields of a small plan that fits the cube: two sizes, two mechanisms, two attacks."""
+@pytest.fixture(scope="session")
+def shared_plan_fields():
     return {
         "seed": 3,
         "targets": {"random": 4},
@@ -66,6 +66,12 @@ def plan_fields():
         "mechanisms": [{"name": "exact"}, {"name": "laplace", "epsilon": 1.0, "unit": "event"}],
         "attacks": [{"name": "logistic"}, {"name": "projection"}],
     }
+
+
+@pytest.fixture
+def plan_fields(shared_plan_fields):
+    """Fields of a small plan that fits the cube: two sizes, two mechanisms, two attacks."""
+    return deepcopy(shared_plan_fields)
 
 
 @pytest.fixture

@@ -254,6 +254,7 @@ def test_days_of_merged_hours(cube, plan_fields):
     assert np.abs(inside - outside).sum() == setting.bounds.user_day
 
 
+@pytest.mark.slow
 def test_the_config_that_shows_it(tmp_path):
     """One command: the broken ones are called broken, the others are not."""
     config = load(CONFIG)

@@ -92,12 +92,23 @@ def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
         (["report", "nowhere"], "error: nowhere: there are no results; has a run finished there?"),
     ],
 )
-def test_bad_input_ends_in_2_with_one_clear_line(words, message, tmp_path):
-    result = shell(*words, cwd=tmp_path)
-    assert result.returncode == 2
-    assert result.stderr.strip() == message
-    assert result.stdout == ""
+def test_bad_input_ends_in_2_with_one_clear_line(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["clusterscale", *words])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    written = capsys.readouterr()
+    assert written.err.strip() == message
+    assert written.out == ""
     assert list(tmp_path.iterdir()) == [], "bad input must leave nothing behind"
+
+
+def test_a_process_ends_as_main_does(tmp_path):
+    result = shell("audit", "no.yaml", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.strip() == "error: no.yaml: there is no such config file"
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(

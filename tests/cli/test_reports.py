@@ -1,5 +1,6 @@
 """The verb that tells results: what it gathers, what it writes, and what it refuses."""
 
+import shutil
 import webbrowser
 
 import pandas as pd
@@ -16,22 +17,32 @@ def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-@pytest.fixture
-def folder(tmp_path, cube, plan_fields):
-    """A run with a screen and an audit, without Dask."""
-    path = tmp_path / "run.yaml"
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, cube, shared_plan_fields):
+    """A finished run with a screen and an audit, computed serially; tests copy it."""
+    root = tmp_path_factory.mktemp("reports")
+    path = root / "run.yaml"
     content = {
         "cube": cube.uri,
-        "output": str(tmp_path / "run"),
-        "audit": plan_fields | {"screen": {"groups": 40}},
+        "output": str(root / "run"),
+        "audit": shared_plan_fields | {"screen": {"groups": 40}},
         "cluster": {"name": "serial"},
     }
     path.write_text(yaml.safe_dump(content))
     screened = call("screen", path)
     assert screened.exit_code == 0, screened.output
-    assert '<section id="everyone"' in (tmp_path / "run" / "report.html").read_text()
+    assert '<section id="everyone"' in (root / "run" / "report.html").read_text()
     audited = call("audit", path)
     assert audited.exit_code == 0, audited.output
+    return root
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of the finished run that a test may change."""
+    shutil.copytree(finished / "run", tmp_path / "run")
+    content = yaml.safe_load((finished / "run.yaml").read_text())
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(content | {"output": str(tmp_path / "run")}))
     return tmp_path / "run"
 
 

@@ -104,6 +104,7 @@ def prior_errors(traces):
     return errors
 
 
+@pytest.mark.slow
 def test_commuters_are_as_predictable_as_in_pets17(cubes):
     """PETS17 §4.2 and §4.3: errors of the priors alone, three weeks known, the fourth inferred."""
     traces = list(dense(cubes["tfl"].traces(), 400))

@@ -1,10 +1,10 @@
 """What the papers say in words, each statement by itself, as quick studies find it.
 
-``CLUSTERSCALE_PAPERS=runs/papers pytest -m papers -n 0`` holds them to the whole studies instead,
-which ``clusterscale reproduce all`` has left in that folder, and ``runs/papers/quick`` to quick
-ones that were left there; what was not done is done. A statement passes where it holds, is
-skipped where so few people leave it open, and fails where ours break it by more than chance, unless
-its study says why they do.
+``CLUSTERSCALE_PAPERS=runs/papers pytest -m 'nightly(group="papers")' -n 0`` tests the whole studies
+instead, which ``clusterscale reproduce all`` has left in that folder, and ``runs/papers/quick`` the
+quick ones left there; missing results are computed. A statement passes where it holds, is skipped
+where too few people leave it open, and fails where our results contradict it by more than chance,
+unless its study gives the reason.
 """
 
 import functools
