@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import inproc
+from oracles.clock import Clock
 
 from clusterscale.audit import AuditPlan, run
 from clusterscale.contracts import Crew
@@ -59,16 +60,6 @@ def say(folder, work="audit", **fields):
 @given(statuses)
 def test_what_was_said_is_read(status):
     assert Status.model_validate_json(status.model_dump_json()) == status
-
-
-class Clock:
-    """A clock that moves only when a test moves it."""
-
-    def __init__(self):
-        self.now = 50.0
-
-    def __call__(self):
-        return self.now
 
 
 class Writes:
