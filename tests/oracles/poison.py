@@ -130,8 +130,8 @@ def list_variables():
     return dict(os.environ)
 
 
-def wait_for(marker, item):
-    """Return ``item`` once a file exists."""
-    while not Path(marker).exists():
+def square_after(marker, number):
+    """Return the square; of any number but 0 once the file ``marker`` exists."""
+    while number and not Path(marker).exists():
         time.sleep(0.01)
-    return item
+    return number**2
