@@ -97,17 +97,18 @@ def test_who_does_not_encrypt_is_refused(encrypted):
     from distributed import Client
 
     plain = encrypted.replace("tls://", "tcp://")
-    with pytest.raises(OSError, match=r"Timed out|in <TCP"):
-        Client(plain, timeout=1, set_as_default=False)
+    with pytest.raises(OSError, match="in <TCP"):
+        Client(plain, timeout=60, set_as_default=False)
 
 
 def test_other_certificates_are_refused(encrypted, tmp_path):
+    from distributed import Client
+
     from clusterscale.runtime.security import make_certificates
 
-    other = make_certificates(tmp_path / "other")
-    stranger = Address(address=encrypted, tls=other, patience=1)
-    with pytest.raises(ClusterError, match="no scheduler answers"):
-        stranger.open().__enter__()
+    other = make_certificates(tmp_path / "other").security()
+    with pytest.raises(OSError, match="TLS certificate does not match"):
+        Client(encrypted, security=other, timeout=60, set_as_default=False)
 
 
 def test_an_encrypted_scheduler_is_joined_with_its_certificates(encrypted, tls):
