@@ -45,13 +45,17 @@ def test_workers_go_with_whatever_has_a_number_of_them():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_work_in_order_and_once(number):
     closed = []
-    with pytest.raises(SystemExit) as ended, at_work(Serial(), "nothing"):
+
+    def work():
         try:
             signal.raise_signal(number)
         finally:
             for each in (signal.SIGTERM, signal.SIGINT):  # while the work is being ended
                 signal.raise_signal(each)
             closed.append("closed")
+
+    with pytest.raises(SystemExit) as ended, at_work(Serial(), "nothing"):
+        work()
     assert closed == ["closed"]
     assert ended.value.code == 128 + number
 
