@@ -361,11 +361,13 @@ def driving(config, released, tmp_path):
     words = [sys.executable, "-c", DRIVER, "audit", str(config), str(released)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(words, **quiet) as process:
-        while not (tmp_path / "run" / "status" / "audit.json").exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        yield process
-        process.kill()
+        try:
+            while not (tmp_path / "run" / "status" / "audit.json").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.mark.slow
