@@ -85,6 +85,8 @@ class Beacon:
         Called at most once, with why nothing can be written.
     beat, pause
         Seconds between two writes, at most and at least.
+    clock
+        Seconds of a clock that never goes back: beats and the durations in the status use it.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Beacon:
         warn: Callable[[str], None] = lambda message: None,
         beat: float = BEAT,
         pause: float = _PAUSE,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._uri, self._work, self._cluster = place_of(folder, work), work, clean(cluster)
         self._warn, self._beat, self._pause = warn, beat, pause
@@ -107,7 +110,8 @@ class Beacon:
         self._stage, self._since = "", 0.0
         self._ending: Ending = "running", ""
         self._number, self._changed, self._warned = 0, False, False
-        self._began, self._clock = time(), monotonic()
+        self._clock = clock
+        self._began, self._opened = time(), clock()
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +142,7 @@ class Beacon:
 
     def tell(self, name: str, n_total: int, n_done: int, n_failed: int = 0) -> None:
         """Take note of how far a stage is: tasks or rows; nothing is written here."""
-        now, n_ended = monotonic(), n_done + n_failed
+        now, n_ended = self._clock(), n_done + n_failed
         first = not self._stages
         with self._lock:
             if entered := name != self._stage:
@@ -169,9 +173,9 @@ class Beacon:
             urgent = self._wake.wait(self._pause)
             self._wake.clear()
             over = self._ending[0] != "running"
-            if urgent or self._changed or monotonic() - written >= self._beat:
+            if urgent or self._changed or self._clock() - written >= self._beat:
                 self._write()
-                written = monotonic()
+                written = self._clock()
             if over:
                 return
 
@@ -190,7 +194,7 @@ class Beacon:
         with self._asking:
             crew = self._executor.crew() if self._executor is not None else None
         with self._lock:
-            now = monotonic()
+            now = self._clock()
             self._changed = False
             self._number += 1
             state, reason = self._ending
@@ -205,7 +209,7 @@ class Beacon:
                 n_threads=crew.n_threads if crew else None,
                 began=self._began,
                 told=time(),
-                elapsed=now - self._clock,
+                elapsed=now - self._opened,
                 beat=self._beat,
                 number=self._number,
                 stage=self._stage,

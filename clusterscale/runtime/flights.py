@@ -38,11 +38,19 @@ class Flights(Generic[T]):
         Seconds that may pass without any landing.
     look
         Called every few seconds: to replace workers that were lost.
+    clock
+        Seconds of a clock that never goes back.
     """
 
-    def __init__(self, patience: float, look: Callable[[], None]) -> None:
-        self._patience, self._look = patience, look
-        self._looked = monotonic()
+    def __init__(
+        self,
+        patience: float,
+        look: Callable[[], None],
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._patience, self._look, self._clock = patience, look, clock
+        self._looked = clock()
         self._landed: SimpleQueue[Future] = SimpleQueue()
         self._flying: dict[str, tuple[Future, T, float]] = {}
 
@@ -65,15 +73,15 @@ class Flights(Generic[T]):
         StalledError
             If none does for as long as patience lasts.
         """
-        since = monotonic()
+        since = self._clock()
         while True:
-            if monotonic() - self._looked >= _TICK:  # also while others keep landing
+            if self._clock() - self._looked >= _TICK:  # also while others keep landing
                 self._look()
-                self._looked = monotonic()
+                self._looked = self._clock()
             landing = self._touch_down()
             if landing is not None:
                 return landing
-            if monotonic() - since > self._patience:
+            if self._clock() - since > self._patience:
                 raise StalledError(f"nothing was finished for {self._patience:g} seconds")
 
     def abandon(self) -> Iterator[T]:

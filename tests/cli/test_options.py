@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from clusterscale.cli import app
 from clusterscale.cli.options import at_work, pick_cluster
-from clusterscale.errors import ConfigError, InputError
+from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.runtime import CLUSTERS, Address, Local, Serial
 
 
@@ -40,48 +42,51 @@ def test_workers_go_with_whatever_has_a_number_of_them():
             pick_cluster(place, None, 2)
 
 
-SLEEPER = """
-import time
-from clusterscale.cli.options import at_work
-from clusterscale.runtime import Serial
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_work_in_order_and_once(number):
+    closed = []
 
-with at_work(Serial(), "sleep"):
-    try:
-        print("ready", flush=True)
-        time.sleep(60)
-    finally:
-        time.sleep(0.5)
-        print("closed", flush=True)
+    def work():
+        try:
+            signal.raise_signal(number)
+        finally:
+            for each in (signal.SIGTERM, signal.SIGINT):  # while the work is being ended
+                signal.raise_signal(each)
+            closed.append("closed")
+
+    with pytest.raises(SystemExit) as ended, at_work(Serial(), "nothing"):
+        work()
+    assert closed == ["closed"]
+    assert ended.value.code == 128 + number
+
+
+WAITING = """
+from time import sleep
+from clusterscale.cli.options import at_work
+from clusterscale.runtime import Local
+
+def hang(seconds):
+    print("ready", flush=True)
+    sleep(seconds)
+
+if __name__ == "__main__":
+    with at_work(Local(workers=1), "sleep") as (executor, _):
+        list(executor.map_batches(hang, [10_000]))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_work_in_order_and_once(number):
-    process = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    process.send_signal(number)
-    said, _ = process.communicate(timeout=30)
-    assert said == "closed\n"
-    assert process.returncode == 128 + number
-
-
+@pytest.mark.slow
 @pytest.mark.dask
 def test_a_signal_reaches_a_driver_that_waits_for_its_cluster():
     pytest.importorskip("distributed")
-    script = (
-        "import time\n"
-        "from clusterscale.cli.options import at_work\n"
-        "from clusterscale.runtime import Local\n"
-        "if __name__ == '__main__':\n"
-        "    with at_work(Local(workers=1), 'sleep') as (executor, _):\n"
-        "        executor.preflight(lambda: print('ready', flush=True))\n"
-        "        list(executor.map_batches(time.sleep, [60]))\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    process.terminate()
-    process.communicate(timeout=50)
+    process = subprocess.Popen([sys.executable, "-c", WAITING], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        process.communicate(timeout=240)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 143
 
 
@@ -94,8 +99,11 @@ def test_signals_are_as_before_when_the_work_is_over():
 
 def test_certificates_are_made_by_a_verb(tmp_path):
     pytest.importorskip("cryptography")
-    made = [sys.executable, "-m", "clusterscale", "certificates", tmp_path / "tls"]
-    said = subprocess.run(made, capture_output=True, text=True, check=True).stdout
+
+    def make():
+        return CliRunner().invoke(app, ["certificates", str(tmp_path / "tls")])
+
+    said = make().stdout
     assert said.split() == [f"{tmp_path}/tls/{name}.pem" for name in ("ca", "cert", "key")]
     assert all(os.stat(path).st_mode & 0o077 == 0 for path in said.split())
-    assert subprocess.run(made, capture_output=True, check=False).returncode == 2
+    assert isinstance(make().exception, ExistsError)

@@ -29,7 +29,8 @@ def config(tmp_path, cube, plan_fields):
     content = {
         "cube": cube.uri,
         "output": str(tmp_path / "run"),
-        "audit": plan_fields | {"attacks": GIVEN, "group_sizes": [6]},
+        "audit": plan_fields
+        | {"attacks": GIVEN, "group_sizes": [6], "mechanisms": [{"name": "exact"}]},
         "cluster": {"name": "serial"},
     }
     path.write_text(yaml.safe_dump(content))
@@ -38,7 +39,7 @@ def config(tmp_path, cube, plan_fields):
 
 def test_lines_can_be_pasted_into_the_config(config, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    result = call("tune", config, "--targets", 2)
+    result = call("tune", config, "--targets", 2, "--folds", 2)
     assert result.exit_code == 0, result.output
     lines = result.output[result.output.index("attacks:\n") :]
     fields = yaml.safe_load(config.read_text())
@@ -52,10 +53,16 @@ def test_lines_can_be_pasted_into_the_config(config, monkeypatch):
     assert "logistic(cost=3.0)  as given" in result.output
     assert pasted[2].label in result.output
     assert "u0" not in result.output
-    again = call("tune", config, "--targets", 2, "--cluster", "local", "--workers", 2)
-    assert (
-        again.output[again.output.index("hyper") :] == result.output[result.output.index("hyper") :]
-    )
+
+
+@pytest.mark.slow
+def test_a_cluster_chooses_the_same(config, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["tune", config, "--targets", 2, "--folds", 2]
+    places = ["--cluster", "serial"], ["--cluster", "local", "--workers", 2]
+    one, other = (call(*words, *place).output for place in places)
+    assert "attacks:\n" in one
+    assert other[other.index("hyper") :] == one[one.index("hyper") :]
 
 
 def test_the_most_exposed_are_found_by_a_screen_first(config, tmp_path):

@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 import yaml
 from object_store import serve
+from oracles.clock import Clock
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -18,7 +19,7 @@ from clusterscale.cli import app, watch
 from clusterscale.cli.frame import draw, duration
 from clusterscale.cli.watch import Observer
 from clusterscale.cube import storage
-from clusterscale.errors import TEMPORARY, StoreError
+from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
 from clusterscale.runtime.status import Stage, Status, place_of
 
@@ -144,19 +145,6 @@ def test_times_are_as_a_person_writes_them(seconds, text):
     assert duration(seconds) == text
 
 
-class Clock:
-    """A clock that moves when somebody sleeps."""
-
-    def __init__(self):
-        self.now = 50.0
-
-    def __call__(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
-
-
 def observe(said, wall=1000.0):
     """Return an observer of drivers that say these things, and its clock."""
     clock, left = Clock(), list(said)
@@ -247,14 +235,14 @@ def test_one_look_for_scripts(fields, code, tmp_path):
 
 
 def test_where_nothing_runs(tmp_path):
-    words = [sys.executable, "-m", "clusterscale", "watch", str(tmp_path / "nowhere")]
-    result = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert result.returncode == 2
-    assert "nowhere: there is no run to watch" in result.stderr
-    assert result.stdout == ""
+    result = CliRunner().invoke(app, ["watch", str(tmp_path / "nowhere")])
+    assert isinstance(result.exception, MissingError)
+    assert "nowhere: there is no run to watch" in str(result.exception)
+    assert result.output == ""
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_in_order(tmp_path):
     put(tmp_path)
     words = [sys.executable, "-m", "clusterscale", "watch", str(tmp_path), "--every", "0.1"]
@@ -283,10 +271,19 @@ def test_ctrl_c_leaves_in_order(tmp_path):
 @pytest.fixture
 def config(tmp_path, cube, plan_fields):
     path = tmp_path / "run.yaml"
+    tiny = {
+        "targets": {"random": 2},
+        "group_sizes": [3],
+        "priors": [{"name": "known_subset", "alpha": 0.5, "training": 10, "challenges": 10}],
+        "attacks": [{"name": "projection"}],
+        "utility": {"groups": 2},
+        "verdict": {"trials": 40},
+        "screen": {"groups": 60},
+    }
     content = {
         "cube": cube.uri,
         "output": str(tmp_path / "run"),
-        "audit": plan_fields | {"screen": {"groups": 60}},
+        "audit": plan_fields | tiny,
         "recovery": {"observed": 24, "epochs": 12, "priors": [{"name": "roi_day"}]},
         "cluster": {"name": "serial"},
     }
@@ -318,7 +315,7 @@ def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
     assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1
     result = call(tmp_path / "run")
     assert result.exit_code == 1
-    assert "finished, 8 failed" in result.output
+    assert "finished, 2 failed" in result.output
 
 
 def test_one_folder_serves_every_verb(config):
@@ -336,70 +333,81 @@ def test_a_foreign_folder_gets_no_status(config, tmp_path):
 
 DRIVER = """
 import sys, time
+from pathlib import Path
 from clusterscale.audit import driver
 from clusterscale.cli import main
-from clusterscale.runtime.beacon import Beacon
 
-pause, ordinary = float(sys.argv.pop()), driver.run_task
+released, ordinary = Path(sys.argv.pop()), driver.run_task
 
-def slowly(task):
-    time.sleep(pause)
+def wait_and_run(task):
+    while not released.exists():
+        time.sleep(0.01)
     return ordinary(task)
 
-driver.run_task = slowly
-Beacon.__init__.__kwdefaults__.update(beat=0.2, pause=0.05)
+driver.run_task = wait_and_run
 main()
 """
 
 
 @pytest.fixture
-def drive(config, tmp_path):
-    """Start an audit whose every task takes so long, and wait until it can be seen."""
-    started = []
-
-    def start(pause):
-        words = [sys.executable, "-c", DRIVER, "audit", str(config), str(pause)]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(words, **quiet)
-        started.append(process)
-        while not (tmp_path / "run" / "status" / "audit.json").exists():
-            assert process.poll() is None
-            time.sleep(0.02)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+def released(tmp_path):
+    """Return the path of a file: the tasks of a driver wait until it exists."""
+    return tmp_path / "released"
 
 
-def test_a_run_is_watched_to_its_end(drive, tmp_path):
-    process = drive(0.1)
+@pytest.fixture
+def driving(config, released, tmp_path):
+    """Return the process of an audit that has begun, and whose tasks wait to be released."""
+    words = [sys.executable, "-c", DRIVER, "audit", str(config), str(released)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(words, **quiet) as process:
+        try:
+            while not (tmp_path / "run" / "status" / "audit.json").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+def test_a_run_is_watched_to_its_end(driving, released, tmp_path, monkeypatch):
+    def pause(seconds):
+        released.touch()  # so the watcher has seen it run
+        time.sleep(seconds)
+
+    monkeypatch.setattr(watch._looks, "__defaults__", (pause,))
     result = call(tmp_path / "run", "--every", 0.1)
+    assert released.exists()
     assert result.exit_code == 0, result.output
-    assert process.wait(60) == 0
+    assert driving.wait(240) == 0
     assert "finished" in result.output
     assert (tmp_path / "run" / "report.html").exists(), "the report is part of it"
 
 
-def test_a_driver_that_is_killed_falls_silent(drive, tmp_path):
-    process = drive(60)
+@pytest.mark.slow
+def test_a_driver_that_is_killed_falls_silent(driving, tmp_path, monkeypatch):
     assert call(tmp_path / "run", "--once").exit_code == 0
-    process.kill()
-    result = call(tmp_path / "run", "--every", 0.1, "--patience", 0)
+    driving.kill()
+    driving.wait()
+    clock = Clock()
+    monkeypatch.setitem(Observer.__init__.__kwdefaults__, "clock", clock)
+    monkeypatch.setattr(watch._looks, "__defaults__", (clock.sleep,))
+    result = call(tmp_path / "run", "--patience", 0)
     assert result.exit_code == TEMPORARY
     assert "no sign of life" in result.output
 
 
-def test_a_driver_that_is_told_to_end_says_so(drive, tmp_path):
-    process = drive(60)
-    process.send_signal(signal.SIGTERM)
+@pytest.mark.slow
+def test_a_driver_that_is_told_to_end_says_so(driving, tmp_path):
+    driving.send_signal(signal.SIGTERM)
     result = call(tmp_path / "run", "--every", 0.1)
-    assert process.wait(60) == 143
+    assert driving.wait(240) == 143
     assert result.exit_code == TEMPORARY
     assert "interrupted by SIGTERM" in result.output
 
 
+@pytest.mark.slow
 def test_a_run_on_object_storage_is_watched():
     with serve() as store:
         path = place_of(f"{store.uri}/run", "audit")

@@ -124,3 +124,14 @@ def most_alive(item, total):
 
 def list_callbacks(dask_worker):
     return sorted(dask_worker.periodic_callbacks)
+
+
+def list_variables():
+    return dict(os.environ)
+
+
+def square_after(marker, number):
+    """Return the square; of any number but 0 once the file ``marker`` exists."""
+    while number and not Path(marker).exists():
+        time.sleep(0.01)
+    return number**2

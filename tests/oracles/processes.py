@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
+from random import SystemRandom
 
 
 @contextmanager
@@ -34,6 +35,18 @@ def free_port():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return sock.getsockname()[1]
+
+
+def fixed_port():
+    """Return a free port that no outgoing connection takes, for a server that stops and restarts.
+
+    The system gives outgoing connections ports from 32768 on.
+    """
+    while True:
+        with socket.socket() as sock, suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(("127.0.0.1", SystemRandom().randrange(15_000, 32_000)))
+            return sock.getsockname()[1]
 
 
 def scheduler(port):

@@ -3,13 +3,12 @@
 import gc
 import signal
 import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 
 import pytest
+from oracles import poison, processes
 from pydantic import ValidationError
 
 from clusterscale.errors import ClusterError, ConfigError
@@ -27,92 +26,95 @@ def tls(tmp_path_factory):
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def start(kind, tls, *args):
-    files = ("--tls-ca-file", tls.ca, "--tls-cert", tls.certificate, "--tls-key", tls.key)
-    return subprocess.Popen(
-        [sys.executable, "-m", "dask", kind, *map(str, args), *files],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@pytest.fixture(scope="module")
+def encrypted(tls):
+    """Return the address of a scheduler in this process that asks for certificates."""
+    from distributed import LocalCluster
 
-
-@contextmanager
-def running(kind, tls, *args):
-    process = start(kind, tls, *args)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tls",
+        host="127.0.0.1",
+        dashboard_address=None,
+        security=tls.security(),
+    ) as cluster:
+        yield cluster.scheduler_address
 
 
 @contextmanager
 def cluster(tls, port):
-    """Run a scheduler and one worker."""
+    """Run a scheduler and one worker, in processes of their own."""
+    files = ("--tls-ca-file", tls.ca, "--tls-cert", tls.certificate, "--tls-key", tls.key)
+    quiet = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0", *files)
     place = ("--host", "127.0.0.1", "--port", port, "--protocol", "tls")
-    quiet = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0")
+    alone = ("--nthreads", 1, "--no-nanny")
     with (
-        running("scheduler", tls, *place, *quiet) as scheduler,
-        running("worker", tls, f"tls://127.0.0.1:{port}", "--nthreads", 1, "--no-nanny", *quiet),
+        processes.process("scheduler", *place, *quiet) as scheduler,
+        processes.process("worker", f"tls://127.0.0.1:{port}", *alone, *quiet),
     ):
         yield scheduler
 
 
-@pytest.fixture
-def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 # A client that is joining while the scheduler goes leaves its socket to the garbage collector.
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"
 )
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
-def test_a_scheduler_that_comes_back_is_joined_again(tls, port, ending):
-    """Whether it says goodbye or not."""
-    place = Address(address=f"tls://127.0.0.1:{port}", tls=tls, patience=60)
-    first = cluster(tls, port)
-    scheduler = first.__enter__()
-    with place.open() as executor:
-        executor.preflight(lambda: None)
-        batches = executor.map_batches(slow_square, range(40))
-        finished = list(next(batches))
-        scheduler.send_signal(ending)
-        scheduler.wait()
-        first.__exit__(None, None, None)
-        with cluster(tls, port):
-            finished += chain(*batches)
+def test_a_scheduler_that_comes_back_is_joined_again(tls, ending, tmp_path, monkeypatch):
+    """Whether it says goodbye or not. All items but the first wait until it was lost."""
+    monkeypatch.setattr("clusterscale.runtime.line._LONGEST", 0.5)
+    port, lost = processes.fixed_port(), tmp_path / "lost"
+    place = Address(address=f"tls://127.0.0.1:{port}", tls=tls, patience=240)
+    with ExitStack() as first:
+        scheduler = first.enter_context(cluster(tls, port))
+        with place.open() as executor:
+            executor.preflight(lambda: None)
+            batches = executor.map_batches(partial(poison.square_after, str(lost)), range(40))
+            finished = list(next(batches))
+            scheduler.send_signal(ending)
+            scheduler.wait()
+            first.close()
+            lost.touch()
+            with cluster(tls, port):
+                finished += chain(*batches)
     gc.collect()  # here, and not in a test that did nothing to it
     assert sorted((each.item, each.value) for each in finished) == [(i, i * i) for i in range(40)]
 
 
-def slow_square(number):
-    time.sleep(0.1)
-    return number**2
+def test_a_scheduler_that_never_answers():
+    with socket.socket() as taken:  # and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        message = f"no scheduler answers at {address} within 0.2 seconds"
+        with pytest.raises(ClusterError, match=message):
+            Address(address=address, patience=0.2).open().__enter__()
 
 
-def test_a_scheduler_that_never_answers(port):
-    place = Address(address=f"tcp://127.0.0.1:{port}", patience=1)
-    with pytest.raises(ClusterError, match=f"no scheduler answers at tcp://127.0.0.1:{port} with"):
-        place.open().__enter__()
+def test_who_does_not_encrypt_is_refused(encrypted):
+    from distributed import Client
+
+    plain = encrypted.replace("tls://", "tcp://")
+    with pytest.raises(OSError, match="in <TCP"):
+        Client(plain, timeout=60, set_as_default=False)
 
 
-def test_who_does_not_encrypt_or_has_other_certificates_is_refused(tls, port, tmp_path):
+def test_other_certificates_are_refused(encrypted, tmp_path):
     from distributed import Client
 
     from clusterscale.runtime.security import make_certificates
 
-    with cluster(tls, port):
-        with Address(address=f"tls://127.0.0.1:{port}", tls=tls).open() as executor:
-            executor.preflight(lambda: None)
-        with pytest.raises(OSError, match=r"Timed out|in <TCP"):
-            Client(f"tcp://127.0.0.1:{port}", timeout=2)
-        other = make_certificates(tmp_path / "other")
-        stranger = Address(address=f"tls://127.0.0.1:{port}", tls=other, patience=1)
-        with pytest.raises(ClusterError, match="no scheduler answers"):
-            stranger.open().__enter__()
+    other = make_certificates(tmp_path / "other").security()
+    with pytest.raises(OSError, match="TLS certificate does not match"):
+        Client(encrypted, security=other, timeout=60, set_as_default=False)
+
+
+def test_an_encrypted_scheduler_is_joined_with_its_certificates(encrypted, tls):
+    with Address(address=encrypted, tls=tls).open() as executor:
+        executor.preflight(lambda: None)
+        assert executor.n_workers == 1
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_an_encrypted_scheduler_needs_certificates():
         Address(address="tls://127.0.0.1:1").open().__enter__()
 
 
-def test_dasks_own_certificates_serve(tls, port):
+def test_dasks_own_certificates_serve(encrypted, tls):
     import dask
 
     theirs = {
@@ -156,10 +158,6 @@ def test_dasks_own_certificates_serve(tls, port):
         "distributed.comm.tls.client.cert": tls.certificate,
         "distributed.comm.tls.client.key": tls.key,
     }
-    with (
-        cluster(tls, port),
-        dask.config.set(theirs),
-        Address(address=f"tls://127.0.0.1:{port}").open() as executor,
-    ):
+    with dask.config.set(theirs), Address(address=encrypted).open() as executor:
         executor.preflight(lambda: None)
         assert executor.n_workers == 1

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from functools import partial
 from itertools import chain
 from operator import add, sub
 from types import ModuleType
@@ -10,10 +9,12 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oracles import poison
+from oracles import inproc, poison
+from oracles.clock import Clock
 
 from clusterscale.contracts import Fold
-from clusterscale.runtime import CLUSTERS
+from clusterscale.runtime import CLUSTERS, cargo
+from clusterscale.runtime.clusters.place import ENVIRONMENT
 from clusterscale.runtime.tree import combine_pairwise
 
 
@@ -38,38 +39,77 @@ def test_every_item_ends_once_with_its_value_or_its_error(executor):
             assert each.value == math.isqrt(each.item)
 
 
-def test_items_are_taken_as_they_are_needed(executor):
+def test_items_are_taken_as_they_are_needed(executor, monkeypatch):
     """A stream of items is never drawn far ahead of what is finished."""
+    monkeypatch.setattr(cargo, "_MOST", 1)
     drawn = n_finished = 0
 
     def items():
         nonlocal drawn
-        for item in range(12):
+        for item in range(50):
             drawn += 1
             yield item
 
-    for batch in executor.map_batches(partial(poison.after, 0.6), items()):
+    for batch in executor.map_batches(math.isqrt, items()):
         n_finished += len(batch)
         assert drawn <= n_finished + 2 * executor.n_workers
-    assert n_finished == 12
+    assert n_finished == 50
+
+
+def test_a_batch_grows_to_a_second_of_work_by_four_at_most():
+    size = cargo.BatchSize()
+    assert size.now == 1
+    for n_items, seconds, fitting in [
+        (1, 0.0, 4),
+        (4, 0.0, 16),
+        (16, 0.5, 32),  # a second of work
+        (32, 0.0, 128),
+        (128, 0.0, 512),
+        (512, 0.0, 1024),
+        (1024, 0.0, 1024),  # the most
+        (1024, 4.0, 256),
+        (2, 8.0, 1),  # a batch that was cut short
+        (1, 60.0, 1),
+        (32, 0.0, 128),  # a batch that was sent before
+    ]:
+        size.learn(n_items, seconds)
+        assert size.now == fitting
+
+
+CLOCK = Clock()
+
+
+def work_for(seconds):
+    """Work for so long, as the clock of the test says."""
+    CLOCK.now += seconds
+    return seconds
 
 
 @pytest.mark.dask
-def test_batches_grow_to_a_second_and_are_cut_short_when_items_turn_slow():
-    """First thousands of items in no time, then some that each take a third of a second."""
+def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
+    """First thousands of items in no time, then some that each take three eighths of a second."""
     pytest.importorskip("distributed")
-    items = [0.0] * 3000 + [0.35] * 20
-    with CLUSTERS.create("local", workers=1).open() as executor:
-        sizes, values = [], []
-        for batch in executor.map_batches(poison.wait, items):
-            sizes.append(len(batch))
-            values += [each.value for each in batch]
-            if batch[-1].item:
-                assert sum(each.item for each in batch) < 2 + 0.36 + 1, "no batch goes on for long"
+    monkeypatch.setattr("clusterscale.runtime.remote.perf_counter", CLOCK)
+    items = [0.0] * 3000 + [0.375] * 40
+    with inproc.open_executor() as executor:
+        batches = list(executor.map_batches(work_for, items))
+    values = [each.value for batch in batches for each in batch]
     assert sorted(values) == sorted(items), "nothing is lost or done twice"
+    sizes = [len(batch) for batch in batches]
     assert sizes[:2] == [1, 1]
     assert all(after <= 4 * max(1, *sizes[:i]) for i, after in enumerate(sizes) if i > 1)
     assert max(sizes) == 1024
+    seconds = [sum(each.item for each in batch) for batch in batches]
+    assert max(seconds) == 2.25, "begun before two seconds were over"
+    assert max(seconds[-5:]) <= 1, "the last batches are of a second"
+
+
+@pytest.mark.dask
+def test_what_is_left_of_batches_that_are_cut_short_is_done_once(local_cluster, monkeypatch):
+    monkeypatch.setattr("clusterscale.runtime.dask.SECONDS", 0)  # each ends after one item
+    batches = list(local_cluster.map_batches(abs, range(-200, 0)))
+    assert [len(batch) for batch in batches] == [1] * 200
+    assert sorted(batch[0].value for batch in batches) == list(range(1, 201))
 
 
 def test_nothing_to_do(executor):
@@ -94,20 +134,30 @@ def test_a_worker_holds_few_results_of_parts_however_many_it_has():
         Fold(i, tuple(range(20)), poison.track, poison.track_sum, poison.most_alive)
         for i in range(3)
     ]
-    with CLUSTERS.create("local", workers=1).open() as executor:
+    with inproc.open_executor() as executor:
         found = {each.item: each.value for each in executor.map_folds(folds)}
     assert sorted(found) == [0, 1, 2]
     assert max(found.values()) <= 5
 
 
 @pytest.mark.dask
-def test_workers_do_not_look_at_their_own_threads():
+def test_workers_do_not_look_at_their_own_threads(local_cluster):
     """Before Python 3.12 that can stop all of them for good (CPython's gh-106883)."""
+    for callbacks in local_cluster._client.run(poison.list_callbacks).values():
+        assert "heartbeat" in callbacks
+        assert "profile" not in callbacks
+
+
+@pytest.mark.slow
+@pytest.mark.dask
+def test_a_local_cluster_is_set_up_as_work_needs_it():
     pytest.importorskip("distributed")
     with CLUSTERS.create("local", workers=1).open() as executor:
+        executor.preflight(lambda: None)
         (callbacks,) = executor._client.run(poison.list_callbacks).values()
-    assert "heartbeat" in callbacks
+        (variables,) = executor._client.run(poison.list_variables).values()
     assert "profile" not in callbacks
+    assert variables | ENVIRONMENT == variables
 
 
 def test_tree_by_hand():
@@ -115,12 +165,10 @@ def test_tree_by_hand():
 
 
 @pytest.mark.dask
-def test_a_module_that_workers_lack_is_an_error_and_not_a_hang(monkeypatch):
-    pytest.importorskip("distributed")
+def test_a_module_that_workers_lack_is_an_error_and_not_a_hang(local_cluster, monkeypatch):
     module = ModuleType("only_here")
     exec("def double(item):\n    return 2 * item\n", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    with CLUSTERS.create("local", workers=1).open() as executor:
-        finished = list(chain(*executor.map_batches(module.double, [1, 2])))
-        assert [str(each.error) for each in finished] == ["No module named 'only_here'"] * 2
-        assert next(executor.map_batches(math.isqrt, [9]))[0].value == 3
+    finished = list(chain(*local_cluster.map_batches(module.double, [1, 2])))
+    assert [str(each.error) for each in finished] == ["No module named 'only_here'"] * 2
+    assert next(local_cluster.map_batches(math.isqrt, [9]))[0].value == 3

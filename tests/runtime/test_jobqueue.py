@@ -3,8 +3,10 @@
 import os
 import signal
 import stat
+from functools import partial
 
 import pytest
+from oracles import poison
 
 from clusterscale.errors import ClusterError, ConfigError
 from clusterscale.runtime import CLUSTERS
@@ -137,6 +139,7 @@ def test_what_the_batch_system_says_when_it_refuses(commands, tmp_path):
 def test_jobs_that_end_at_once_are_not_submitted_for_ever(commands, tmp_path, monkeypatch):
     """A worker that cannot start is told with what it said, and all jobs are cancelled."""
     monkeypatch.setattr("clusterscale.runtime.jobs._ASK", 0.01)
+    monkeypatch.setattr("clusterscale.runtime.preflight._TICK", 0.01)
     submitted, logs = tmp_path / "submitted", tmp_path / "shared" / "logs"
     commands(
         "sbatch",
@@ -153,11 +156,17 @@ def test_jobs_that_end_at_once_are_not_submitted_for_ever(commands, tmp_path, mo
 
 
 def test_jobs_that_wait_in_the_queue_are_left_alone(commands, tmp_path, monkeypatch):
+    """Patience ends when the batch system was asked three times."""
+    submitted, cancelled, asked = (tmp_path / name for name in ("submitted", "cancelled", "asked"))
+
+    def clock():
+        return 3600.0 if asked.exists() and asked.read_text().count("squeue") >= 3 else 0.0
+
     monkeypatch.setattr("clusterscale.runtime.jobs._ASK", 0.01)
-    monkeypatch.setattr("clusterscale.runtime.preflight._TICK", 0.1)
-    submitted, cancelled = tmp_path / "submitted", tmp_path / "cancelled"
+    monkeypatch.setattr("clusterscale.runtime.preflight._TICK", 0.01)
+    monkeypatch.setattr("clusterscale.runtime.preflight.monotonic", clock)
     commands("sbatch", f"echo $$ >> {submitted}; echo Submitted batch job $$")
-    commands("squeue", f"cat {submitted}")
+    commands("squeue", f"echo squeue >> {asked}; cat {submitted}")
     commands("scancel", f"echo $1 >> {cancelled}")
     with (
         create("slurm", tmp_path, jobs=2, patience=2).open() as executor,
@@ -168,10 +177,12 @@ def test_jobs_that_wait_in_the_queue_are_left_alone(commands, tmp_path, monkeypa
     assert sorted(cancelled.read_text().split()) == sorted(submitted.read_text().split())
 
 
+@pytest.mark.slow
 def test_a_lost_job_is_replaced_and_the_work_goes_on(commands, tmp_path, monkeypatch):
     """The jobs are local processes here; that Slurm's are replaced is shown on Slurm."""
     monkeypatch.setattr("clusterscale.runtime.jobs._ASK", 0.2)
-    pids = tmp_path / "pids"
+    monkeypatch.setattr("clusterscale.runtime.flights._TICK", 0.2)
+    pids, lost = tmp_path / "pids", tmp_path / "lost"
     pids.mkdir()
     commands(
         "sbatch",
@@ -186,13 +197,14 @@ def test_a_lost_job_is_replaced_and_the_work_goes_on(commands, tmp_path, monkeyp
     commands("scancel", "kill -- -$1")
     with create("slurm", tmp_path, jobs=1, memory="1GiB").open() as executor:
         executor.preflight(lambda: None)
-        batches = executor.map_batches(abs, range(-5000, 0))
+        batches = executor.map_batches(partial(poison.square_after, str(lost)), range(500))
         finished = list(next(batches))
         (first,) = pids.iterdir()
         os.killpg(int(first.name), signal.SIGKILL)
+        lost.touch()
         for batch in batches:
             finished += batch
-    assert sorted(each.value for each in finished) == list(range(1, 5001))
+    assert sorted(each.value for each in finished) == [number**2 for number in range(500)]
     assert len(list(pids.iterdir())) == 2
 
 

@@ -28,10 +28,14 @@ pytest.importorskip("dask_ml")
 SEED, PATH = 5, ("here", 3)
 
 
-@pytest.fixture(scope="module", params=["serial", "local"])
+@pytest.fixture(scope="module", params=["serial", pytest.param("local", marks=pytest.mark.slow)])
 def executor(request):
-    fields = {"workers": 2} if request.param == "local" else {}
-    with CLUSTERS.create(request.param, **fields).open() as executor:
+    if request.param == "serial":
+        with CLUSTERS.create("serial").open() as executor:
+            yield executor
+        return
+    executor = request.getfixturevalue("local_cluster")
+    with executor._client.as_current():  # as a cluster that a verb opens is
         yield executor
 
 

@@ -2,20 +2,25 @@
 
 import json
 import threading
-import time
+from queue import Queue
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import inproc
+from oracles.clock import Clock
 
 from clusterscale.audit import AuditPlan, run
 from clusterscale.contracts import Crew
 from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
-from clusterscale.runtime import Beacon, Local, SerialExecutor, beacon, read_status
+from clusterscale.runtime import Beacon, SerialExecutor, beacon, read_status
 from clusterscale.runtime.beacon import Pace
 from clusterscale.runtime.status import Stage, Status, place_of
+
+LIMIT = 120.0
+"""Seconds after which a test gives up waiting for the thread that writes."""
 
 words = st.text(
     st.characters(exclude_categories=["Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"]), max_size=30
@@ -57,41 +62,69 @@ def test_what_was_said_is_read(status):
     assert Status.model_validate_json(status.model_dump_json()) == status
 
 
+class Writes:
+    """Every attempt to write a status, in order, whether it succeeded or not."""
+
+    def __init__(self):
+        self._attempts = Queue()
+
+    def put(self, uri, content):
+        try:
+            storage.put(uri, content)
+        finally:
+            self._attempts.put(Status.model_validate_json(content))
+
+    def wait(self, wanted=lambda status: True):
+        """Return the next written status that is as ``wanted``."""
+        while not wanted(status := self._attempts.get(timeout=LIMIT)):
+            pass
+        return status
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    found = Writes()
+    monkeypatch.setattr(beacon, "put", found.put)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _slow_machine(monkeypatch):
+    """Let the last write take as long as it needs."""
+    monkeypatch.setattr(beacon, "_LAST", LIMIT)
+
+
 @pytest.mark.parametrize("where", ["local", "memory"])
-def test_a_run_says_how_far_it_is(where, tmp_path):
+def test_a_run_says_how_far_it_is(where, tmp_path, writes):
     folder = str(tmp_path) if where == "local" else f"memory://{tmp_path.name}"
-    with Beacon(folder, "audit", cluster="serial", beat=0.05, pause=0.01) as told:
+    clock = Clock()
+    with Beacon(folder, "audit", cluster="serial", beat=10.0, pause=0.01, clock=clock) as told:
         with told.seeing(SerialExecutor()):
             told.tell("count", 10, 0)
+            clock.now += 3
             told.tell("audit", 10, 2)
+            clock.now += 2
             told.tell("audit", np.int64(10), 5, 1)
-            status = wait(folder, lambda status: status.stages[-1].n_done == 5)
+            status = writes.wait(lambda status: status.stages[-1].n_done == 5)
             assert (status.state, status.stage, status.cluster) == ("running", "audit", "serial")
             assert (status.n_workers, status.n_threads, status.dashboard) == (1, 1, "")
-            assert status.rate > 0
+            assert (status.elapsed, status.rate, status.seconds_left) == (5.0, 2.0, 2.0)
             assert status.exit_code is None
-            assert status.seconds_left == pytest.approx(4 / status.rate)
             first, second = status.stages
-            assert (first.name, first.moved, first.n_left) == ("count", False, 10)
+            assert (first.name, first.moved, first.n_left, first.seconds) == ("count", False, 10, 3)
             assert (second.n_before, second.n_failed, second.moved) == (2, 1, True)
-            beats = wait(folder, lambda now: now.number > status.number + 1)  # without any news
-            assert beats.elapsed > status.elapsed
+            for elapsed in (15.0, 25.0):  # without any news
+                clock.now += 10
+                beat = writes.wait(lambda status, elapsed=elapsed: status.elapsed == elapsed)
+                assert beat.stages[-1].n_done == 5
+                assert beat.stages[-1].seconds == elapsed - 3
+            assert read_status(folder).number >= beat.number > status.number
         told.tell("report", 0, 0)
     status = read_status(folder)
     assert (status.state, status.stage, status.exit_code) == ("finished", "report", 1)
     assert status.n_workers is None
     assert status.stages[1].n_done == 5
     storage.remove(folder)
-
-
-def wait(folder, wanted):
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with_it = storage.exists(place_of(folder, "audit"))
-        if with_it and wanted(status := read_status(folder)):
-            return status
-        time.sleep(0.01)
-    raise AssertionError("it was never said")
 
 
 @pytest.mark.parametrize(
@@ -130,27 +163,34 @@ def test_nothing_is_written_before_work_begins(tmp_path):
         read_status(str(tmp_path / "run"))
 
 
-def test_who_cannot_write_says_so_once_and_works_on(tmp_path):
+def test_who_cannot_write_says_so_once_and_works_on(tmp_path, writes):
     (tmp_path / "status").write_text("in the way")
     warned = []
-    with Beacon(str(tmp_path), "audit", warn=warned.append, beat=0.01, pause=0.01) as told:
-        for done in range(20):
+    with Beacon(str(tmp_path), "audit", warn=warned.append, pause=0.001) as told:
+        for done in range(5):
             told.tell("audit", 20, done)
-            time.sleep(0.01)
+            writes.wait(lambda status, done=done: status.stages[-1].n_done == done)
     (message,) = warned
     assert message.startswith("how far the work is cannot be told: ")
     assert (tmp_path / "status").read_text() == "in the way"
 
 
 def test_a_store_that_hangs_holds_nothing_up(tmp_path, monkeypatch):
-    free = threading.Event()
-    monkeypatch.setattr(beacon, "put", lambda uri, content: free.wait(30))
-    monkeypatch.setattr(beacon, "_LAST", 0.1)
-    began = time.monotonic()
+    hanging, free, returned = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(uri, content):
+        hanging.set()
+        free.wait(LIMIT)
+        returned.set()
+
+    monkeypatch.setattr(beacon, "put", hang)
+    monkeypatch.setattr(beacon, "_LAST", 0.01)
     with Beacon(str(tmp_path), "audit") as told:
         told.tell("audit", 2, 1)
-    assert time.monotonic() - began < 10
+        assert hanging.wait(LIMIT)
+    assert not returned.is_set(), "the end waits for the store"
     free.set()
+    told._thread.join(LIMIT)
 
 
 def test_no_thread_to_write_is_no_reason_to_stop(tmp_path, monkeypatch):
@@ -171,36 +211,45 @@ class Crewed(SerialExecutor):
         return Crew(4, 8)
 
 
-def test_a_dashboard_is_told_without_its_password(tmp_path):
-    with Beacon(str(tmp_path), "audit", beat=0.05, pause=0.01) as told, told.seeing(Crewed()):
+def test_a_dashboard_is_told_without_its_password(tmp_path, writes):
+    with Beacon(str(tmp_path), "audit") as told, told.seeing(Crewed()):
         told.tell("audit", 2, 1)
-        status = wait(str(tmp_path), lambda status: True)
+        status = writes.wait()
     assert (status.n_workers, status.n_threads) == (4, 8)
     assert status.dashboard == "https://[hidden]@host:8787/status"
 
 
 @pytest.mark.dask
-def test_a_cluster_says_who_is_at_work(tmp_path):
+def test_a_cluster_says_who_is_at_work(tmp_path, local_cluster, writes, monkeypatch):
+    monkeypatch.setattr("clusterscale.runtime.state._AT_ONCE", LIMIT)
+    local_cluster.preflight(lambda: None)
+    with Beacon(str(tmp_path), "audit") as told, told.seeing(local_cluster):
+        told.tell("audit", 2, 1)
+        status = writes.wait()
+    assert (status.n_workers, status.n_threads) == (2, 2)
+    assert status.dashboard == local_cluster.dashboard
+
+
+@pytest.mark.dask
+def test_a_closed_cluster_does_not_say_who_is_at_work():
     pytest.importorskip("distributed")
-    with Local(workers=2).open() as executor, Beacon(str(tmp_path), "audit") as told:
-        executor.preflight(lambda: None)
-        with told.seeing(executor):
-            told.tell("audit", 2, 1)
-            status = wait(str(tmp_path), lambda status: status.n_workers == 2)
-        assert status.n_threads == 2
-        assert status.dashboard == executor.dashboard
-    assert executor.crew() is None, "it is closed"
+    with inproc.open_executor() as executor:
+        assert executor.crew() == Crew(1, 1)
+    assert executor.crew() is None
 
 
 def test_a_stage_that_comes_again_adds_up(tmp_path):
-    with Beacon(str(tmp_path), "screen") as told:
+    clock = Clock()
+    with Beacon(str(tmp_path), "screen", clock=clock) as told:
         for done in (0, 5):
             told.tell("count", 10, done)
-            time.sleep(0.05)
+            clock.now += 50
             told.tell("score", 10, done)
+            clock.now += 7
             told.tell("score", 10, done + 5)
-    count, score = read_status(str(tmp_path)).stages
-    assert 0.1 <= count.seconds < 10
+    status = read_status(str(tmp_path))
+    count, score = status.stages
+    assert (count.seconds, score.seconds, status.elapsed) == (100.0, 14.0, 114.0)
     assert (score.n_done, score.n_before) == (10, 0)
     assert score.moved
     assert not count.moved, "what another stage does is not counted twice"
@@ -281,6 +330,8 @@ def test_letters_that_move_a_cursor_are_dropped():
 def test_a_status_is_no_foreign_content(cube, tmp_path, plan_fields):
     say(tmp_path / "run", "audit")
     (tmp_path / "run" / "recovery").mkdir()
-    results = run(AuditPlan(**plan_fields), cube, tmp_path / "run", SerialExecutor())
+    tiny = {"targets": {"random": 1}, "group_sizes": [3], "mechanisms": [{"name": "exact"}]}
+    plan = AuditPlan(**plan_fields | tiny | {"attacks": [{"name": "projection"}]})
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert (results.status == "done").all()
     assert (tmp_path / "run" / "status" / "audit.json").exists()

@@ -1,0 +1,22 @@
+"""A Dask cluster inside the test's own process, with one worker thread: quick, and patchable."""
+
+from contextlib import contextmanager
+
+
+@contextmanager
+def open_executor(**options):
+    """Yield an executor whose scheduler and only worker live in this process."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    from clusterscale.runtime.clusters.place import SETTINGS
+    from clusterscale.runtime.dask import DaskExecutor
+
+    with (
+        dask.config.set(SETTINGS),
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield DaskExecutor(client, **options)
