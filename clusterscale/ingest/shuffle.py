@@ -91,9 +91,7 @@ def shuffle(
     # The disk shuffle of dask keeps its files in the temporary directory.
     place = {} if storage.is_remote(scratch) else {"temporary_directory": scratch}
     with dask.config.set(place), _Watch(f"clean-{token}", len(packs), tell):
-        done, tallies = dask.compute(
-            blocks, [each[1] for each in cleaned], scheduler=scheduler
-        )
+        done, tallies = dask.compute(blocks, [each[1] for each in cleaned], scheduler=scheduler)
     tell("read", len(packs), len(packs))
     tally = Tally.total(tallies)
     tally.dropped["duplicate"] += sum(block.n_twice for block in done)
