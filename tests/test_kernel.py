@@ -87,6 +87,7 @@ def nothing(value):
 NUMBERS = "import re; print(*re.findall(r'B[0-9]+v([0-9]+)B', {0}.inspect_llvm({0}.signatures[0])))"
 
 
+@pytest.mark.slow
 def test_machine_code_of_several_processes_in_one(run):
     """``run_quicksort1`` is the name of either's inner function, after three others in the second.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from clusterscale.ingest.report import IngestReport
 from clusterscale.ingest.shuffle import Progress, beside, find_names, shuffle
 from clusterscale.ingest.sources import Pack, pack
 from clusterscale.ingest.tally import REASONS, judge
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["ingest"]
 
@@ -40,10 +43,12 @@ def ingest(
     force: bool = False,
     on_progress: Progress | None = None,
     block_bytes: int = BLOCK_BYTES,
+    scheduler: str | Client = "threads",
 ) -> IngestReport:
     """Read records from ``source`` into a new cube at ``uri``.
 
-    The work is a dask graph that runs on whatever scheduler is current, threads by default.
+    The work is a dask graph. Neither the configuration of dask nor a cluster that this process is
+    connected to decides where it runs: only ``scheduler`` does.
     Memory is bounded by the size of a block, not of the source. The cube is the same to the last
     bit however the source is cut and whoever runs the tasks.
 
@@ -75,6 +80,9 @@ def ingest(
         Called with a stage (``read``, ``write``), the steps done and their number.
     block_bytes
         About how many bytes of text a task decodes at a time.
+    scheduler
+        Where the tasks run: the name of a scheduler of dask (``threads``, ``synchronous``), or the
+        client of a cluster.
 
     Returns
     -------
@@ -96,7 +104,7 @@ def ingest(
     _check(reader, locator, pseudonymise, top_users, min_events)
     tell = on_progress or _silent
     packs = pack(reader.pieces(source, block_bytes), block_bytes)
-    regions, described = _regions(reader, locator, packs, source)
+    regions, described = _regions(reader, locator, packs, source, scheduler)
     cleaner = Cleaner(reader, locator, regions.names, calendar, pseudonymise)
     provenance: dict[str, Any] = {
         # Not the whole address: where a machine keeps its files is nobody's business.
@@ -111,7 +119,14 @@ def ingest(
         new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer,
         beside(uri) as scratch,
     ):
-        blocks, tally = shuffle(cleaner, packs, block_bytes=block_bytes, scratch=scratch, tell=tell)
+        blocks, tally = shuffle(
+            cleaner,
+            packs,
+            block_bytes=block_bytes,
+            scratch=scratch,
+            tell=tell,
+            scheduler=scheduler,
+        )
         n_found = sum(int(block.sizes.sum()) for block in blocks)
         judge(tally, n_found, source=source, calendar=calendar)
         users, n_filtered = merge.choose(blocks, top_users=top_users, min_events=min_events)
@@ -154,11 +169,15 @@ def _check(
 
 
 def _regions(
-    reader: Reader, locator: Locator | None, packs: Sequence[Pack], source: str
+    reader: Reader,
+    locator: Locator | None,
+    packs: Sequence[Pack],
+    source: str,
+    scheduler: str | Client,
 ) -> tuple[Regions, dict[str, Any]]:
     if locator is not None:
         return locator.regions, locator.describe()
-    names = find_names(reader, packs)
+    names = find_names(reader, packs, scheduler=scheduler)
     if not names:
         raise SourceError(f"{source}: no record names a ROI")
     nowhere = np.full(len(names), np.nan)

@@ -6,7 +6,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 import dask.dataframe
@@ -22,6 +22,9 @@ from clusterscale.ingest.sources import BYTES_PER_ROW, Pack
 from clusterscale.ingest.tally import Tally
 from clusterscale.ingest.visits import combine
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 __all__ = ["Progress", "beside", "find_names", "shuffle"]
 
 Progress = Callable[[str, int, int], None]
@@ -30,14 +33,21 @@ _MOST_BLOCKS = 4096
 _CELLS_PER_BYTE = 0.25  # of a block after the shuffle, in bytes of text a task decodes
 
 
-def find_names(reader: Reader, packs: Sequence[Pack]) -> list[str]:
+def find_names(reader: Reader, packs: Sequence[Pack], *, scheduler: str | Client) -> list[str]:
     """Return the distinct names of ROIs in the records, in their order as text."""
-    found = dask.compute(*(dask.delayed(roi_names)(reader, each) for each in packs))
+    tasks = (dask.delayed(roi_names)(reader, each) for each in packs)
+    found = dask.compute(*tasks, scheduler=scheduler)
     return sorted(set().union(*found))
 
 
 def shuffle(
-    cleaner: Cleaner, packs: Sequence[Pack], *, block_bytes: int, scratch: str, tell: Progress
+    cleaner: Cleaner,
+    packs: Sequence[Pack],
+    *,
+    block_bytes: int,
+    scratch: str,
+    tell: Progress,
+    scheduler: str | Client,
 ) -> tuple[list[Block], Tally]:
     """Clean every pack and bring the visits of each user together.
 
@@ -52,6 +62,8 @@ def shuffle(
     tell
         Called as packs are read, where a scheduler of dask itself runs the tasks; on a cluster
         only at the end.
+    scheduler
+        Name of a scheduler of dask, or the client of a cluster.
 
     Returns
     -------
@@ -68,7 +80,10 @@ def shuffle(
     ]
     empty = combine([], cleaner.n_cells)[0].frame()
     frame = dask.dataframe.from_delayed([each[0] for each in cleaned], meta=empty)
-    parts = frame.shuffle(on="user", npartitions=_n_blocks(packs, block_bytes)).to_delayed()
+    # Left to itself, dask chooses the method by the cluster that this process is connected to.
+    method = "disk" if isinstance(scheduler, str) else "p2p"
+    n_blocks = _n_blocks(packs, block_bytes)
+    parts = frame.shuffle(on="user", npartitions=n_blocks, shuffle_method=method).to_delayed()
     blocks = [
         dask.delayed(merge.write_block)(part, f"{scratch}/{i}.i8", cleaner.n_cells)
         for i, part in enumerate(parts)
@@ -76,7 +91,7 @@ def shuffle(
     # The disk shuffle of dask keeps its files in the temporary directory.
     place = {} if storage.is_remote(scratch) else {"temporary_directory": scratch}
     with dask.config.set(place), _Watch(f"clean-{token}", len(packs), tell):
-        done, tallies = dask.compute(blocks, [each[1] for each in cleaned])
+        done, tallies = dask.compute(blocks, [each[1] for each in cleaned], scheduler=scheduler)
     tell("read", len(packs), len(packs))
     tally = Tally.total(tallies)
     tally.dropped["duplicate"] += sum(block.n_twice for block in done)

@@ -8,6 +8,8 @@ import platform
 import re
 import time
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -57,6 +59,9 @@ class Lease:
         Folder of the lease, a local path or fsspec URL.
     beat, patience
         Seconds.
+    clock, pause
+        Return the seconds since some moment; wait for so many seconds. Tests pass a clock of
+        their own, which moves only when somebody waits.
 
     Raises
     ------
@@ -66,8 +71,17 @@ class Lease:
         If the place cannot be used, or cannot let one of several processes alone make a file.
     """
 
-    def __init__(self, uri: str, *, beat: float = BEAT, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        uri: str,
+        *,
+        beat: float = BEAT,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._uri, self._beat, self._patience = uri.rstrip("/"), beat, patience
+        self._clock, self._pause = clock, pause
         self._id, self._number, self._count = uuid.uuid4().hex, 0, 0
         self._over = Event()
         self._thread = Thread(target=self._live, name="lease", daemon=True)
@@ -118,9 +132,9 @@ class Lease:
         """Return when a holder is dead or done; raise :class:`Held` when it is alive."""
         if _is_gone(about):
             return
-        began = time.monotonic()
-        while time.monotonic() - began < self._patience:
-            time.sleep(min(_WATCH, self._patience / 4))
+        began = self._clock()
+        while self._clock() - began < self._patience:
+            self._pause(min(_WATCH, self._patience / 4))
             now = self._read(number)
             if now is None or now["ended"]:
                 return
@@ -139,12 +153,15 @@ class Lease:
 
     def _live(self) -> None:
         while not self._over.wait(self._beat):
-            self._count += 1
-            try:
-                if self._is_mine():
-                    storage.put(self._name(self._number), self._text())
-            except ClusterscaleError:  # a sign of life may be late; the next one is not
-                continue
+            self._renew()
+
+    def _renew(self) -> None:
+        """Give one sign of life, unless another process has taken over."""
+        self._count += 1
+        # One that fails is given up: the next one comes after another beat.
+        with suppress(ClusterscaleError):
+            if self._is_mine():
+                storage.put(self._name(self._number), self._text())
 
     def _is_mine(self) -> bool:
         number, about = self._last()

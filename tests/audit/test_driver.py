@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, open_results
 from clusterscale.audit import run as run_lazily
 from clusterscale.audit import task as audit_task
-from clusterscale.audit.journal import Journal
+from clusterscale.audit.journal import Journal, PriceJournal
 from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.report import write_report
@@ -40,6 +39,12 @@ class Backwards(SerialExecutor):
 
     def map_batches(self, function, items):
         return super().map_batches(function, reversed(list(items)))
+
+
+@pytest.fixture
+def plan_fields(plan_fields):
+    """The same with little to compute beside the attacks."""
+    return plan_fields | {"verdict": {"trials": 40}, "utility": {"groups": 2}}
 
 
 @pytest.fixture
@@ -178,30 +183,18 @@ def test_results_that_are_not_there(tmp_path):
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_give_the_bits_of_serial(plan, cube, tmp_path, reference, workers):
+def test_workers_give_the_bits_of_serial(plan, cube, tmp_path, reference, local_cluster):
+    assert local_cluster.n_workers == 2
+    same(reference(plan), run(plan, cube, tmp_path / "run", local_cluster))
+
+
+@pytest.mark.slow
+@pytest.mark.dask
+def test_one_worker_gives_the_bits_of_serial(plan, cube, tmp_path, reference):
     pytest.importorskip("distributed")
-    with Local(workers=workers).open() as executor:
-        assert executor.n_workers == workers
+    with Local(workers=1).open() as executor:
+        assert executor.n_workers == 1
         same(reference(plan), run(plan, cube, tmp_path / "run", executor))
-
-
-DRIVER = """
-import sys, json
-from clusterscale.audit import AuditPlan, run
-from clusterscale.cube import TraceCube
-from clusterscale.report import write_report
-from clusterscale.runtime import Local, SerialExecutor
-
-if __name__ == "__main__":
-    fields, uri, folder, kind = json.loads(sys.argv[1]), *sys.argv[2:5]
-    place = Local(workers=1)
-    if kind == "serial":
-        run(AuditPlan(**fields), TraceCube(uri), folder, SerialExecutor())
-    else:
-        with place.open() as executor:
-            run(AuditPlan(**fields), TraceCube(uri), folder, executor)
-"""
 
 
 FEW = {"targets": {"random": 2}, "group_sizes": [6]}
@@ -252,33 +245,94 @@ def test_every_attack_and_prior_gives_the_same_bits_anywhere(cube, tmp_path, pla
     same(serial, run(plan, cube, tmp_path / "reversed", Backwards()))
 
 
-@pytest.mark.parametrize("kind", ["serial", pytest.param("dask", marks=pytest.mark.dask)])
-def test_a_killed_driver_resumes_to_the_same_bits(plan_fields, cube, tmp_path, reference, kind):
-    if kind == "dask":
-        pytest.importorskip("distributed")
-    plan_fields["targets"] = {"random": 50}  # enough that a quick cluster is caught in between
-    plan, n_tasks = AuditPlan(**plan_fields), 100
-    script, folder = tmp_path / "drive.py", tmp_path / "run"
-    script.write_text(DRIVER)
-    process = subprocess.Popen(
-        [sys.executable, script, json.dumps(plan_fields), cube.uri, folder, kind],
-        start_new_session=True,
-    )
-    journal = folder / "journal"
-    deadline = time.monotonic() + 120
-    while process.poll() is None and len(files(journal)) < 2:
-        assert time.monotonic() < deadline, "the driver never got half way"
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    os.killpg(process.pid, signal.SIGKILL) if kind == "dask" else None
-    n_done = sum(len(Journal(str(journal)).read(i)) for i in range(len(files(journal))))
-    assert 2 <= n_done < n_tasks, "killed too late to prove anything"
-    resumed = []
-    results = run(plan, cube, folder, SerialExecutor(), on_progress=resumed.append)
-    assert resumed[0].n_done == n_done + 2, "what was finished must not run again"
+class Died(BaseException):
+    """Ends a driver in the middle of its work."""
+
+
+@pytest.mark.parametrize("n_batches", [1, 5])
+def test_a_driver_that_dies_resumes_to_the_same_bits(
+    plan, cube, tmp_path, reference, monkeypatch, n_batches
+):
+    add, kept = Journal.add, []
+
+    def die(journal, entries):
+        number = add(journal, entries)
+        kept.extend(entries)
+        if len(kept) == n_batches:
+            raise Died
+        return number
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "add", die)
+        with pytest.raises(Died):
+            run(plan, cube, tmp_path / "run", SerialExecutor())
+    resume(plan, cube, tmp_path / "run", reference, n_least=n_batches)
+
+
+def resume(plan, cube, folder, reference, n_least):
+    """Go on with a run: what it has kept is not done again, and the results are the reference's."""
+    journal = Journal(f"{folder}/journal")
+    n_done = sum(len(journal.keys(i)) for i in range(journal.n_files))
+    n_tasks = len(plan.targets.choose(cube, plan.seed).users) * len(plan.group_sizes)
+    assert n_least <= n_done < n_tasks
+    n_prices = len(PriceJournal(f"{folder}/prices").prices())
+    seen = []
+    results = run(plan, cube, folder, SerialExecutor(), on_progress=seen.append)
+    assert seen[0].n_done == n_done + n_prices, "what was finished must not run again"
     same(reference(plan), results)
 
 
-def files(journal: Path):
-    return list(journal.glob("*.parquet")) if journal.exists() else []
+DRIVER = """
+import json, sys, threading
+from clusterscale.audit import AuditPlan, run
+from clusterscale.audit.journal import Journal
+from clusterscale.cube import TraceCube
+from clusterscale.runtime import Local, SerialExecutor, cargo
+
+add = Journal.add
+cargo._MOST = 2  # tasks in a batch, so that the first batch is not all of them
+
+def stop(journal, entries):
+    number = add(journal, entries)
+    if journal.n_files == int(sys.argv[5]):
+        print("stopped", flush=True)
+        threading.Event().wait()
+    return number
+
+if __name__ == "__main__":
+    Journal.add = stop
+    fields, uri, folder, kind = json.loads(sys.argv[1]), *sys.argv[2:5]
+    if kind == "serial":
+        run(AuditPlan(**fields), TraceCube(uri), folder, SerialExecutor())
+    else:
+        with Local(workers=1).open() as executor:
+            run(AuditPlan(**fields), TraceCube(uri), folder, executor)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "n_batches"), [("serial", 2), pytest.param("dask", 1, marks=pytest.mark.dask)]
+)
+def test_a_killed_driver_resumes_to_the_same_bits(
+    plan_fields, cube, tmp_path, reference, kind, n_batches
+):
+    """It stops by itself in the middle, and is killed there, the workers of its cluster too."""
+    if kind == "dask":
+        pytest.importorskip("distributed")
+    script, folder = tmp_path / "drive.py", tmp_path / "run"
+    script.write_text(DRIVER)
+    fields = json.dumps(plan_fields)
+    with subprocess.Popen(
+        [sys.executable, script, fields, cube.uri, folder, kind, str(n_batches)],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+    ) as process:
+        try:
+            assert process.stdout.readline() == b"stopped\n"
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
+        finally:
+            with suppress(ProcessLookupError):  # of serial work nobody is left
+                os.killpg(process.pid, signal.SIGKILL)
+    resume(AuditPlan(**plan_fields), cube, folder, reference, n_least=n_batches)

@@ -16,6 +16,12 @@ from clusterscale.screening import open_screen
 
 
 @pytest.fixture
+def plan_fields(plan_fields):
+    """The same with little to compute beside the attacks."""
+    return plan_fields | {"verdict": {"trials": 40}, "utility": {"groups": 2}}
+
+
+@pytest.fixture
 def disk(tmp_path):
     """A disk of four megabytes."""
     with small_disk(tmp_path / "disk", 4) as folder:

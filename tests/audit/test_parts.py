@@ -21,7 +21,7 @@ from clusterscale.cube import blocks
 from clusterscale.errors import InputError
 from clusterscale.groups import choose, draw
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.runtime import Local, SerialExecutor
+from clusterscale.runtime import SerialExecutor
 
 N_USERS, BLOCK = 60, 4
 CAPPED = {
@@ -92,7 +92,7 @@ def plan(prior, size, *, null_roi, mechanisms, control=True, precision=False, at
         control=control,
         precision={"width": 0.2, "most": 32} if precision else None,
         utility={"groups": 3},
-        verdict={"trials": 200, "units": 3},
+        verdict={"trials": 40, "units": 3},
     )
 
 
@@ -113,21 +113,43 @@ def bits(outcomes):
     return repr([replace(each, seconds=0.0) for each in outcomes])
 
 
-@pytest.mark.parametrize("null_roi", [False, True])
-@pytest.mark.parametrize("size", [6, 26])
-@pytest.mark.parametrize("prior", list(PRIORS))
-@given(data=st.data())
-def test_any_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi, data):
-    fields = PRIORS[prior]
-    adds = fields["name"] == "known_subset" or prior == "shared"  # not what learns anew: it is slow
-    more = adds and data.draw(st.booleans(), "precision")
+PARTS = [(0, 8), (8, 36), (36, 60)]
+MIXED = [{"name": "exact"}, CAPPED, MERGED]
+
+
+def adds(prior):
+    """Whether groups are added up once: who learns anew for each release is slow."""
+    return PRIORS[prior]["name"] == "known_subset" or prior == "shared"
+
+
+@pytest.mark.parametrize(
+    ("prior", "size", "null_roi"),
+    [(prior, (6, 26)[i % 2], i % 4 < 2) for i, prior in enumerate(PRIORS)],
+)
+def test_three_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi):
     chosen = plan(
-        fields,
+        PRIORS[prior],
         size,
         null_roi=null_roi,
-        mechanisms=[{"name": "exact"}, CAPPED, MERGED],
+        mechanisms=MIXED,
+        precision=adds(prior),
+        attacks=("cells",),
+    )
+    task = the_task(two_days, chosen, 40)
+    assert bits(by_parts(fold_task(task, PARTS))) == bits(run_task(task))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", list(PRIORS))
+@given(data=st.data())
+def test_any_parts_give_the_outcomes_of_one(two_days, prior, data):
+    chosen = plan(
+        PRIORS[prior],
+        data.draw(st.sampled_from([6, 26]), "size"),
+        null_roi=data.draw(st.booleans(), "null_roi"),
+        mechanisms=MIXED,
         control=data.draw(st.booleans(), "control"),
-        precision=more,
+        precision=adds(prior) and data.draw(st.booleans(), "precision"),
         attacks=data.draw(st.sampled_from([(), ("cells",)]), "attacks"),
     )
     task = the_task(two_days, chosen, data.draw(st.integers(0, N_USERS - 1), "target"))
@@ -136,16 +158,33 @@ def test_any_parts_give_the_outcomes_of_one(two_days, prior, size, null_roi, dat
     assert bits(by_parts(fold_task(task, users))) == bits(whole)
 
 
-@pytest.mark.parametrize("size", [6, 50])
-@pytest.mark.parametrize("null_roi", [False, True])
-@given(users=partitions())
-def test_any_parts_give_the_price_of_one(two_days, size, null_roi, users):
+def the_price(cube, size, null_roi):
     names = [name for name in MECHANISMS if not (null_roi and name == "sample_events")]
     mechanisms = [build(MECHANISMS, name).model_dump() for name in names]
     chosen = plan(KNOWN, size, null_roi=null_roi, mechanisms=[*mechanisms, CAPPED])
-    (task,) = chosen.prices(two_days)
-    whole = run_price(task)
-    assert repr(by_parts(fold_price(task, users))) == repr(whole)
+    (task,) = chosen.prices(cube)
+    return task
+
+
+@pytest.mark.parametrize("size", [6, 50])
+@pytest.mark.parametrize("null_roi", [False, True])
+def test_three_parts_give_the_price_of_one(two_days, size, null_roi):
+    task = the_price(two_days, size, null_roi)
+    assert repr(by_parts(fold_price(task, PARTS))) == repr(run_price(task))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [6, 50])
+@pytest.mark.parametrize("null_roi", [False, True])
+def test_any_parts_give_the_price_of_one(two_days, size, null_roi):
+    task = the_price(two_days, size, null_roi)
+    whole = repr(run_price(task))
+
+    @given(users=partitions())
+    def check(users):
+        assert repr(by_parts(fold_price(task, users))) == whole
+
+    check()
 
 
 def test_what_is_promised_does_not_hang_on_bounds():
@@ -182,8 +221,9 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     assert len(source._HELD) == 2, "others make room before they are read"
 
 
+@pytest.mark.slow
 @pytest.mark.dask
-def test_workers_count_parts_as_one_does(tmp_path, monkeypatch):
+def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     """More users than a block and a segment have, on workers that know of no smaller ones."""
     for module, name in ((blocks, "_MOST_USERS"), (choose, "_SEGMENT")):
         monkeypatch.setattr(module, name, 1 << 16)
@@ -195,9 +235,8 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch):
     tasks = list(chosen.tasks(cube, chosen.targets.choose(cube, 5)))
     (price,) = chosen.prices(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
-    with Local(workers=2).open() as executor:
-        (played,) = executor.map_folds([fold_task(task, users) for task in tasks])
-        (priced,) = executor.map_folds([fold_price(price, users)])
+    (played,) = local_cluster.map_folds([fold_task(task, users) for task in tasks])
+    (priced,) = local_cluster.map_folds([fold_price(price, users)])
     assert bits(played.value) == bits(run_task(tasks[0]))
     assert repr(priced.value) == repr(run_price(price))
 

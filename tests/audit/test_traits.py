@@ -57,33 +57,65 @@ def plan():
         attacks=[{"name": "projection"}, {"name": "spectral"}],
         screen={"groups": 30, "attacks": [{"name": "projection"}]},
         control=False,
+        verdict={"trials": 40},
+        utility={"groups": 2},
     )
 
 
 @pytest.fixture(scope="module")
-def folder(plan, cube, tmp_path_factory):
-    """A run's folder, with an audit and a screen."""
-    place = tmp_path_factory.mktemp("run")
+def small(plan):
+    """The same with one prior, one mechanism and one attack: a fifth of the comparisons."""
+    fields = plan.model_dump() | {
+        "priors": [{"name": "known_subset", "alpha": 0.5, "training": 20, "challenges": 10}],
+        "mechanisms": [{"name": "exact"}],
+        "attacks": [{"name": "spectral"}],
+    }
+    return AuditPlan(**fields)
+
+
+def audit_and_screen(plan, cube, place):
     audit.run(plan, cube, place, SerialExecutor())
     audit.screen(plan, cube, place, SerialExecutor())
     return place
 
 
+@pytest.fixture(scope="module")
+def folder(plan, cube, tmp_path_factory):
+    """A run's folder, with an audit and a screen."""
+    return audit_and_screen(plan, cube, tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def small_folder(small, cube, tmp_path_factory):
+    return audit_and_screen(small, cube, tmp_path_factory.mktemp("small"))
+
+
 @pytest.fixture
 def copied(folder, tmp_path):
     """The same in a folder of its own, without traits."""
-    for name in ("results.zarr", "screen/results.zarr"):
-        _copy(folder / name, tmp_path / name)
-    return tmp_path
+    return _copy(folder, tmp_path)
+
+
+@pytest.fixture
+def small_copied(small_folder, tmp_path):
+    return _copy(small_folder, tmp_path)
 
 
 def _copy(source, target):
-    shutil.copytree(source, target)
+    for name in ("results.zarr", "screen/results.zarr"):
+        shutil.copytree(source / name, target / name)
+    return target
 
 
 @pytest.fixture(scope="module")
 def found(plan, cube, folder):
     return audit.traits(plan, cube, folder, SerialExecutor(), how=HOW).load()
+
+
+@pytest.fixture(scope="module")
+def small_found(small, cube, small_folder, tmp_path_factory):
+    place = _copy(small_folder, tmp_path_factory.mktemp("found"))
+    return audit.traits(small, cube, place, SerialExecutor(), how=HOW).load()
 
 
 def test_everybody_is_described_in_every_period(found, cube, crowd):
@@ -220,16 +252,20 @@ class CutOff:
                 yield [Finished(item, function(item))]
 
 
-@pytest.mark.parametrize("most", [0, 2, 9, 40])
-def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(plan, cube, copied, found, most):
+@pytest.mark.parametrize("most", [0, 2, 5, 12])
+def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
+    small, cube, small_copied, small_found, most
+):
+    """In each stage: one measures, two count over a period, four compare, 16 have components."""
     with pytest.raises(KeyError, match="cut off"):
-        audit.traits(plan, cube, copied, CutOff(most), how=HOW)
+        audit.traits(small, cube, small_copied, CutOff(most), how=HOW)
     with pytest.raises(MissingError, match="this traits has not finished"):
-        open_traits(copied)
+        open_traits(small_copied)
     seen = []
-    again = audit.traits(plan, cube, copied, CutOff(10**9), how=HOW, on_progress=seen.append)
-    assert again.load().identical(found)
-    assert open_traits(copied).load().identical(found)
+    end = CutOff(10**9)
+    again = audit.traits(small, cube, small_copied, end, how=HOW, on_progress=seen.append)
+    assert again.load().identical(small_found)
+    assert open_traits(small_copied).load().identical(small_found)
     stages = list(dict.fromkeys(each.stage for each in seen))
     assert stages == [s for s in ("measure", "unicity", "compare", "components") if s in stages]
     assert (most < 3) == ("measure" in stages)  # one task, and a slice for each period
@@ -245,14 +281,11 @@ def test_little_memory_changes_nothing(plan, cube, copied, found, monkeypatch):
     assert few.load().identical(found)
 
 
+@pytest.mark.slow
 @pytest.mark.dask
-def test_workers_give_the_same_bits(plan, cube, copied, found):
-    pytest.importorskip("distributed")
-    from clusterscale.runtime import Local
-
-    with Local(workers=2).open() as executor:
-        again = audit.traits(plan, cube, copied, executor, how=HOW)
-    assert again.load().identical(found)
+def test_workers_give_the_same_bits(small, cube, small_copied, small_found, local_cluster):
+    again = audit.traits(small, cube, small_copied, local_cluster, how=HOW)
+    assert again.load().identical(small_found)
 
 
 def test_nothing_is_done_twice(plan, cube, folder, found):
@@ -297,6 +330,8 @@ def test_other_steps_and_priors_have_views_too(cube, tmp_path):
         mechanisms=[{"name": "coarsen_time", "factor": 4}],
         attacks=[{"name": "spectral"}],
         control=False,
+        verdict={"trials": 40},
+        utility={"groups": 2},
     )
     audit.run(plan, cube, tmp_path, SerialExecutor())
     found = audit.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW).load()
@@ -325,6 +360,8 @@ def test_views_are_of_the_releases_that_the_attack_trained_on(cube, tmp_path, mo
         mechanisms=[{"name": "laplace", "epsilon": 1.0, "unit": "event"}],
         attacks=[{"name": "spectral"}],
         control=False,
+        verdict={"trials": 40},
+        utility={"groups": 2},
     )
     fit, held = Spectral.fit, []
 
@@ -365,15 +402,15 @@ def test_results_of_another_plan_or_cube_are_refused(plan, cube, copied, tmp_pat
         audit.traits(other, cube, copied, SerialExecutor())
 
 
-def test_other_exposures_are_another_question(plan, cube, copied, found):
-    storage.remove(str(copied / "screen"))
-    audit.traits(plan, cube, copied, SerialExecutor(), how=HOW)
+def test_other_exposures_are_another_question(small, cube, small_copied):
+    storage.remove(str(small_copied / "screen"))
+    audit.traits(small, cube, small_copied, SerialExecutor(), how=HOW)
     with pytest.raises(ExistsError, match="holds another traits"):
-        audit.traits(plan, cube, copied, SerialExecutor())
+        audit.traits(small, cube, small_copied, SerialExecutor())
     how = HOW.model_copy(update={"share": 0.5})
-    again = audit.traits(plan, cube, copied, SerialExecutor(), how=how, force=True)
+    again = audit.traits(small, cube, small_copied, SerialExecutor(), how=how, force=True)
     assert json.loads(again.attrs["plan"])["traits"]["share"] == 0.5
-    assert again.n_compared.values.tolist() == [4] * 16
+    assert again.n_compared.values.tolist() == [4] * 2
 
 
 def test_memory_that_is_too_little_is_said(plan, cube, copied):
@@ -381,7 +418,7 @@ def test_memory_that_is_too_little_is_said(plan, cube, copied):
         audit.traits(plan, cube, copied, SerialExecutor(), how=HOW, memory=10**6)
 
 
-def test_an_audit_may_follow_in_the_folder_of_a_screen_with_traits(cube, plan, tmp_path):
-    audit.screen(plan, cube, tmp_path, SerialExecutor())
-    audit.traits(plan, cube, tmp_path, SerialExecutor(), how=HOW)
-    audit.run(plan, cube, tmp_path, SerialExecutor())
+def test_an_audit_may_follow_in_the_folder_of_a_screen_with_traits(cube, small, tmp_path):
+    audit.screen(small, cube, tmp_path, SerialExecutor())
+    audit.traits(small, cube, tmp_path, SerialExecutor(), how=HOW)
+    audit.run(small, cube, tmp_path, SerialExecutor())

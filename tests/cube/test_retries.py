@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import random
 from collections import Counter
+from threading import Lock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -183,7 +185,8 @@ def test_what_callers_ask_for_and_faults_of_code_stay_as_they_are(error):
 
 def test_waits_grow_and_are_of_different_lengths(monkeypatch):
     waits = []
-    monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)
+    # Not time.sleep itself: other threads of this process may call that.
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=waits.append))
     for _ in range(20):
         with pytest.raises(StoreError):
             attempt("place", Flaky(OSError("down"), ATTEMPTS), 3)
@@ -197,14 +200,15 @@ def test_waits_grow_and_are_of_different_lengths(monkeypatch):
 def test_a_cube_is_written_and_read_over_a_bad_line(server, uri):
     """Every second request of each kind fails, each time in another way; the cube is the same."""
     faults = ["503 SlowDown", "500 InternalError", "cut", "429 TooManyRequests"]
-    count = Counter()
+    count, lock = Counter(), Lock()
 
     def fault(method, path):
-        count[method, path] += 1
-        if count[method, path] % 2 == 0:  # so none fails five times in a row, whatever the order
-            return None
-        count["failed"] += 1
-        return faults[count["failed"] % len(faults)]
+        with lock:  # requests are answered in several threads
+            count[method, path] += 1
+            if count[method, path] % 2 == 0:  # so none fails five times in a row
+                return None
+            count["failed"] += 1
+            return faults[count["failed"] % len(faults)]
 
     server.fault = fault
     cube = crowd.write(uri, DENSE)

@@ -18,6 +18,7 @@ pytest.importorskip("dask")
 import dask
 from ingest.oracle import CALENDAR, GRID, START, content
 
+from clusterscale.cube.regions import Grid
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import ClusterscaleError, ExistsError, InputError, MissingError
 from clusterscale.ingest import Events, IngestReport, ingest, read_key
@@ -44,28 +45,54 @@ def source(tmp_path: Path) -> str:
 
 def build(source: str, name: str = "cube.zarr", **options: Any) -> tuple[IngestReport, TraceCube]:
     uri = str(Path(source).with_name(name))
-    report = ingest(source, uri, reader=Events(), locator=GRID, calendar=CALENDAR, **options)
+    how = {"reader": Events(), "locator": GRID, "calendar": CALENDAR} | options
+    report = ingest(source, uri, **how)
     return report, TraceCube(uri)
 
 
 def test_the_cube_is_the_same_to_the_last_byte_whoever_runs_it(source: str) -> None:
-    distributed = pytest.importorskip("distributed")
     cubes = [build(source, "one.zarr")[1]]
     for scheduler in ("threads", "synchronous"):
-        with dask.config.set(scheduler=scheduler):
-            cubes.append(build(source, f"{scheduler}.zarr", block_bytes=700)[1])
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster),
-    ):
-        cubes.append(build(source, "cluster.zarr", block_bytes=700)[1])
+        cubes.append(build(source, f"{scheduler}.zarr", block_bytes=700, scheduler=scheduler)[1])
     files = [_files(Path(cube.uri)) for cube in cubes]
     assert all(each == files[0] for each in files)
     assert sorted(path.name for path in Path(source).parent.iterdir()) == sorted(
         ["records.csv", *(Path(cube.uri).name for cube in cubes)]
     )
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_the_same_cube_and_is_used_only_where_it_is_named(source: str) -> None:
+    distributed = pytest.importorskip("distributed")
+    expected = _files(Path(build(source, "one.zarr")[1].uri))
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            named = build(source, "named.zarr", block_bytes=700, scheduler=client)[1]
+        assert _files(Path(named.uri)) == expected
+        n_before = cluster.scheduler.transition_counter
+        assert n_before > 0
+        with distributed.Client(cluster):
+            other = build(source, "other.zarr", block_bytes=700)[1]
+        assert cluster.scheduler.transition_counter == n_before
+        assert _files(Path(other.uri)) == expected
+
+
+def _refuse(*args: object, **options: object) -> None:
+    pytest.fail("this scheduler was not asked for")
+
+
+@pytest.mark.parametrize(
+    ("reader", "locator"), [(Events(), GRID), (Events(roi="lat"), None)], ids=["grid", "names"]
+)
+def test_the_configuration_of_dask_does_not_choose_the_scheduler(
+    source: str, reader: Events, locator: Grid | None
+) -> None:
+    how = {"reader": reader, "locator": locator}
+    expected = build(source, **how)[1].fingerprint
+    with dask.config.set({"scheduler": _refuse, "dataframe.shuffle.method": "p2p"}):
+        assert build(source, "other.zarr", **how)[1].fingerprint == expected
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -206,20 +233,21 @@ def test_an_interrupted_ingest_leaves_nothing(source: str) -> None:
 
 
 _VICTIM = """
-import sys, time
+import sys, threading
 from ingest.oracle import CALENDAR, GRID
 from clusterscale.ingest import Events, ingest
 
 def stall(stage, done, total):
     if stage == sys.argv[3]:
         print("stalled", flush=True)
-        time.sleep(60)
+        threading.Event().wait()
 
 ingest(sys.argv[1], sys.argv[2], reader=Events(), locator=GRID, calendar=CALENDAR, force=True,
        on_progress=stall, block_bytes=600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "there"), [("read", False), ("write", True)])
 def test_a_killed_ingest_leaves_no_cube_that_opens_and_loses_no_old_one(
     stage: str, there: bool, source: str, tmp_path: Path

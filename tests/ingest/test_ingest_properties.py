@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("dask")
 
-import dask
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
@@ -48,15 +47,15 @@ def ingest_bytes(
 ) -> tuple[IngestReport, str]:
     source, cube = Path(folder, name), f"{folder}/cube-{block_bytes}.zarr"
     source.write_bytes(body)
-    with dask.config.set(scheduler="synchronous"):
-        report = ingest(
-            str(source),
-            cube,
-            reader=Events(),
-            locator=GRID,
-            calendar=CALENDAR,
-            block_bytes=block_bytes,
-        )
+    report = ingest(
+        str(source),
+        cube,
+        reader=Events(),
+        locator=GRID,
+        calendar=CALENDAR,
+        block_bytes=block_bytes,
+        scheduler="synchronous",
+    )
     return report, cube
 
 

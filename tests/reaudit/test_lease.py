@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Lock
+from threading import Barrier, Event, Lock
 
 import pytest
 from object_store import serve
@@ -19,13 +19,15 @@ from clusterscale.errors import DamagedError, StoreError
 from clusterscale.reaudit import Held, Lease, lease
 from clusterscale.reaudit.lease import LostLeaseError
 
-QUICK = {"beat": 0.05, "patience": 0.5}
+LONG = {"beat": 3600.0, "patience": 60.0}
+"""No sign of life by itself within a test."""
+
 HOLDER = """
-import sys, time
+import sys
 from clusterscale.reaudit import Lease
 with Lease(sys.argv[1], beat=0.05):
     print("held", flush=True)
-    time.sleep(60)
+    sys.stdin.read()
 """
 FAR = {"id": "other", "host": "far", "boot": "b", "process": 1, "beat": 0, "ended": False}
 
@@ -44,57 +46,127 @@ def write(folder, number=1, **about):
     storage.put(f"{folder}/{number:08d}.json", json.dumps(FAR | about).encode())
 
 
-def hold(folder):
-    """Start a process that takes the lease, and wait until it has it."""
-    running = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, folder], stdout=subprocess.PIPE, text=True
-    )
-    assert running.stdout.readline() == "held\n"
-    return running
+class Clock:
+    """A clock that moves only when somebody waits; ``during`` is called in each wait."""
+
+    def __init__(self, during=lambda: None):
+        self.now, self.n_waits, self._during = 0.0, 0, during
+
+    def __call__(self):
+        return self.now
+
+    def pause(self, seconds):
+        self.now += seconds
+        self.n_waits += 1
+        self._during()
+
+
+def lease_at(folder, clock, **options):
+    return Lease(folder, clock=clock, pause=clock.pause, **LONG | options)
+
+
+@pytest.fixture
+def child():
+    """A process that does nothing until it is killed."""
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
+        yield running
+        running.kill()
+
+
+def here(process):
+    """Return what the file of a holder says whose process is on this machine."""
+    return {"host": lease.platform.node(), "boot": lease._boot(), "process": process.pid}
 
 
 def test_a_second_one_is_told_who_is_at_work(folder):
-    with Lease(folder, **QUICK) as first:
-        with pytest.raises(Held) as caught, Lease(folder, **QUICK):
+    with Lease(folder, **LONG) as first:
+        clock = Clock(during=first._renew)
+        with pytest.raises(Held) as caught, lease_at(folder, clock):
             pytest.fail("there are two")
         assert caught.value.holder.endswith(f", process {os.getpid()}")
+        assert clock.n_waits == 1
         first.check()
     assert numbers(folder) == [1]
 
 
+def test_a_holder_gives_signs_of_life_until_it_ends(folder, monkeypatch):
+    put, given, third = storage.put, [], Event()
+
+    def watch(uri, content):
+        put(uri, content)
+        given.append(json.loads(content))
+        if len(given) == 3:
+            third.set()
+
+    monkeypatch.setattr(storage, "put", watch)
+    with Lease(folder, beat=0.01):
+        assert third.wait(60)
+    assert [each["beat"] for each in given[:3]] == [1, 2, 3]
+    assert [each["ended"] for each in given] == [False] * (len(given) - 1) + [True]
+
+
 def test_what_has_ended_is_followed_at_once(folder):
     for number in range(1, 5):
-        with Lease(folder, beat=60, patience=60) as lease:
+        clock = Clock()
+        with lease_at(folder, clock) as lease:
             assert numbers(folder) == [number], "numbers grow, old files go"
             lease.check()
+        assert clock.now == 0
 
 
 def test_an_error_inside_ends_it_too(folder):
-    with pytest.raises(ZeroDivisionError), Lease(folder, beat=60, patience=60):
+    with pytest.raises(ZeroDivisionError), Lease(folder, **LONG):
         raise ZeroDivisionError
-    with Lease(folder, beat=60, patience=60):
+    clock = Clock()
+    with lease_at(folder, clock):
         assert numbers(folder) == [2]
+    assert clock.now == 0
 
 
-def test_a_process_of_this_machine_that_was_killed(folder):
-    """A zombie has a number still, but gives no sign of life; one that is buried has none."""
-    running = hold(folder)
-    try:
-        with pytest.raises(Held), Lease(folder, beat=0.05, patience=60):
-            pytest.fail("it lives")
-        running.kill()
-        said = storage.read(f"{folder}/00000001.json")
-        began = time.monotonic()
-        with Lease(folder, **QUICK):
-            assert numbers(folder) == [2]
-        assert time.monotonic() - began >= QUICK["patience"]
-    finally:
-        running.kill()
-        assert running.wait() == -signal.SIGKILL
-        running.stdout.close()
-    storage.put(f"{folder}/00000003.json", said)
-    with Lease(folder, beat=60, patience=60):
+def test_a_silent_process_of_this_machine_that_lives_is_waited_for(folder, child):
+    write(folder, **here(child))
+    clock = Clock()
+    with lease_at(folder, clock, patience=60):
+        assert numbers(folder) == [2]
+    assert clock.now >= 60
+
+
+def test_a_process_of_this_machine_that_was_killed(folder, child):
+    """A zombie still has a process id, but gives no sign of life; one that was reaped has none."""
+    write(folder, **here(child))
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it is a zombie, and stays one
+    clock = Clock()
+    with lease_at(folder, clock, patience=60):
+        assert numbers(folder) == [2]
+    assert clock.now >= 60
+    assert child.wait() == -signal.SIGKILL
+    write(folder, 3, **here(child))
+    clock = Clock()
+    with lease_at(folder, clock):
         assert numbers(folder) == [4]
+    assert clock.now == 0
+
+
+@pytest.mark.slow
+def test_a_process_that_holds_a_lease_is_killed(folder):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdout.readline() == b"held\n"
+        # Time stands still for whoever waits: only a sign of life ends the wait.
+        with (
+            pytest.raises(Held) as caught,
+            Lease(folder, **LONG, clock=lambda: 0.0, pause=lambda seconds: time.sleep(0.01)),
+        ):
+            pytest.fail("it lives")
+        assert caught.value.holder.endswith(f", process {running.pid}")
+        running.kill()
+    clock = Clock()
+    with lease_at(folder, clock):
+        assert numbers(folder) == [2]
+    assert clock.now == 0
 
 
 @pytest.mark.parametrize("about", [{}, {"host": lease.platform.node(), "boot": "another start"}])
@@ -103,34 +175,28 @@ def test_elsewhere_only_time_can_tell(folder, about):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     write(folder, process=gone.pid, **about)
-    began = time.monotonic()
-    with Lease(folder, **QUICK):
-        assert time.monotonic() - began >= QUICK["patience"]
+    clock = Clock()
+    with lease_at(folder, clock, patience=60):
+        assert clock.now >= 60
         assert numbers(folder) == [2]
 
 
-def test_who_ends_while_another_waits_is_followed(folder, monkeypatch):
+def test_who_ends_while_another_waits_is_followed(folder):
     write(folder)
-    sleeps = []
-
-    def sleep(seconds):
-        sleeps.append(seconds)
-        write(folder, ended=True)
-
-    monkeypatch.setattr(lease.time, "sleep", sleep)
-    with Lease(folder, beat=60, patience=60):
+    clock = Clock(during=lambda: write(folder, ended=True))
+    with lease_at(folder, clock):
         assert numbers(folder) == [2]
-    assert len(sleeps) == 1
+    assert clock.n_waits == 1
 
 
 def test_who_was_taken_for_dead_finds_out(folder):
-    with Lease(folder, **QUICK) as first:
+    with Lease(folder, beat=3600, patience=0.5) as first:
         first.check()
         write(folder, 2)
         with pytest.raises(LostLeaseError, match=r"gave no sign of life for 0\.5 s"):
             first.check()
         assert issubclass(LostLeaseError, StoreError)
-        time.sleep(0.2)
+        first._renew()
     assert json.loads(storage.read(f"{folder}/00000002.json")) == FAR, "the other one's is left"
 
 
@@ -142,12 +208,13 @@ def test_a_sign_of_life_that_cannot_be_given_is_given_later(folder, monkeypatch)
             raise failures.pop()
         put(uri, content)
 
-    with Lease(folder, **QUICK) as first:
+    with Lease(folder, **LONG) as first:
         monkeypatch.setattr(storage, "put", fail)
-        deadline = time.monotonic() + 20
-        while json.loads(storage.read(f"{folder}/00000001.json"))["beat"] < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        given = []
+        for _ in range(3):
+            first._renew()
+            given.append(json.loads(storage.read(f"{folder}/00000001.json"))["beat"])
+        assert given == [0, 0, 3]
         first.check()
     assert not failures
 
@@ -155,7 +222,7 @@ def test_a_sign_of_life_that_cannot_be_given_is_given_later(folder, monkeypatch)
 def test_old_files_are_removed_also_where_some_are_missing(folder):
     for number in (1, 3, 7):
         write(folder, number, ended=True)
-    with Lease(folder, beat=60):
+    with Lease(folder, **LONG):
         assert numbers(folder) == [8]
 
 
@@ -164,19 +231,22 @@ def test_a_damaged_file_is_named(folder, content):
     place = f"{folder}/00000004.json"
     storage.put(place, content)
     with pytest.raises(DamagedError, match=r"remove it if nobody is at work") as caught:
-        Lease(folder, **QUICK).__enter__()
+        Lease(folder, **LONG).__enter__()
     assert str(caught.value).startswith(place)
 
 
 def test_other_files_are_not_looked_at(folder):
     storage.put(f"{folder}/notes.json", b"my own")
-    with Lease(folder, beat=60) as first:
+    with Lease(folder, **LONG) as first:
         first.check()
     assert storage.list_names(folder) == ["00000001.json", "notes.json"]
 
 
 def race(folder, n_racers, n_rounds):
-    """Let threads take the lease over and over; return how often each of them had it."""
+    """Let threads take the lease over and over; return how often each of them had it.
+
+    Time stands still: whoever finds a holder waits until it ends or gives a sign of life.
+    """
     barrier, inside = Barrier(n_racers), Lock()
 
     def take(_):
@@ -184,10 +254,11 @@ def race(folder, n_racers, n_rounds):
         n_held = 0
         for _ in range(n_rounds):
             try:
-                with Lease(folder, beat=0.02, patience=60) as held:
+                with Lease(folder, **LONG, clock=lambda: 0.0, pause=yield_once) as held:
                     assert inside.acquire(blocking=False), "two hold it"
                     held.check()
-                    time.sleep(0.002)
+                    held._renew()
+                    held.check()
                     inside.release()
                     n_held += 1
             except Held:
@@ -198,14 +269,18 @@ def race(folder, n_racers, n_rounds):
         return list(pool.map(take, range(n_racers)))
 
 
-def test_one_at_a_time_of_many(folder, monkeypatch):
-    monkeypatch.setattr(lease, "_WATCH", 0.03)
+def yield_once(seconds):
+    """Let other threads run."""
+    time.sleep(0)
+
+
+def test_one_at_a_time_of_many(folder):
     assert sum(race(folder, 6, 4)) >= 4
     assert len(numbers(folder)) == 1
 
 
-def test_one_at_a_time_of_many_in_an_object_store(monkeypatch):
-    monkeypatch.setattr(lease, "_WATCH", 0.1)
+@pytest.mark.slow
+def test_one_at_a_time_of_many_in_an_object_store():
     with serve() as server:
         folder = f"{server.uri}/lease"
         with ThreadPoolExecutor(4) as pool:

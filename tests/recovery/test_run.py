@@ -145,12 +145,8 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
 
 
 @pytest.mark.dask
-def test_workers_give_the_same_bits(cube, found, tmp_path):
-    pytest.importorskip("distributed")
-    from clusterscale.runtime import Local
-
-    with Local(workers=2).open() as executor:
-        again = recovery.run(plan(), cube, tmp_path, executor)
+def test_workers_give_the_same_bits(cube, found, tmp_path, local_cluster):
+    again = recovery.run(plan(), cube, tmp_path, local_cluster)
     assert again.load().identical(found)
 
 

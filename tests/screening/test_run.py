@@ -1,8 +1,7 @@
 """A screen ends with the same bits, however it was cut up, interrupted or spread."""
 
 import json
-import os
-import signal
+import shutil
 import subprocess
 import sys
 
@@ -33,6 +32,7 @@ CAPPED = {
 @pytest.fixture
 def plan(plan_fields):
     """Two sizes; exact, Laplace, capped Laplace; all three closed forms; 40 groups."""
+    plan_fields |= {"verdict": {"trials": 40}, "utility": {"groups": 2}}
     fields = {"mechanisms": [*plan_fields["mechanisms"], CAPPED], "screen": {"groups": 40}}
     return AuditPlan(**plan_fields | fields)
 
@@ -43,9 +43,31 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "_MOST_USERS", 16)
 
 
+@pytest.fixture(scope="session")
+def keep(tmp_path_factory):
+    """Folders of undisturbed screens, each made once; they are not to be written to."""
+    known = {}
+
+    def get(plan, cube):
+        key = plan.digest, blocks._MOST_USERS
+        if key not in known:
+            known[key] = tmp_path_factory.mktemp("screen")
+            screen(plan, cube, known[key], SerialExecutor())
+        return known[key]
+
+    return get
+
+
 @pytest.fixture
-def undisturbed(plan, cube, tmp_path, small_blocks):
-    return screen(plan, cube, tmp_path / "reference", SerialExecutor()).load()
+def undisturbed(plan, cube, small_blocks, keep):
+    return open_screen(keep(plan, cube)).load()
+
+
+@pytest.fixture
+def copied(plan, cube, keep, tmp_path):
+    """A folder with a finished screen, which may be written to."""
+    shutil.copytree(keep(plan, cube), tmp_path / "run")
+    return tmp_path / "run"
 
 
 class Backwards(SerialExecutor):
@@ -102,9 +124,16 @@ def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed,
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("workers", [1, 2])
-def test_workers_change_no_bit(plan, cube, tmp_path, undisturbed, workers):
-    with Local(workers=workers).open() as executor:
+def test_workers_change_no_bit(plan, cube, tmp_path, undisturbed, local_cluster):
+    assert local_cluster.n_workers == 2
+    found = screen(plan, cube, tmp_path / "dask", local_cluster)
+    xr.testing.assert_identical(undisturbed, found.load())
+
+
+@pytest.mark.slow
+@pytest.mark.dask
+def test_one_worker_changes_no_bit(plan, cube, tmp_path, undisturbed):
+    with Local(workers=1).open() as executor:
         found = screen(plan, cube, tmp_path / "dask", executor)
     xr.testing.assert_identical(undisturbed, found.load())
 
@@ -117,11 +146,11 @@ def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch)
     xr.testing.assert_identical(whole, parts)
 
 
-def test_a_finished_screen_is_not_made_again(plan, cube, tmp_path, monkeypatch):
-    first = screen(plan, cube, tmp_path / "run", SerialExecutor()).load()
+def test_a_finished_screen_is_not_made_again(plan, cube, copied, monkeypatch):
+    first = open_screen(copied).load()
     monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
     monkeypatch.setattr(driver, "count", lambda task: 1 / 0)
-    again = screen(plan, cube, tmp_path / "run", SerialExecutor())
+    again = screen(plan, cube, copied, SerialExecutor())
     xr.testing.assert_identical(first, again.load())
 
 
@@ -144,43 +173,73 @@ def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, m
     xr.testing.assert_identical(undisturbed, found.load())
 
 
+class Died(BaseException):
+    """Ends a driver in the middle of its work."""
+
+
+STAGES = (("count", 0), ("score", 152), ("count", 180), ("score", 276))
+"""Of each size before it is counted and in the middle, by the rows that are done."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_screen_whose_driver_dies_goes_on(plan, cube, tmp_path, undisturbed, stage):
+    def die(now):
+        if (now.stage, now.n_done) == stage:
+            raise Died
+
+    with pytest.raises(Died):
+        screen(plan, cube, tmp_path / "run", SerialExecutor(), on_progress=die)
+    check_that_it_goes_on(plan, cube, tmp_path / "run", undisturbed, stage[1])
+
+
+def check_that_it_goes_on(plan, cube, folder, expected, n_done):
+    with pytest.raises(MissingError):
+        open_screen(folder)
+    seen = []
+    found = screen(plan, cube, folder, SerialExecutor(), on_progress=seen.append)
+    assert seen[0].n_done == n_done
+    xr.testing.assert_identical(expected, found.load())
+
+
 SCRIPT = """
-import json, sys
+import json, sys, threading
 from clusterscale.audit import AuditPlan, screen
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.runtime import SerialExecutor
-from clusterscale.cube import blocks
+
 blocks._MOST_USERS = 16
+
+def stop(now):
+    if [now.stage, now.n_done] == json.loads(sys.argv[4]):
+        print("stopped", flush=True)
+        threading.Event().wait()
+
 plan = AuditPlan(**json.loads(sys.argv[1]))
-def tell(now): print(now.n_done, flush=True)
-screen(plan, TraceCube(sys.argv[2]), sys.argv[3], SerialExecutor(), on_progress=tell)
+screen(plan, TraceCube(sys.argv[2]), sys.argv[3], SerialExecutor(), on_progress=stop)
 """
 
 
-@pytest.mark.parametrize("stage", [1, 120, 230])
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_screen_goes_on(plan, cube, tmp_path, undisturbed, stage):
+    """It stops by itself in the middle, and is killed there."""
     fields = json.dumps(plan.model_dump(mode="json"))
-    command = [sys.executable, "-c", SCRIPT, fields, cube.uri, str(tmp_path / "run")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if int(line) >= min(stage, 230) - 1:
-                os.kill(process.pid, signal.SIGKILL)
-                break
-        process.wait(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    with pytest.raises(MissingError):
-        open_screen(tmp_path / "run")
-    found = screen(plan, cube, tmp_path / "run", SerialExecutor())
-    xr.testing.assert_identical(undisturbed, found.load())
+    command = [sys.executable, "-c", SCRIPT, fields, cube.uri, tmp_path / "run", json.dumps(stage)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"stopped\n"
+        finally:
+            process.kill()
+    check_that_it_goes_on(plan, cube, tmp_path / "run", undisturbed, stage[1])
 
 
-def test_another_screen_needs_force(plan, plan_fields, cube, tmp_path):
-    first = screen(plan, cube, tmp_path / "run", SerialExecutor()).load()
+def test_another_screen_needs_force(plan_fields, cube, copied):
+    first = open_screen(copied).load()
     other = AuditPlan(**plan_fields | {"seed": 9})
     with pytest.raises(ExistsError, match="holds another screen, or one of another cube"):
-        screen(other, cube, tmp_path / "run", SerialExecutor())
-    xr.testing.assert_identical(first, open_screen(tmp_path / "run").load())
-    forced = screen(other, cube, tmp_path / "run", SerialExecutor(), force=True)
+        screen(other, cube, copied, SerialExecutor())
+    xr.testing.assert_identical(first, open_screen(copied).load())
+    forced = screen(other, cube, copied, SerialExecutor(), force=True)
     assert forced.sizes["mechanism"] == 2
 
 
@@ -194,11 +253,12 @@ def test_another_cube_in_the_same_place_is_not_taken_for_the_first(plan, cube, d
 
 
 def test_targets_and_attacks_of_a_plan_do_not_matter_to_its_screen(
-    plan, plan_fields, cube, tmp_path
+    plan, plan_fields, cube, copied, monkeypatch
 ):
-    first = screen(plan, cube, tmp_path / "run", SerialExecutor()).load()
+    first = open_screen(copied).load()
+    monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
     other = plan.model_copy(update={"targets": AuditPlan(**plan_fields).targets, "control": False})
-    xr.testing.assert_identical(first, screen(other, cube, tmp_path / "run", SerialExecutor()))
+    xr.testing.assert_identical(first, screen(other, cube, copied, SerialExecutor()).load())
 
 
 def test_what_cannot_be_screened_is_refused_by_name(plan_fields, cube, tmp_path):
@@ -313,11 +373,10 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
         AuditPlan(**refused).check(cube)
 
 
-def test_a_screen_that_is_there_is_used_by_the_audit(plan, cube, tmp_path, monkeypatch):
-    screen(plan, cube, tmp_path / "run", SerialExecutor())
+def test_a_screen_that_is_there_is_used_by_the_audit(plan, cube, copied, monkeypatch):
     monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
     chosen = AuditPlan(**plan.model_dump() | {"targets": {"most_exposed": 3}})
-    assert run(chosen, cube, tmp_path / "run", SerialExecutor()).sizes["target"] == 3
+    assert run(chosen, cube, copied, SerialExecutor()).sizes["target"] == 3
 
 
 def test_the_ranking_goes_by_mean_auc_then_gap():
