@@ -272,13 +272,13 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
     assert all(each.n_done <= each.n_tasks for each in seen)
 
 
-def test_little_memory_changes_nothing(plan, cube, copied, found, monkeypatch):
+def test_little_memory_changes_nothing(small, cube, small_copied, small_found, monkeypatch):
     """Users by the part, time by the slice."""
     monkeypatch.setattr("clusterscale.traits.measuring._USERS", 16)
     monkeypatch.setattr("clusterscale.cube.blocks._MOST_USERS", 16)
     monkeypatch.setattr("clusterscale.audit.budget._PROCESS", 10**6)
-    few = audit.traits(plan, cube, copied, SerialExecutor(), how=HOW, memory=351_000_000)
-    assert few.load().identical(found)
+    few = audit.traits(small, cube, small_copied, SerialExecutor(), how=HOW, memory=351_000_000)
+    assert few.load().identical(small_found)
 
 
 @pytest.mark.slow
