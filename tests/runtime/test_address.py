@@ -37,7 +37,7 @@ def encrypted(tls):
         processes=False,
         protocol="tls",
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         security=tls.security(),
     ) as cluster:
         yield cluster.scheduler_address
