@@ -7,8 +7,8 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, Self
 from urllib.request import Request, urlopen
 
 import fsspec
@@ -49,7 +49,8 @@ class ObjectStore:
         if fault is None:
             return self._inner(environ, start)
         if fault == "cut":
-            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # the client is gone already
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionResetError
         if fault == "short":
             start("200 OK", [("Content-Length", "1000")])
@@ -58,6 +59,37 @@ class ObjectStore:
         body = _BODY.format(code=code).encode()
         start(f"{status} {code}", [("Content-Length", str(len(body)))])
         return [b"" if method == "HEAD" else body]
+
+
+class Hold:
+    """A fault that holds requests from the ``count``-th of a kind on, until it is released.
+
+    Within the block every such request waits; they are all cut when the block ends, so that none
+    of them changes the store. ``begun`` is set when the first of them waits.
+    """
+
+    def __init__(self, store: ObjectStore, method: str, part: str, count: int) -> None:
+        self._store, self._method, self._part, self._left = store, method, part, count
+        self._lock, self._over, self.begun = threading.Lock(), threading.Event(), threading.Event()
+
+    def __enter__(self) -> Self:
+        self._store.fault = self._hold
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._store.fault = lambda method, path: None
+
+    def _hold(self, method: str, path: str) -> str | None:
+        if method != self._method or self._part not in path:
+            return None
+        with self._lock:
+            self._left -= 1
+            if self._left > 0:
+                return None
+        self.begun.set()
+        self._over.wait()
+        return "cut"
 
 
 @contextmanager

@@ -55,6 +55,8 @@ class DaskExecutor:
         Called now and then: to replace workers that were lost.
     reconnect
         Returns a new client when the scheduler was lost and may be back; None where it cannot be.
+    clock
+        Returns the seconds by which patience with running work is measured.
     """
 
     def __init__(
@@ -65,10 +67,11 @@ class DaskExecutor:
         patience: float = _PATIENCE,
         heal: Callable[[], None] = _nothing,
         reconnect: Callable[[], Client] | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._client, self._window = client, window
         self._patience, self._heal, self._reconnect = patience, heal, reconnect
-        self._looked, self._n_threads = -float("inf"), 1
+        self._clock, self._looked, self._n_threads = clock, -float("inf"), 1
 
     @property
     def n_workers(self) -> int:
@@ -207,7 +210,7 @@ class DaskExecutor:
 
         A cargo has ``n_parts`` that run side by side. Those under suspicion go last and alone.
         """
-        flights: Flights[Cargo[T]] = Flights(self._patience, self._heal)
+        flights: Flights[Cargo[T]] = Flights(self._patience, self._heal, self._clock)
         again: list[Cargo[T]] = []  # lost with the scheduler
         suspects: list[Cargo[T]] = []
         stalled: set[bool] = set()  # since anything landed: in company, alone

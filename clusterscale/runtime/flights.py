@@ -38,10 +38,17 @@ class Flights(Generic[T]):
         Seconds that may pass without any landing.
     look
         Called every few seconds: to replace workers that were lost.
+    clock
+        Returns the seconds by which patience is measured.
     """
 
-    def __init__(self, patience: float, look: Callable[[], None]) -> None:
-        self._patience, self._look = patience, look
+    def __init__(
+        self,
+        patience: float,
+        look: Callable[[], None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._patience, self._look, self._clock = patience, look, clock
         self._looked = monotonic()
         self._landed: SimpleQueue[Future] = SimpleQueue()
         self._flying: dict[str, tuple[Future, T, float]] = {}
@@ -65,7 +72,7 @@ class Flights(Generic[T]):
         StalledError
             If none does for as long as patience lasts.
         """
-        since = monotonic()
+        since = self._clock()
         while True:
             if monotonic() - self._looked >= _TICK:  # also while others keep landing
                 self._look()
@@ -73,7 +80,7 @@ class Flights(Generic[T]):
             landing = self._touch_down()
             if landing is not None:
                 return landing
-            if monotonic() - since > self._patience:
+            if self._clock() - since > self._patience:
                 raise StalledError(f"nothing was finished for {self._patience:g} seconds")
 
     def abandon(self) -> Iterator[T]:

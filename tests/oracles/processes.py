@@ -7,6 +7,9 @@ import subprocess
 import sys
 from contextlib import contextmanager, suppress
 
+LIMIT = 300
+"""Seconds that a process may take to start: far more than one ever needs."""
+
 
 @contextmanager
 def process(*arguments, environment=None):
@@ -36,6 +39,19 @@ def free_port():
         return sock.getsockname()[1]
 
 
+@contextmanager
+def reserved_port():
+    """Yield a port that this machine gives to nobody else within the block.
+
+    The socket is bound but does not listen, so that a server which sets ``SO_REUSEADDR``, as that
+    of Dask does, can bind the same port, and can do so again after it was killed.
+    """
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]
+
+
 def scheduler(port):
     return process("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
 
@@ -43,7 +59,7 @@ def scheduler(port):
 def worker(port, *more, environment=None):
     return process(
         "worker", f"tcp://127.0.0.1:{port}", "--nthreads", 1, "--no-dashboard",
-        "--death-timeout", 30, *more, environment=environment,
+        "--death-timeout", LIMIT, *more, environment=environment,
     )  # fmt: skip
 
 
@@ -53,12 +69,15 @@ def joined(port, *, comes_back=True, **options):
 
     from clusterscale.runtime.dask import DaskExecutor
 
-    def connect():
-        return Client(f"tcp://127.0.0.1:{port}", timeout=40)
+    clients = []
 
-    client = connect()
-    executor = DaskExecutor(client, reconnect=connect if comes_back else None, **options)
+    def connect():
+        clients.append(Client(f"tcp://127.0.0.1:{port}", timeout=LIMIT, set_as_default=False))
+        return clients[-1]
+
+    executor = DaskExecutor(connect(), reconnect=connect if comes_back else None, **options)
     try:
         yield executor
     finally:
-        client.close(timeout=2)
+        for client in clients:
+            client.close(timeout=2)
