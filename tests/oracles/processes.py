@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 LIMIT = 300
 """Seconds that a process may take to start: far more than one ever needs."""
@@ -65,19 +65,10 @@ def worker(port, *more, environment=None):
 
 @contextmanager
 def joined(port, *, comes_back=True, **options):
-    from distributed import Client
-
+    """Yield an executor on the scheduler of this port, connected as to any running scheduler."""
     from clusterscale.runtime.dask import DaskExecutor
+    from clusterscale.runtime.line import Line
 
-    clients = []
-
-    def connect():
-        clients.append(Client(f"tcp://127.0.0.1:{port}", timeout=LIMIT, set_as_default=False))
-        return clients[-1]
-
-    executor = DaskExecutor(connect(), reconnect=connect if comes_back else None, **options)
-    try:
-        yield executor
-    finally:
-        for client in clients:
-            client.close(timeout=2)
+    with closing(Line(f"tcp://127.0.0.1:{port}", None, LIMIT)) as line:
+        reconnect = line.reconnect if comes_back else None
+        yield DaskExecutor(line.connect(LIMIT), reconnect=reconnect, **options)

@@ -172,9 +172,9 @@ def test_a_lost_node_costs_nothing(audit, reference, port, tmp_path):
 
 
 def wait_for_results(client, n_results):
-    """Wait until all tasks of a client have finished, so many of them."""
-    assert len(client.futures) == n_results
-    while not all(state.status == "finished" for state in client.futures.values()):
+    """Wait until all tasks of a client have finished, at least so many of them."""
+    assert len(client.futures) >= n_results
+    while any(state.status != "finished" for state in list(client.futures.values())):
         time.sleep(0.01)
 
 
