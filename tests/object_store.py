@@ -22,6 +22,9 @@ CREDENTIALS = {
     "AWS_DEFAULT_REGION": "us-east-1",
 }
 
+UNCLOSED = "ignore:Unclosed client session:ResourceWarning"
+"""Filter for a test that uses S3 in its own process: Zarr leaves its session to the collector."""
+
 Fault = Callable[[str, str], str | None]
 
 _BODY = "<Error><Code>{code}</Code><Message>{code} of the test</Message></Error>"
