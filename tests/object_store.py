@@ -122,7 +122,19 @@ def serve() -> Iterator[ObjectStore]:
             thread.join()
             server.server_close()
             filesystem.clear_instance_cache()
+            _detach_sessions()
         with warnings.catch_warnings():
             # The session of the file system that Zarr made for itself is closed by nobody.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+def _detach_sessions() -> None:
+    """Mark the sessions that nobody closes as closed, whoever still holds them.
+
+    Otherwise each would warn when it is collected, in another test or when the process ends.
+    """
+    session = pytest.importorskip("aiohttp").ClientSession
+    for each in gc.get_objects():
+        if type(each) is session and not each.closed:
+            each.detach()
