@@ -7,8 +7,8 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, Self
 from urllib.request import Request, urlopen
 
 import fsspec
@@ -21,6 +21,9 @@ CREDENTIALS = {
     "AWS_SECRET_ACCESS_KEY": "nothing",
     "AWS_DEFAULT_REGION": "us-east-1",
 }
+
+UNCLOSED = "ignore:Unclosed client session:ResourceWarning"
+"""Filter for a test that uses S3 in its own process: Zarr leaves its session to the collector."""
 
 Fault = Callable[[str, str], str | None]
 
@@ -49,7 +52,8 @@ class ObjectStore:
         if fault is None:
             return self._inner(environ, start)
         if fault == "cut":
-            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # the client is gone already
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             raise ConnectionResetError
         if fault == "short":
             start("200 OK", [("Content-Length", "1000")])
@@ -58,6 +62,37 @@ class ObjectStore:
         body = _BODY.format(code=code).encode()
         start(f"{status} {code}", [("Content-Length", str(len(body)))])
         return [b"" if method == "HEAD" else body]
+
+
+class Hold:
+    """A fault that holds requests from the ``count``-th of a kind on, until it is released.
+
+    Within the block every such request waits; they are all cut when the block ends, so that none
+    of them changes the store. ``begun`` is set when the first of them waits.
+    """
+
+    def __init__(self, store: ObjectStore, method: str, part: str, count: int) -> None:
+        self._store, self._method, self._part, self._left = store, method, part, count
+        self._lock, self._over, self.begun = threading.Lock(), threading.Event(), threading.Event()
+
+    def __enter__(self) -> Self:
+        self._store.fault = self._hold
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._store.fault = lambda method, path: None
+
+    def _hold(self, method: str, path: str) -> str | None:
+        if method != self._method or self._part not in path:
+            return None
+        with self._lock:
+            self._left -= 1
+            if self._left > 0:
+                return None
+        self.begun.set()
+        self._over.wait()
+        return "cut"
 
 
 @contextmanager
@@ -87,7 +122,19 @@ def serve() -> Iterator[ObjectStore]:
             thread.join()
             server.server_close()
             filesystem.clear_instance_cache()
+            _detach_sessions()
         with warnings.catch_warnings():
             # The session of the file system that Zarr made for itself is closed by nobody.
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+def _detach_sessions() -> None:
+    """Mark the sessions that nobody closes as closed, whoever still holds them.
+
+    Otherwise each would warn when it is collected, in another test or when the process ends.
+    """
+    session = pytest.importorskip("aiohttp").ClientSession
+    for each in gc.get_objects():
+        if type(each) is session and not each.closed:
+            each.detach()

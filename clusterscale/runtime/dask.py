@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from itertools import chain, islice
 from time import monotonic
 from typing import Any, TypeVar
@@ -55,6 +55,8 @@ class DaskExecutor:
         Called now and then: to replace workers that were lost.
     reconnect
         Returns a new client when the scheduler was lost and may be back; None where it cannot be.
+    clock
+        Returns the seconds by which patience with running work is measured.
     """
 
     def __init__(
@@ -65,15 +67,20 @@ class DaskExecutor:
         patience: float = _PATIENCE,
         heal: Callable[[], None] = _nothing,
         reconnect: Callable[[], Client] | None = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._client, self._window = client, window
         self._patience, self._heal, self._reconnect = patience, heal, reconnect
-        self._looked, self._n_threads = -float("inf"), 1
+        self._clock, self._looked, self._n_threads = clock, -float("inf"), 1
 
     @property
     def n_workers(self) -> int:
         """Threads of the cluster, 1 while there are none."""
         return max(1, int(sum(self._client.nthreads().values())))
+
+    def as_current(self) -> AbstractContextManager[object]:
+        """Let Dask graphs compute on this cluster within the context, whatever Dask's default."""
+        return self._client.as_current()  # type: ignore[no-any-return]
 
     @property
     def dashboard(self) -> str | None:
@@ -207,7 +214,7 @@ class DaskExecutor:
 
         A cargo has ``n_parts`` that run side by side. Those under suspicion go last and alone.
         """
-        flights: Flights[Cargo[T]] = Flights(self._patience, self._heal)
+        flights: Flights[Cargo[T]] = Flights(self._patience, self._heal, clock=self._clock)
         again: list[Cargo[T]] = []  # lost with the scheduler
         suspects: list[Cargo[T]] = []
         stalled: set[bool] = set()  # since anything landed: in company, alone
@@ -266,13 +273,7 @@ class DaskExecutor:
             raise ClusterError(f"the workers hang and could not be started anew: {error}") from None
 
     def _come_back(self) -> None:
-        """Connect again after the scheduler was lost.
-
-        Raises
-        ------
-        ClusterError
-            If it does not come back.
-        """
+        """Connect again after the scheduler was lost; raise ClusterError if it is not back."""
         lost = "the scheduler was lost; what was finished is kept, and the same command goes on"
         if self._reconnect is None:
             raise ClusterError(lost)

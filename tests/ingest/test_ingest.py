@@ -66,7 +66,7 @@ def test_a_cluster_makes_the_same_cube_and_is_used_only_where_it_is_named(source
     distributed = pytest.importorskip("distributed")
     expected = _files(Path(build(source, "one.zarr")[1].uri))
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
     ) as cluster:
         with distributed.Client(cluster, set_as_default=False) as client:
             named = build(source, "named.zarr", block_bytes=700, scheduler=client)[1]

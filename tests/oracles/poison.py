@@ -1,8 +1,9 @@
-"""Faults to inject: work that ends its worker, eats its memory, hangs, or only does so once.
+"""Faults to inject: work that ends its worker, fills its memory, hangs, or only does so once.
 
-Functions travel to workers by value, for the tests are not installed there.
+Functions are pickled by value, because the tests are not installed on the workers.
 """
 
+import fcntl
 import os
 import signal
 import sys
@@ -30,19 +31,43 @@ class Poisoned:
 
 
 class Losing:
-    """An executor that loses something by ``lose`` once three batches are finished."""
+    """An executor that calls ``lose`` when so many batches have been handed out."""
 
-    def __init__(self, executor, lose):
-        self._executor, self._lose = executor, lose
+    def __init__(self, executor, lose, after=2):
+        self._executor, self._lose, self._after = executor, lose, after
 
     def __getattr__(self, name):
         return getattr(self._executor, name)
 
     def map_batches(self, function, items):
-        for i, batch in enumerate(self._executor.map_batches(function, items)):
+        for n_before, batch in enumerate(self._executor.map_batches(function, items), 1):
             yield batch
-            if i == 2:
+            if n_before == self._after:
                 self._lose()
+
+
+class HangClock:
+    """A clock that stands still except while a task hangs in :func:`hang_with_lock`.
+
+    Each reading then adds ``step`` seconds. A task that only takes long never exceeds a limit
+    measured by this clock, on a machine of any speed.
+    """
+
+    def __init__(self, lock, step):
+        self._lock, self._step, self._now = lock, step, 0.0
+
+    def __call__(self):
+        if self._is_held():
+            self._now += self._step
+        return self._now
+
+    def _is_held(self):
+        with open(self._lock, "ab") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
 
 def work(harm, bad, function, item):
@@ -77,14 +102,22 @@ def hang():
     time.sleep(1e6)
 
 
-def eat_memory():
-    kept = []
-    while True:
-        kept.append(os.urandom(20_000_000))
+def hang_with_lock(lock):
+    """Hang with a lock on a file; the kernel releases it when this process ends."""
+    stream = open(lock, "ab")  # noqa: SIM115
+    fcntl.flock(stream, fcntl.LOCK_EX)
+    hang()
+
+
+def fill_memory(n_bytes):
+    """Write to so many bytes, more than the worker may use, and wait to be killed for it."""
+    kept = b"x" * n_bytes
+    hang()
+    return kept
 
 
 def leave_with_nanny(marker):
-    """End the process that looks after this worker, and the worker with it: a node is lost."""
+    """Kill the nanny of this worker and the worker itself, as when a node is lost."""
 
     def end():
         nanny = os.getppid()
@@ -99,6 +132,24 @@ def once(marker, harm):
     if not path.exists():
         path.touch()
         harm()
+
+
+def leave_gracefully(first, may_all, item):
+    """Let a worker end as at the end of its lifetime, while it runs this task.
+
+    Only workers in ``first`` do so: the first of them at once, the others when the file ``may_all``
+    exists. The task goes on when its worker is closing.
+    """
+    from distributed import Status, get_worker
+
+    worker = get_worker()
+    leaves = worker.address == first[0] or (worker.address in first and Path(may_all).exists())
+    if leaves:
+        if worker.status is Status.running:
+            worker.loop.add_callback(worker.close_gracefully)
+        while worker.status is Status.running:
+            time.sleep(0.01)
+    return item
 
 
 class Tracked:

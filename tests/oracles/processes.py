@@ -5,8 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager, suppress
-from random import SystemRandom
+from contextlib import closing, contextmanager, suppress
+
+LIMIT = 300
+"""Seconds that a process may take to start: far more than one ever needs."""
 
 
 @contextmanager
@@ -37,16 +39,17 @@ def free_port():
         return sock.getsockname()[1]
 
 
-def fixed_port():
-    """Return a free port that no outgoing connection takes, for a server that stops and restarts.
+@contextmanager
+def reserved_port():
+    """Yield a port that this machine gives to nobody else within the block.
 
-    The system gives outgoing connections ports from 32768 on.
+    The socket is bound but does not listen, so that a server which sets ``SO_REUSEADDR``, as that
+    of Dask does, can bind the same port, and can do so again after it was killed.
     """
-    while True:
-        with socket.socket() as sock, suppress(OSError):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(("127.0.0.1", SystemRandom().randrange(15_000, 32_000)))
-            return sock.getsockname()[1]
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        yield sock.getsockname()[1]
 
 
 def scheduler(port):
@@ -56,22 +59,16 @@ def scheduler(port):
 def worker(port, *more, environment=None):
     return process(
         "worker", f"tcp://127.0.0.1:{port}", "--nthreads", 1, "--no-dashboard",
-        "--death-timeout", 30, *more, environment=environment,
+        "--death-timeout", LIMIT, *more, environment=environment,
     )  # fmt: skip
 
 
 @contextmanager
 def joined(port, *, comes_back=True, **options):
-    from distributed import Client
-
+    """Yield an executor on the scheduler of this port, connected as to any running scheduler."""
     from clusterscale.runtime.dask import DaskExecutor
+    from clusterscale.runtime.line import Line
 
-    def connect():
-        return Client(f"tcp://127.0.0.1:{port}", timeout=40)
-
-    client = connect()
-    executor = DaskExecutor(client, reconnect=connect if comes_back else None, **options)
-    try:
-        yield executor
-    finally:
-        client.close(timeout=2)
+    with closing(Line(f"tcp://127.0.0.1:{port}", None, LIMIT)) as line:
+        reconnect = line.reconnect if comes_back else None
+        yield DaskExecutor(line.connect(LIMIT), reconnect=reconnect, **options)

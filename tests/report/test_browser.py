@@ -14,7 +14,10 @@ from clusterscale.report import Run, write_report, write_trend
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+pytestmark = [
+    pytest.mark.nightly(group="browser"),
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+]
 
 # of its maker, whatever page it shows: time, updates, accounts
 _CHROMIUM_ASKS = re.compile(r"https?://([a-z0-9-]+\.)*(google|googleapis)\.com/")

@@ -66,9 +66,9 @@ def cluster(tls, port):
 def test_a_scheduler_that_comes_back_is_joined_again(tls, ending, tmp_path, monkeypatch):
     """Whether it says goodbye or not. All items but the first wait until it was lost."""
     monkeypatch.setattr("clusterscale.runtime.line._LONGEST", 0.5)
-    port, lost = processes.fixed_port(), tmp_path / "lost"
-    place = Address(address=f"tls://127.0.0.1:{port}", tls=tls, patience=240)
-    with ExitStack() as first:
+    lost = tmp_path / "lost"
+    with processes.reserved_port() as port, ExitStack() as first:
+        place = Address(address=f"tls://127.0.0.1:{port}", tls=tls, patience=240)
         scheduler = first.enter_context(cluster(tls, port))
         with place.open() as executor:
             executor.preflight(lambda: None)

@@ -34,9 +34,7 @@ def executor(request):
         with CLUSTERS.create("serial").open() as executor:
             yield executor
         return
-    executor = request.getfixturevalue("local_cluster")
-    with executor._client.as_current():  # as a cluster that a verb opens is
-        yield executor
+    yield request.getfixturevalue("local_cluster")  # whose client is not Dask's default
 
 
 @pytest.fixture

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Local"]
 
+# A worker that dies is started again by its nanny, however long that takes. Without this, Dask
+# closes the nanny for good if its worker is away 15 seconds after any of its deaths.
+_NEVER = {"distributed.deploy.lost-worker-timeout": "3650 days"}
+
 
 class Local(Distributed):
     """Worker processes on this machine, one thread each; by default as many as processors."""
@@ -54,7 +58,7 @@ class Local(Distributed):
 
             from clusterscale.runtime.dask import DaskExecutor
         with (
-            dask.config.set(SETTINGS),
+            dask.config.set(SETTINGS | _NEVER),
             LocalCluster(
                 n_workers=self.n_workers,
                 threads_per_worker=1,

@@ -24,16 +24,18 @@ def needs_dask_ml(what: str) -> Iterator[None]:
 
 @contextmanager
 def scheduled(executor: Executor) -> Iterator[None]:
-    """Compute Dask graphs where ``executor`` works: on its cluster, or in this process alone.
-
-    An opened cluster is Dask's default already.
-    """
+    """Compute Dask graphs where ``executor`` works: on its cluster, or in this process alone."""
     import dask
 
-    if not isinstance(executor, SerialExecutor):
-        yield
+    if isinstance(executor, SerialExecutor):
+        with dask.config.set(scheduler="synchronous"):
+            yield
         return
-    with dask.config.set(scheduler="synchronous"):
+    from clusterscale.runtime.dask import DaskExecutor
+
+    if not isinstance(executor, DaskExecutor):
+        raise TypeError(f"{type(executor).__name__} cannot compute Dask graphs")
+    with executor.as_current():
         yield
 
 
