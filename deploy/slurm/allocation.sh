@@ -69,7 +69,9 @@ case $code in
   143) [ $late = yes ] || give_up 143 ;; # somebody ended it
   *) echo "$run" >> "$lost" ;;
 esac
-[ "$(cat "$lost" 2>/dev/null | wc -l)" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"
+n_lost=0
+[ ! -e "$lost" ] || n_lost=$(wc -l < "$lost")
+[ "$n_lost" -lt "$LOSSES" ] || give_up "$code" "it was lost $LOSSES times"
 [ "$run" -lt "$RUNS" ] || give_up "$code" "it was the last run"
 echo "run $run ended with $code before the audit was done: the job queues again"
 scontrol requeue "$SLURM_JOB_ID" && sleep "$GRACE"

@@ -164,6 +164,8 @@ EXAMPLES = RENDERED | {
 }
 
 
+@pytest.mark.nightly(group="kubernetes")
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_objects_follow_their_schemas_or_are_found(name, invalid):
     assert len(invalid[name]) == (1 if name.startswith("no-") else 0), invalid[name]

@@ -8,7 +8,7 @@ here=$(dirname "$0")
 echo "began ${SLURM_JOB_ID:-here} $*" >> "$here/diary"
 code=$(sed -n "$(grep -c ^began "$here/diary")p" "$here/endings")
 case $code in
-  hangs) echo "hangs $$" >> "$here/diary"; exec sleep 600 ;;
+  hangs) echo "hangs $$" >> "$here/diary"; exec sleep 3600 ;;
   *) sleep "${LASTS:-0}"; echo "ended ${SLURM_JOB_ID:-here} $code" >> "$here/diary"; exit "$code" ;;
 esac
 """

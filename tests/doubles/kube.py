@@ -8,15 +8,19 @@ and no secret, so all of it runs in a mount namespace of its own, where ``/run/c
 import importlib.util
 import json
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-import time
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
+from doubles.waiting import LIMIT, wait_for
 from oracles.processes import free_port
 
 NAMESPACE = "clusterscale"
@@ -70,13 +74,25 @@ def render(folder):
     return list(yaml.safe_load_all(done.stdout))
 
 
-def wait_for(condition, seconds, what):
-    """Return the first true value of a condition; fail with what was waited for."""
-    until = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < until, f"waited {seconds} s for {what}"
-        time.sleep(0.2)
-    return value
+KINDS = {
+    "pods": "api/v1",
+    "services": "api/v1",
+    "jobs": "apis/batch/v1",
+    "daskclusters": "apis/kubernetes.dask.org/v1",
+    "daskjobs": "apis/kubernetes.dask.org/v1",
+}
+ATTEMPTS = 5  # another process may take the port of the double before it does
+
+
+def reserve_net():
+    """Return a socket that reserves a net of loopback addresses, and the start of its addresses.
+
+    The double gives pods and services addresses in 127.77, the same ones in each double.
+    """
+    while True:
+        net = f"127.{random.SystemRandom().randrange(2, 250)}"
+        with suppress(OSError):
+            return socket.create_server((f"{net}.0.1", 8786)), net
 
 
 class Kube:
@@ -85,19 +101,24 @@ class Kube:
     ``folder`` has ``tls``, ``config``, ``scratch`` and ``data``, as the pods will find them.
     """
 
-    def __init__(self, folder, *, operator=True):
+    def __init__(self, folder, *, operator=True, environment=None):
         check_machine()
         self.folder = Path(folder)
         for name in ("tls", "config", "scratch", "data"):
             (self.folder / name).mkdir(exist_ok=True)
         self.work = self.folder / "kube"
         self.environment = os.environ | {"KUBECONFIG": str(self.work / "kubeconfig")}
+        self.environment |= environment or {}
         # Names of services are looked up in the file that the double keeps.
         self.resolving = self.environment | {
             "LD_PRELOAD": "libnss_wrapper.so",
             "NSS_WRAPPER_HOSTS": str(self.work / "hosts"),
         }
         self._processes = []
+        self._reserved, net = reserve_net()
+        (self.folder / "double.py").write_text(
+            (tools() / "fakekube.py").read_text().replace("f'127.77.", f"f'{net}.")
+        )
         try:
             self._start(operator)
         except BaseException:
@@ -106,10 +127,21 @@ class Kube:
 
     def _start(self, operator):
         inside = ["unshare", "--mount", "sh", "-euc", MOUNTS, "sh", str(self.folder)]
-        double = [sys.executable, str(tools() / "fakekube.py"), str(free_port()), str(self.work)]
-        self._spawn("double", [*inside, *double], self.environment)
         log = self.folder / "double.log"
-        wait_for(lambda: "fakekube up" in log.read_text(), 30, f"the double ({log})")
+        for _ in range(ATTEMPTS):
+            port = free_port()
+            double = [sys.executable, str(self.folder / "double.py"), str(port), str(self.work)]
+            process = self._spawn("double", [*inside, *double], self.environment)
+            wait_for(
+                lambda process=process: (
+                    "fakekube up" in log.read_text() or process.poll() is not None
+                ),
+                log.read_text,
+            )
+            if process.poll() is None:
+                break
+        assert process.poll() is None, log.read_text()
+        self.server = f"http://127.0.0.1:{port}"
         spec = importlib.util.find_spec("dask_kubernetes")
         crds = "operator/deployment/helm/dask-kubernetes-operator/crds/"
         self.kubectl("apply", "--validate=false", "-f", str(Path(spec.origin).parent / crds))
@@ -124,12 +156,13 @@ class Kube:
                 command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
         self._processes.append(process)
+        return process
 
     def kubectl(self, *args, **options):
         """Return what kubectl prints."""
         command = ["kubectl", "--namespace", NAMESPACE, *args]
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60, **options
+            command, env=self.environment, capture_output=True, text=True, timeout=LIMIT, **options
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -138,18 +171,27 @@ class Kube:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
         self.kubectl("apply", "--validate=false", "-f", "-", input=json.dumps(listed))
 
-    def get(self, *args):
-        """Return objects as Kubernetes has them."""
-        return json.loads(self.kubectl("get", *args, "-o", "json"))
+    def get(self, kind, name="", **labels):
+        """Return an object as Kubernetes has it, or all of a kind that have some labels.
+
+        This asks the API server itself: starting kubectl again and again is slow.
+        """
+        selector = ",".join(f"dask.org/{label}={value}" for label, value in labels.items())
+        place = f"{self.server}/{KINDS[kind]}/namespaces/{NAMESPACE}/{kind}"
+        uri = f"{place}/{name}" if name else f"{place}?labelSelector={selector}"
+        with urllib.request.urlopen(uri, timeout=LIMIT) as answer:
+            found = json.load(answer)
+        return found if name else found["items"]
 
     def pods(self, component):
-        return self.get("pods", "-l", f"dask.org/component={component}")["items"]
+        return self.get("pods", component=component)
 
     def kill(self, pod):
         """End the processes of a pod as a node's end would: at once."""
         log = str(self._log(pod))
         started = wait_for(  # a pod is there some time before its process
-            lambda: [pid for pid in self._pids() if self._writes_to(pid) == log], 20, "a process"
+            lambda: [pid for pid in self._pids() if self._writes_to(pid) == log],
+            "the process of a pod",
         )
         os.killpg(started[0], signal.SIGKILL)
 
@@ -166,13 +208,14 @@ class Kube:
             process.terminate()
         for process in reversed(self._processes):
             try:
-                process.wait(30)
+                process.wait(LIMIT / 10)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
         for pid in self._pids():
             if self._writes_to(pid).startswith(str(self.work)):  # no other process of that number
                 os.killpg(pid, signal.SIGKILL)
+        self._reserved.close()
 
     def _pids(self):
         listed = self.work / "pids"

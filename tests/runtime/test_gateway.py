@@ -7,12 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from time import sleep
 
 import pytest
-from doubles.kube import wait_for
+from doubles.waiting import LIMIT, wait_for
 from oracles.processes import free_port
 from pydantic import ValidationError
 
@@ -21,6 +23,7 @@ from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.clusters import Gateway
 
 PASSWORD = "open sesame"
+ATTEMPTS = 5  # another process may take a port before the gateway does
 
 
 @pytest.mark.parametrize(
@@ -52,9 +55,23 @@ def gateway(tmp_path_factory):
     pytest.importorskip("dask_gateway")
     pytest.importorskip("dask_gateway_server")
     folder = tmp_path_factory.mktemp("gateway")
+    shutil.copy(Path(__file__).parents[1] / "doubles" / "gateway_config.py", folder / "config.py")
+    for attempt in range(ATTEMPTS):
+        with _serve(folder) as (server, addresses):
+            wait_for(
+                lambda server=server: server.poll() is not None or _answers(folder),
+                (folder / "log").read_text,
+            )
+            if server.poll() is not None and attempt < ATTEMPTS - 1:
+                continue
+            yield addresses
+            return
+
+
+@contextmanager
+def _serve(folder):
+    """Start a gateway; yield its process, and its address and that of its proxy."""
     ports = [str(free_port()) for _ in range(3)]
-    config = folder / "config.py"
-    shutil.copy(Path(__file__).parents[1] / "doubles" / "gateway_config.py", config)
     scripts = Path(sys.executable).parent
     environment = os.environ | {
         "GATEWAY_PORTS": ",".join(ports),
@@ -64,22 +81,28 @@ def gateway(tmp_path_factory):
     }
     with open(folder / "log", "wb") as log:
         server = subprocess.Popen(
-            [str(scripts / "dask-gateway-server"), "--config", str(config)],
+            [str(scripts / "dask-gateway-server"), "--config", str(folder / "config.py")],
             env=environment,
             stdout=log,
             stderr=log,
+            cwd=folder,
             start_new_session=True,
         )
     try:
-        wait_for(
-            lambda: "200 GET /api/v1/routes" in (folder / "log").read_text(), 60, folder / "log"
-        )
-        yield f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+        yield server, (f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}")
     finally:
         server.terminate()
-        server.wait(30)
-        for pid in _strays(folder):
-            os.kill(pid, signal.SIGKILL)
+        try:
+            server.wait(LIMIT / 10)
+        finally:
+            for pid in _strays(folder):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def _answers(folder):
+    """Return whether the gateway and its proxy have found each other."""
+    return "200 GET /api/v1/routes" in (folder / "log").read_text()
 
 
 def _strays(folder):
@@ -103,33 +126,49 @@ def cluster(gateway, monkeypatch):
     options = [{"option": "worker_threads", "value": 1}]
     with dask.config.set({"gateway.auth.kwargs": {"password": PASSWORD}}):
         yield CLUSTERS.create(
-            "gateway", address=address, proxy=proxy, workers=2, options=options, patience=90
+            "gateway", address=address, proxy=proxy, workers=2, options=options, patience=LIMIT
         )
 
 
 @pytest.mark.nightly(group="gateway")
 @pytest.mark.dask
-def test_a_gateway_gives_workers_and_replaces_them(cluster):
-    def slow_pid(_):  # within the test, so that it travels as it is
-        sleep(0.3)
-        return os.getpid()
+@pytest.mark.timeout(1800)
+def test_a_gateway_gives_workers_and_replaces_them(cluster, tmp_path):
+    """A worker is killed while it works; its replacement must be at work before any task ends."""
+    folder = str(tmp_path)
 
-    with cluster.open() as executor:
-        wait_for(lambda: executor.n_workers == 2, 60, "both workers")
+    def work(_):  # within the test, so that it travels as it is
+        pid = os.getpid()
+        Path(folder, f"began-{pid}").touch()
+        while not Path(folder, "go").exists():
+            sleep(0.05)
+        return pid
+
+    def began():
+        return {int(file.name.partition("-")[2]) for file in tmp_path.glob("began-*")}
+
+    with cluster.open() as executor, ThreadPoolExecutor() as pool:
+        wait_for(lambda: executor.n_workers == 2, "both workers")
         executor.preflight(os.getpid)
-        first = {each.value for each in chain(*executor.map_batches(slow_pid, range(12)))}
-        lost = first.pop()
-        os.kill(lost, signal.SIGKILL)
-        ended = list(chain(*executor.map_batches(slow_pid, range(40))))
-        assert [each.error for each in ended] == [None] * 40
-        assert lost not in {each.value for each in ended}
-        wait_for(lambda: executor.n_workers == 2, 60, "a second worker again")
+        ending = pool.submit(lambda: list(chain(*executor.map_batches(work, range(12)))))
+        try:
+            wait_for(lambda: len(began()) == 2, "work on both workers")
+            lost = min(began())
+            os.kill(lost, signal.SIGKILL)
+            wait_for(lambda: len(began()) == 3, "work on a third worker")
+        finally:
+            (tmp_path / "go").touch()
+        ended = ending.result()
+        assert [each.error for each in ended] == [None] * 12
+        assert {each.value for each in ended} <= began() - {lost}
+        wait_for(lambda: executor.n_workers == 2, "two workers again")
         roots = chain(*executor.map_batches(math.isqrt, [9, 16]))
         assert sorted(each.value for each in roots) == [3, 4]
 
 
 @pytest.mark.nightly(group="gateway")
 @pytest.mark.dask
+@pytest.mark.timeout(1800)
 def test_a_gateway_that_refuses_is_said_to(cluster):
     import dask
 
@@ -148,6 +187,7 @@ def test_a_gateway_that_refuses_is_said_to(cluster):
 
 @pytest.mark.nightly(group="gateway")
 @pytest.mark.dask
+@pytest.mark.timeout(1800)
 def test_workers_of_two_threads_are_found_before_anything_runs(cluster):
     wide = cluster.model_copy(update={"options": (), "workers": 1})
     with wide.open() as executor, pytest.raises(ClusterError, match="has 2 threads"):
