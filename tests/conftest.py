@@ -11,6 +11,11 @@ from hypothesis import settings
 
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 
+# Test processes inherit this: one thread each, as in the tasks of a run. More would wait for each
+# other wherever there are as many processes as processors.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 # Deadlines would measure the machine. The quick profile tries the same few examples in every run;
 # the thorough one (pytest --hypothesis-profile thorough) draws new ones each night.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)

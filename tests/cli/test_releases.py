@@ -58,6 +58,7 @@ def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     assert len(verdicts(tmp_path)) == 2
 
 
+@pytest.mark.slow
 def test_what_is_wrong_ends_in_4_and_what_is_told_in_3(catalogue, cube, tmp_path):
     write_release(cube, tmp_path / "releases" / "day-2.nc", first=0, fault=0.5)
     result = call("reaudit", catalogue)
@@ -72,6 +73,7 @@ def test_what_is_wrong_ends_in_4_and_what_is_told_in_3(catalogue, cube, tmp_path
     assert len(list((tmp_path / "ledger" / "runs").iterdir())) == 3, "each audited once"
 
 
+@pytest.mark.slow
 def test_a_release_that_changes_is_judged_again(catalogue, cube, tmp_path):
     assert call("reaudit", catalogue).exit_code == 0
     write_release(cube, tmp_path / "releases" / "day-1.nc", first=24, fault=1.5)
@@ -135,6 +137,7 @@ def test_what_is_refused(catalogue, tmp_path, monkeypatch, words, error, message
     assert message in str(result.exception)
 
 
+@pytest.mark.slow
 def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
     """As bad as asked for, and again when the other side was away."""
     taken, answers = [], [503, 200]

@@ -38,6 +38,9 @@ REGISTRIES = {
 ENTRIES = [(kind, name) for kind, (registry, _) in REGISTRIES.items() for name in registry]
 
 
+LEARN_LONG = ("cross_validated", "perceptron")
+
+
 @pytest.mark.parametrize(("kind", "name"), ENTRIES)
 def test_entry_is_a_frozen_picklable_value_that_config_can_name(kind, name):
     registry, protocol = REGISTRIES[kind]
@@ -175,7 +178,10 @@ def test_attack_is_reproducible_keeps_shape_and_does_not_write(name, games):
     np.testing.assert_allclose(distinguisher.score(alone), first[:1], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in LEARN_LONG else ()) for name in ATTACKS],
+)
 def test_attack_beats_chance_and_its_control_does_not(name, games):
     attack, mechanism = build(ATTACKS, name), build(MECHANISMS, "exact")
     outcomes = [

@@ -120,8 +120,17 @@ def crowd(dense):
     return traces_of(dense[:, :, 24:]), [traces_of(dense[:, :, :24])]
 
 
-@pytest.mark.parametrize("attack", list(ATTACKS))
-@pytest.mark.parametrize("name", list(PRIORS))
+LEARN_LONG = ("cross_validated", "forest", "perceptron")
+
+
+@pytest.mark.parametrize(
+    ("name", "attack"),
+    [
+        pytest.param(name, attack, marks=pytest.mark.slow if attack in LEARN_LONG else ())
+        for name in PRIORS
+        for attack in ATTACKS
+    ],
+)
 def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
     attack, prior = (
         ATTACKS.create(attack, **QUICK.get(attack, {})),

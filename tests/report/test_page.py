@@ -68,6 +68,7 @@ def test_the_page_loads_nothing_and_stays_small(make_results, case):
     assert len(html) < 3e6
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_table_holds_what_numpy_says(make_results):
     results = make_results(n_targets=9, sizes=(5, 100))
     rows = Page(render(results)).tables[RESULTS]
@@ -98,6 +99,7 @@ def test_the_table_holds_what_numpy_says(make_results):
     assert seen == [(m, a) for m in (5, 100) for a in [*results["attack"].values, BEST]]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_one_attack_is_its_own_best(make_results):
     results = make_results(sizes=(5,)).isel(attack=[0])
     names = [row[0] for row in Page(render(results)).tables[RESULTS][1:]]
@@ -109,6 +111,7 @@ def test_many_attacks_are_told_apart():
     assert len(looks) == 32
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_first_screen_names_the_strongest_attack_at_every_group_size(make_results):
     results = make_results(sizes=(100, 5))  # any order
     page = Page(render(results))
@@ -136,6 +139,7 @@ def test_targets_chosen_for_their_exposure_are_not_taken_for_a_sample(make_resul
     )
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_numbers_are_over_finished_tests_only_and_say_so(make_results):
     failed = failing(0.3)
     results = make_results(failed=failed)
@@ -153,6 +157,7 @@ def test_numbers_are_over_finished_tests_only_and_say_so(make_results):
     assert f"{failed.sum()} tests of 108 failed" in " ".join(page.text.split())
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_tests_not_run_are_counted_and_make_no_rows(make_results):
     results = make_results()
     status = results["status"].where(results["group_size"] != 100, "missing")
@@ -162,6 +167,7 @@ def test_tests_not_run_are_counted_and_make_no_rows(make_results):
     assert "Groups of 100" not in [row[0] for row in page.tables[RESULTS]]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_done_without_a_number_counts_as_failed(make_results):
     results = make_results()
     results["auc"][0] = np.nan
@@ -170,6 +176,7 @@ def test_done_without_a_number_counts_as_failed(make_results):
     assert line[:2] == ["No AUC", "9"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_without_any_number_there_is_no_claim_and_no_library(make_results):
     html = render(make_results(failed=failing(1.0)))
     page = Page(html)
@@ -180,6 +187,7 @@ def test_without_any_number_there_is_no_claim_and_no_library(make_results):
     assert len(html) < 50_000
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_one_target_has_no_interval_and_no_verdict_on_the_control(make_results):
     page = Page(render(make_results(n_targets=1)))
     assert {row[3] for row in page.tables[RESULTS][1:] if len(row) > 1} == {"–"}
@@ -188,6 +196,7 @@ def test_one_target_has_no_interval_and_no_verdict_on_the_control(make_results):
     assert "1 target " in " ".join(page.text.split())
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_control_that_was_not_run_is_asked_for(make_results):
     results = make_results()
     results["control_auc"][:] = results["absent_auc"][:] = np.nan
@@ -216,6 +225,7 @@ def test_many_settings_are_folded_twice(make_results):
     assert len([name for name in page.figures if name.startswith("auc-")]) == 12
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_long_list_does_not_push_the_findings_off_the_first_screen(make_results):
     mechanisms = ("exact", *(f"laplace(epsilon={i}.0)" for i in range(1, 7)))
     page = Page(render(make_results(mechanisms=mechanisms, sizes=(5, 10))))
@@ -281,12 +291,14 @@ def test_reading_without_sight_or_mouse(make_results):
     assert ("html", {"lang": "en"}) in page.tags
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_plan_and_provenance_are_shown(make_results):
     page = Page(render(make_results()))
     for text in ("alpha: 0.2", "0f3a9c51d2", "blake2b:77ab01", "2,013,414", "2.4.6"):
         assert text in page.text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_attributes_may_be_absent(make_results):
     results = make_results()
     results.attrs = {}
@@ -295,6 +307,7 @@ def test_attributes_may_be_absent(make_results):
     assert "not recorded" in page.text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_other_datasets_are_refused(make_results):
     with pytest.raises(FormatError, match="clusterscale-cube"):
         render(make_results(format=schema.CUBE_FORMAT))
@@ -302,6 +315,7 @@ def test_other_datasets_are_refused(make_results):
         render(make_results().drop_vars("auc"))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_results_are_left_as_they_were(make_results):
     results = make_results(sizes=(50, 5))
     before = results.copy(deep=True)

@@ -28,6 +28,7 @@ def judged(results, verdict, seen, mechanism=1, **where):
     return results
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_broken_promise_stands_out(make):
     results = judged(make(), "broken", 0.4321)
     page = Page(render(results))
@@ -41,12 +42,14 @@ def test_a_broken_promise_stands_out(make):
     )
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_findings_name_a_broken_promise_and_no_sound_one(make):
     words = " ".join(Page(render(judged(make(), "broken", 0.4))).text.split())
     assert "A promise is broken. Releases of laplace(epsilon=0.1) were told apart better" in words
     assert "A promise is broken" not in Page(render(judged(make(), "consistent", 0.05))).text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_worst_of_all_group_sizes_is_the_verdict(make):
     """With the sizes and the period where it was seen, where there are several."""
     results = make(sizes=(100, 5, 50), periods=("a", "b"))

@@ -16,6 +16,7 @@ def whole(make_results):
     return Run.of([make_traits(), make_results(), make_screen()], name="week 1")
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_page_begins_with_the_findings_of_all(whole):
     page = Page(render(whole))
     assert page.sections[0] == "overview"
@@ -37,6 +38,7 @@ def test_every_anchor_is_there_once(whole):
         assert links <= set(anchors)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_several_runs_stand_below_each_other(whole, make_results):
     other = Run.of([make_results(seed=5)], name="week 2")
     page = Page(render([whole, other]))
@@ -47,6 +49,7 @@ def test_several_runs_stand_below_each_other(whole, make_results):
     assert page.text.count("week 2") == 2
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_plans_and_origins_of_all_are_told(whole):
     page = Page(render(whole))
     words = " ".join(page.text.split())
@@ -63,6 +66,7 @@ def test_a_run_is_told_apart_by_format(make_results):
     assert [kind for kind, _ in run.parts()] == ["audit", "screen"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_cannot_go_together_is_refused(make_results):
     with pytest.raises(FormatError, match="two results of a kind in one run: screen"):
         Run.of([make_screen(), make_screen()])

@@ -17,6 +17,7 @@ def words(page):
     return " ".join(page.text.split())
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_table_holds_what_the_dataset_does(make_results):
     results = make_results(sizes=(100, 5), mechanisms=("exact", "laplace(epsilon=1.0)"))
     tables = Page(render(results)).tables[SURE]  # a mechanism after the other
@@ -39,6 +40,7 @@ def test_the_table_holds_what_the_dataset_does(make_results):
         assert row[5:] == [f"{float(mean):.3f}" for mean in controls]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_sound_controls_make_no_noise(make_results):
     page = Page(render(make_results()))
     section = words(page).split("How sure The interval")[1].split("Distribution")[0]
@@ -48,6 +50,7 @@ def test_sound_controls_make_no_noise(make_results):
     assert "with somebody else in the target’s place" in words(page)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_what_so_few_challenges_cannot_show_is_said(make_results):
     page = Page(render(make_results()))
     assert (
@@ -63,6 +66,7 @@ def test_what_so_few_challenges_cannot_show_is_said(make_results):
     assert text in words(page)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_rate_is_the_plan_s(make_results):
     page = Page(render(make_results(plan='{"false_positive_rate": 0.05}')))
     assert page.tables[SURE][0][3] == "TPR at 5 % FPR"
@@ -92,6 +96,7 @@ def test_a_control_off_chance_is_marked_where_it_stands_and_on_top(
     assert "Controls at chance" not in words(page)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_an_attack_that_adding_up_beats_is_told_from_the_others(make_results):
     results = make_results()
     at = {"attack": "nearest", "group_size": 50}
@@ -103,6 +108,7 @@ def test_an_attack_that_adding_up_beats_is_told_from_the_others(make_results):
     assert "Controls at chance." in words(page), "a weak attack is no fault of the method"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_without_controls_there_are_dashes_and_no_claim(make_results):
     results = make_results()
     for name in ("control_auc", "absent_auc", "naive_auc"):
@@ -112,6 +118,7 @@ def test_without_controls_there_are_dashes_and_no_claim(make_results):
     assert "not at chance" not in words(page)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_results_without_a_bound_have_a_dash_for_it(make_results):
     results = make_results()
     results["pooled_epsilon_lower"][:] = np.nan

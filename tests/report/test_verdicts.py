@@ -35,6 +35,7 @@ def test_the_word_follows_the_lower_end(mean, low, word):
     assert exposure(row(mean, low)) == word
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_each_mechanism_is_told_at_its_worst(make_results):
     mechanisms = ("exact", "laplace(epsilon=1.0)")
     results = make_results(mechanisms=mechanisms, sizes=(5, 100), periods=("0:168", "168:336"))
@@ -50,6 +51,7 @@ def test_each_mechanism_is_told_at_its_worst(make_results):
     assert rows[1][7] == "ε 1 for an event: consistent"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_broken_promise_is_flagged(make_results):
     results = make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))
     verdict = results.verdict.astype(object)
@@ -58,10 +60,12 @@ def test_a_broken_promise_is_flagged(make_results):
     assert rows[2][7] == "ε 1 for an event: broken"
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_one_mechanism_needs_no_table(make_results):
     assert CAPTION not in Page(render(make_results())).tables
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_without_bare_counts_or_prices_there_are_dashes(make_results):
     results = make_results(mechanisms=("a", "laplace(epsilon=1.0)"))
     results["utility"][:] = np.nan
