@@ -103,6 +103,7 @@ def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
     ], "what only an unfinished screen needs is gone"
 
 
+@pytest.mark.slow
 def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed, monkeypatch):
     backwards = screen(plan, cube, tmp_path / "backwards", Backwards())
     xr.testing.assert_identical(undisturbed, backwards.load())
