@@ -3,6 +3,7 @@
 import os
 from copy import deepcopy
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -108,6 +109,18 @@ def local_cluster():
         )
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield DaskExecutor(client)
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Leave figures out of reports: drawing them takes most of the time of a page."""
+    from markupsafe import Markup
+
+    from clusterscale.report import figures
+
+    for name in ("boxes", "courses", "curves", "distributions", "heatmap", "map_of", "tradeoff"):
+        monkeypatch.setattr(figures, name, MagicMock())
+    monkeypatch.setattr(figures, "plot", lambda model, **options: Markup())
 
 
 @pytest.fixture(scope="session")

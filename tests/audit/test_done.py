@@ -73,6 +73,7 @@ def test_entries_of_another_plan_are_refused(plan, cube, chosen, tmp_path, other
         Done(plan, chosen, Journal(str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_results_written_a_few_targets_at_a_time_are_the_same(
     plan, cube, chosen, tmp_path, monkeypatch
 ):

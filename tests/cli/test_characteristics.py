@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from clusterscale import open_traits
 from clusterscale.cli import app
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def call(*words, catch=False):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=catch)
@@ -48,6 +50,7 @@ def test_nobody_is_known_to_be_exposed_before_an_audit(config):
     assert "run `clusterscale audit` or `clusterscale screen` with this config first" in told
 
 
+@pytest.mark.slow
 def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     for verb in ("audit", "screen"):

@@ -45,6 +45,7 @@ def config(tmp_path, cube, plan_fields):
     return path
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_audit_writes_results_and_report(config, tmp_path):
     result = call("audit", config)
     assert result.exit_code == 0, result.output
@@ -63,6 +64,7 @@ def test_explain_runs_nothing(config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
     monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)
     result = call("audit", config)

@@ -9,6 +9,8 @@ from clusterscale import config
 from clusterscale.cli import app
 from clusterscale.errors import MissingError
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words])

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from clusterscale import open_recovery
 from clusterscale.cli import app
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def call(*words, catch=False):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=catch)

@@ -15,6 +15,8 @@ from clusterscale.cli import app
 from clusterscale.errors import InputError, MissingError
 from clusterscale.reaudit import Lease
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words])

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from clusterscale.cli import app
 from clusterscale.errors import InputError, MissingError
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words])

@@ -11,6 +11,8 @@ from clusterscale.contracts import MEMORY
 from clusterscale.errors import InputError
 from clusterscale.runtime import CLUSTERS, Local, Serial
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 
 def call(*words):
     return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)

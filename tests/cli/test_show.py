@@ -9,6 +9,8 @@ from rich.console import Console
 
 from clusterscale.cli import show
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 CASE = ("target", "period", "prior", "group_size", "mechanism", "attack")
 CHAIN = "chain(steps=[sample_events(remove=0.4), fourier(epsilon=10.0, coefficients=20)])"
 

@@ -7,6 +7,8 @@ from rich.console import Console
 
 from clusterscale.cli import verdicts
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 SIZED = ("period", "group_size", "mechanism")
 NAMES = ["exact", "truncated_laplace(epsilon=1.0)", "gaussian[1]", "laplace(epsilon=9.0)"]
 

@@ -23,6 +23,8 @@ from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
 from clusterscale.runtime.status import Stage, Status, place_of
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 STAGES = (
     Stage(name="count", n_total=1000, n_done=0, seconds=12.0),
     Stage(name="score", n_total=1000, n_done=1000, seconds=200.0),

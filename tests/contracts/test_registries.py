@@ -38,7 +38,7 @@ REGISTRIES = {
 ENTRIES = [(kind, name) for kind, (registry, _) in REGISTRIES.items() for name in registry]
 
 
-LEARN_LONG = ("cross_validated", "perceptron")
+LEARN_LONG = ("cross_validated", "forest", "perceptron")
 
 
 @pytest.mark.parametrize(("kind", "name"), ENTRIES)

@@ -4,10 +4,8 @@ import re
 import numpy as np
 import pytest
 import xarray as xr
-from markupsafe import Markup
 
 from clusterscale import schema
-from clusterscale.report import figures
 
 _CUBE = {
     "n_users": 534,
@@ -220,11 +218,3 @@ def make_results():
         )
 
     return make
-
-
-@pytest.fixture
-def no_figures(monkeypatch):
-    """Leave the figures of audits out: drawing them takes most of the time of a page."""
-    for name in ("boxes", "distributions", "tradeoff"):
-        monkeypatch.setattr(figures, name, lambda *args, **options: None)
-    monkeypatch.setattr(figures, "plot", lambda model, **options: Markup())

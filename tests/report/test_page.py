@@ -49,7 +49,10 @@ def test_every_section_is_there_in_order_and_in_the_contents(make_results):
         {"n_targets": 1},
         {"attacks": ("spectral",)},
         {"sizes": (7,), "attacks": ("spectral",), "n_targets": 2},
-        {"mechanisms": ("exact", "laplace(epsilon=1.0)"), "periods": ("0:168", "168:336")},
+        pytest.param(
+            {"mechanisms": ("exact", "laplace(epsilon=1.0)"), "periods": ("0:168", "168:336")},
+            marks=pytest.mark.slow,
+        ),
         {"failed": failing(0.3)},
         {"failed": failing(1.0)},
     ],
