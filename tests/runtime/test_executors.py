@@ -128,16 +128,19 @@ def test_sums_keep_the_order_of_the_items(executor, n_items):
 
 @pytest.mark.dask
 def test_a_worker_holds_few_results_of_parts_however_many_it_has():
-    """Two folds are under way: two sums, a part, and the sum that is being made of it."""
+    """Five: two folds are under way, with two sums, a part, and the sum that is being made of it.
+
+    More while messages of the scheduler that release results are late; never all the parts.
+    """
     pytest.importorskip("distributed")
     folds = [
-        Fold(i, tuple(range(20)), poison.track, poison.track_sum, poison.most_alive)
+        Fold(i, tuple(range(150)), poison.track, poison.track_sum, poison.most_alive)
         for i in range(3)
     ]
     with inproc.open_executor() as executor:
         found = {each.item: each.value for each in executor.map_folds(folds)}
     assert sorted(found) == [0, 1, 2]
-    assert max(found.values()) <= 5
+    assert max(found.values()) <= 50
 
 
 @pytest.mark.dask
