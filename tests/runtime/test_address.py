@@ -106,9 +106,11 @@ def test_other_certificates_are_refused(encrypted, tmp_path):
 
     from clusterscale.runtime.security import make_certificates
 
-    other = make_certificates(tmp_path / "other").security()
+    other = make_certificates(tmp_path / "other")
     with pytest.raises(OSError, match="TLS certificate does not match"):
-        Client(encrypted, security=other, timeout=60, set_as_default=False)
+        Client(encrypted, security=other.security(), timeout=60, set_as_default=False)
+    with pytest.raises(ClusterError, match="no scheduler answers"):
+        Address(address=encrypted, tls=other, patience=0.2).open().__enter__()
 
 
 def test_an_encrypted_scheduler_is_joined_with_its_certificates(encrypted, tls):
