@@ -13,7 +13,7 @@ pytestmark = pytest.mark.dask
 pytest.importorskip("dask_ml")
 
 GIVEN = [
-    {"name": "logistic", "cost": 3.0},
+    {"name": "logistic", "cost": 0.01},
     {"name": "projection"},
     {"name": "nearest", "neighbours": 40},
 ]
@@ -50,7 +50,8 @@ def test_lines_can_be_pasted_into_the_config(config, monkeypatch):
     for attack, given in zip(pasted, before, strict=True):
         assert attack in (given.variants() if attack.name != "projection" else [given])
     assert pasted[2].neighbours != 40, "nearly all neighbours tell little"
-    assert "logistic(cost=3.0)  as given" in result.output
+    assert "logistic(cost=0.01)  as given" in result.output
+    assert result.output.count("logistic(") == 1, "the one given is the best"
     assert pasted[2].label in result.output
     assert "u0" not in result.output
 

@@ -1,5 +1,6 @@
 """Looking on while others work: what is shown, and how it ends."""
 
+import io
 import os
 import pty
 import signal
@@ -234,6 +235,15 @@ def test_one_look_for_scripts(fields, code, tmp_path):
     assert result.output.startswith("audit")
     if "state" in fields:
         assert call(tmp_path).exit_code == code, "and it ends by itself"
+
+
+def test_a_terminal_shows_every_look_until_the_run_has_ended(monkeypatch):
+    shown = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(watch, "out", shown)
+    observer, clock = observe([say(1), say(2), say(3, state="finished")])
+    monkeypatch.setattr(watch._looks, "__defaults__", (clock.sleep,))
+    assert watch._follow(observer, 2.0, 600.0) == 1, "two tasks have failed"
+    assert "finished" in shown.file.getvalue()
 
 
 def test_where_nothing_runs(tmp_path):

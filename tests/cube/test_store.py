@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import zarr
 from cube import crowd
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterscale.cube import Regions, TraceCube, arrays, new_cube
-from clusterscale.errors import ExistsError, InputError
+from clusterscale.errors import ExistsError, FormatError, InputError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).filter(lambda t: t != "\uffff")
 
@@ -211,3 +212,13 @@ def test_what_is_there_is_kept(fresh):
     assert TraceCube(cube.uri).fingerprint == cube.fingerprint
     again = crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1), force=True)
     assert again.fingerprint != cube.fingerprint
+
+
+def test_a_folder_of_damaged_arrays_is_no_cube_and_gives_no_hint(tmp_path):
+    group = zarr.open_group(str(tmp_path / "store"), mode="w")
+    group.create_array("trace", shape=(2, 2, 2), dtype="bool")
+    with pytest.raises(FormatError, match=r"is not a complete clusterscale cube.*trace"):
+        TraceCube(str(tmp_path / "store"))
+    (tmp_path / "store" / "trace" / "zarr.json").write_text("{")
+    with pytest.raises(FormatError, match=r"is not a complete clusterscale cube$"):
+        TraceCube(str(tmp_path / "store"))

@@ -149,6 +149,14 @@ def test_a_process_of_this_machine_that_was_killed(folder, child):
     assert clock.now == 0
 
 
+def test_a_number_that_became_free_behind_a_later_holder_is_given_back(folder):
+    """Another process takes the next number and removes the old one while this one looks."""
+    write(folder, 5)
+    late = lease_at(folder, Clock())
+    assert not late._take(3)
+    assert numbers(folder) == [5]
+
+
 @pytest.mark.slow
 def test_a_process_that_holds_a_lease_is_killed(folder):
     with subprocess.Popen(

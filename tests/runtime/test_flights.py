@@ -50,3 +50,42 @@ def test_nothing_for_as_long_as_patience_lasts_is_a_stall(monkeypatch):
     with pytest.raises(StalledError, match="nothing was finished for 60 seconds"):
         under_way.land()
     assert 60 < clock.now < 100
+
+
+class Late(Done):
+    """A finished future whose value is there only when it is asked for a third time."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.waits = []
+
+    def result(self, timeout):
+        self.waits.append(timeout)
+        if len(self.waits) < 3:
+            raise TimeoutError
+        return super().result(timeout)
+
+
+def test_a_value_that_takes_long_to_fetch_is_waited_for_longer_each_time():
+    from clusterscale.runtime.flights import Flights
+
+    late, looks = Late(7), []
+    clock = Clock()
+    under_way = Flights(60, lambda: looks.append(clock.now), clock=lambda: clock.sleep(1))
+    under_way.launch(late, "cargo", seconds=2.0)
+    landing = under_way.land()
+    assert (landing.cargo, landing.value, landing.error) == ("cargo", 7, None)
+    assert late.waits == [2.0, 4.0, 8.0]
+    assert looks, "the cluster is looked after meanwhile"
+
+
+def test_a_value_that_was_lost_with_its_worker_is_waited_for_no_longer_than_before():
+    from clusterscale.runtime.flights import Flights
+
+    late = Late(7)
+    late.status = "pending"  # it is being computed again
+    clock = Clock()
+    under_way = Flights(60, lambda: None, clock=lambda: clock.sleep(1))
+    under_way.launch(late, "cargo", seconds=2.0)
+    assert under_way.land().value == 7
+    assert late.waits == [2.0, 2.0, 2.0]

@@ -19,6 +19,7 @@ from clusterscale.errors import InputError, MissingError, PackageError
 from clusterscale.metrics import auc
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.learning import components, cross_validate, judge, score_releases
+from clusterscale.runtime.learning.schedule import scheduled
 from clusterscale.seeds import stream
 
 pytestmark = pytest.mark.dask
@@ -220,3 +221,11 @@ def test_without_dask_ml_the_error_says_what_to_install(case, cube, alone, monke
     ):
         with pytest.raises(PackageError, match=r"needs dask-ml .*; install dask-ml"):
             call()
+
+
+def test_an_executor_that_cannot_compute_graphs_is_refused():
+    class Other:
+        """An executor of somebody else."""
+
+    with pytest.raises(TypeError, match="Other cannot compute Dask graphs"), scheduled(Other()):
+        pytest.fail("there is nothing to compute on")
