@@ -13,6 +13,7 @@ from threading import Barrier, Event, Lock
 
 import pytest
 from object_store import serve
+from oracles.clock import Clock
 
 from clusterscale.cube import storage
 from clusterscale.errors import DamagedError, StoreError
@@ -46,23 +47,21 @@ def write(folder, number=1, **about):
     storage.put(f"{folder}/{number:08d}.json", json.dumps(FAR | about).encode())
 
 
-class Clock:
-    """A clock that moves only when somebody waits; ``during`` is called in each wait."""
+class WatchedClock(Clock):
+    """A clock that counts the waits; ``during`` is called in each of them."""
 
     def __init__(self, during=lambda: None):
-        self.now, self.n_waits, self._during = 0.0, 0, during
+        super().__init__()
+        self.n_waits, self._during = 0, during
 
-    def __call__(self):
-        return self.now
-
-    def pause(self, seconds):
-        self.now += seconds
+    def sleep(self, seconds):
         self.n_waits += 1
+        super().sleep(seconds)
         self._during()
 
 
 def lease_at(folder, clock, **options):
-    return Lease(folder, clock=clock, pause=clock.pause, **LONG | options)
+    return Lease(folder, clock=clock, pause=clock.sleep, **LONG | options)
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ def here(process):
 
 def test_a_second_one_is_told_who_is_at_work(folder):
     with Lease(folder, **LONG) as first:
-        clock = Clock(during=first._renew)
+        clock = WatchedClock(during=first._renew)
         with pytest.raises(Held) as caught, lease_at(folder, clock):
             pytest.fail("there are two")
         assert caught.value.holder.endswith(f", process {os.getpid()}")
@@ -191,7 +190,7 @@ def test_elsewhere_only_time_can_tell(folder, about):
 
 def test_who_ends_while_another_waits_is_followed(folder):
     write(folder)
-    clock = Clock(during=lambda: write(folder, ended=True))
+    clock = WatchedClock(during=lambda: write(folder, ended=True))
     with lease_at(folder, clock):
         assert numbers(folder) == [2]
     assert clock.n_waits == 1
