@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Timer, main_thread
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -26,6 +29,7 @@ __all__ += ["pick_cluster", "seen"]
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+_AGAIN = 0.05  # seconds until a signal whose exception was dropped is sent again
 
 
 def check_address(address: str | None) -> str | None:
@@ -158,28 +162,57 @@ def at_work(
 
 
 class _Leave:
-    """Ends a process in order, once."""
+    """Handle a signal that ends the process: raise ``SystemExit``, once.
+
+    A signal may arrive in a callback of compiled code or in a destructor. There Python reports an
+    exception and drops it; :meth:`report` then sends the signal again, a moment later.
+    """
+
+    def __init__(self) -> None:
+        self._armed, self._raised = True, SystemExit()
 
     def __call__(self, number: int, _: object) -> None:
-        for each in _ENDING:
-            signal.signal(each, signal.SIG_IGN)
-        raise SystemExit(128 + number)
+        if self._armed:
+            self._armed, self._raised = False, SystemExit(128 + number)
+            for ending in _ENDING:
+                signal.signal(ending, signal.SIG_IGN)
+            raise self._raised
+
+    def report(
+        self,
+        unraisable: sys.UnraisableHookArgs,
+        otherwise: Callable[[sys.UnraisableHookArgs], object],
+    ) -> None:
+        """Handle an exception that was dropped; ``otherwise`` handles those that are not ours."""
+        if unraisable.exc_value is not self._raised:
+            otherwise(unraisable)
+            return
+        for ending in _ENDING:
+            signal.signal(ending, self)
+        Timer(_AGAIN, self._send, [int(self._raised.code or 0) - 128]).start()
+
+    def _send(self, number: int) -> None:
+        self._armed = True
+        signal.pthread_kill(main_thread().ident or 0, number)
 
 
 @contextmanager
 def _orderly_end() -> Iterator[None]:
-    """Let the signals that end a process unwind it first; once is enough, also of such blocks."""
+    """Let the signals that end a process unwind it first; the outermost of such blocks does it."""
     before = {number: signal.getsignal(number) for number in _ENDING}
     if any(isinstance(handler, _Leave) for handler in before.values()):
         yield
         return
+    leave, otherwise = _Leave(), sys.unraisablehook
+    sys.unraisablehook = partial(leave.report, otherwise=otherwise)
     for number in before:
-        signal.signal(number, _Leave())
+        signal.signal(number, leave)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = otherwise
 
 
 def parse_memory(text: str | None, place: Cluster) -> int:

@@ -1,9 +1,11 @@
 """Options that verbs share: which cluster is meant, and how a signal ends the work."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
@@ -58,6 +60,29 @@ def test_a_signal_ends_the_work_in_order_and_once(number):
         work()
     assert closed == ["closed"]
     assert ended.value.code == 128 + number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_a_callback_of_compiled_code_ends_the_work(number):
+    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(number))
+    hook = sys.unraisablehook
+
+    def work():
+        callback()  # the exception is dropped here
+        Event().wait(240)
+
+    with pytest.raises(SystemExit) as ended, at_work(Serial(), "nothing"):
+        work()
+    assert ended.value.code == 128 + number
+    assert sys.unraisablehook is hook
+
+
+def test_other_dropped_exceptions_are_reported_as_before(monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: seen.append(unraisable.exc_type))
+    with at_work(Serial(), "nothing"):
+        ctypes.CFUNCTYPE(None)(lambda: 1 / 0)()
+    assert seen == [ZeroDivisionError]
 
 
 WAITING = """
