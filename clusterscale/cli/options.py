@@ -169,11 +169,11 @@ class _Leave:
     """
 
     def __init__(self) -> None:
-        self._armed, self._raised = True, SystemExit()
+        self._raised: SystemExit | None = None
 
     def __call__(self, number: int, _: object) -> None:
-        if self._armed:
-            self._armed, self._raised = False, SystemExit(128 + number)
+        if self._raised is None:
+            self._raised = SystemExit(128 + number)
             for ending in _ENDING:
                 signal.signal(ending, signal.SIG_IGN)
             raise self._raised
@@ -184,15 +184,16 @@ class _Leave:
         otherwise: Callable[[sys.UnraisableHookArgs], object],
     ) -> None:
         """Handle an exception that was dropped; ``otherwise`` handles those that are not ours."""
-        if unraisable.exc_value is not self._raised:
+        dropped = unraisable.exc_value
+        if not isinstance(dropped, SystemExit) or dropped is not self._raised:
             otherwise(unraisable)
             return
         for ending in _ENDING:
             signal.signal(ending, self)
-        Timer(_AGAIN, self._send, [int(self._raised.code or 0) - 128]).start()
+        Timer(_AGAIN, self._send, [int(dropped.code or 0) - 128]).start()
 
     def _send(self, number: int) -> None:
-        self._armed = True
+        self._raised = None
         signal.pthread_kill(main_thread().ident or 0, number)
 
 
