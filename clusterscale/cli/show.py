@@ -168,7 +168,7 @@ def _show_cases(results: xr.Dataset, title: str, *, defended: bool) -> None:
 
 def _judge_controls(results: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return, by the name of each control and ``_off``, where it should be shown in red."""
-    from clusterscale.report.controls import off_cells, weak_cells
+    from clusterscale.metrics import off_cells, weak_cells
 
     ordered = results.transpose(..., "target")
     shuffled, absent, naive, auc = (ordered[name] for name in (*_CONTROLS, "auc"))

@@ -163,12 +163,12 @@ def test_the_order_of_dimensions_does_not_matter(seed):
     assert (one.verdict, one.epsilon_seen) == (other.verdict, other.epsilon_seen)
 
 
-def test_one_target_has_no_interval():
-    """Its loss is known, but not how far that is to be trusted: that is not an interval of zero."""
+def test_one_target_has_a_wide_interval():
+    """Its loss is known, but hardly the mean loss of people like it."""
     found = measure(results(n_targets=1, lost=0), None, LAPLACE, exposed_above=0.5)
     assert found.n_targets == 1
     assert found.mean_loss.known
-    assert np.isnan([found.mean_loss.low, found.mean_loss.high]).all()
+    assert found.mean_loss.high - found.mean_loss.low > 0.9
 
 
 def test_nothing_to_judge():

@@ -4,35 +4,10 @@ import numpy as np
 import pytest
 from report.page import Page
 
+from clusterscale.audit.findings import find_exposures, worst_finding, worst_findings
 from clusterscale.report import render
-from clusterscale.report.summary import Row, Setting
-from clusterscale.report.verdicts import exposure
 
-CAPTION = "What each way to publish comes to, at its worst over all settings"
-
-
-def row(mean, low):
-    nothing = dict.fromkeys(("median", "mean_loss", "worst_loss", "accuracy"), 0.0)
-    controls = dict.fromkeys(("control", "absent", "naive"), 0.5)
-    setting = Setting("p", "k", "exact")
-    return Row(
-        setting, 5, "a", 9, 9, mean=mean, low=low, high=1.0, above=(0, 0, 0), **nothing, **controls
-    )
-
-
-@pytest.mark.parametrize(
-    ("mean", "low", "word"),
-    [
-        (0.9, 0.76, "exposed"),
-        (0.9, 0.75, "partly exposed"),
-        (0.6, 0.51, "partly exposed"),
-        (0.6, 0.5, "not seen to be exposed"),
-        (0.9, np.nan, "exposed"),
-        (0.4, np.nan, "not seen to be exposed"),
-    ],
-)
-def test_the_word_follows_the_lower_end(mean, low, word):
-    assert exposure(row(mean, low)) == word
+CAPTION = "Worst case for each mechanism"
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -41,9 +16,9 @@ def test_each_mechanism_is_told_at_its_worst(make_results):
     results = make_results(mechanisms=mechanisms, sizes=(5, 100), periods=("0:168", "168:336"))
     rows = Page(render(results)).tables[CAPTION][1:]
     assert [cells[0] for cells in rows] == list(mechanisms)
-    for name, cells in zip(mechanisms, rows, strict=True):
-        means = results.auc.sel(mechanism=name).mean("target")
-        assert cells[2] == f"{float(means.max()):.3f}"
+    for finding, cells in zip(worst_findings(find_exposures(results)).values(), rows, strict=True):
+        assert cells[1:3] == [finding.exposure, f"{finding.mean:.3f}"]
+        assert cells[4] == f"{finding.n_certain} of {finding.n_done}"
     assert rows[0][5:] == ["–", "none", "–"]
     lost = np.abs(results.utility - results.ideal) / np.abs(results.random_guess - results.ideal)
     worst = float(lost.sel(mechanism=mechanisms[1]).max())
@@ -61,8 +36,11 @@ def test_a_broken_promise_is_flagged(make_results):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_one_mechanism_needs_no_table(make_results):
-    assert CAPTION not in Page(render(make_results())).tables
+def test_the_worst_verdict_is_the_first_that_is_read(make_results):
+    results = make_results()
+    page, worst = Page(render(results)), worst_finding(find_exposures(results))
+    assert len(page.tables[CAPTION]) == 2
+    assert f"Verdict: {worst.exposure}: {worst.reason}." in " ".join(page.text.split())
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
+from clusterscale.audit.findings import find_exposures, worst_finding
 from clusterscale.report.bargains import bargain
 from clusterscale.report.controls import check_controls
 from clusterscale.report.defences import BROKEN, defences, tried
@@ -33,6 +34,7 @@ def findings(results: xr.Dataset) -> Markup:
     table = cases(results)
     lines = strongest(table)
     found = defences(results)
+    exposures = find_exposures(results)
     return fill(
         "overview.html.j2",
         audited=_audited(results, table),
@@ -44,7 +46,9 @@ def findings(results: xr.Dataset) -> Markup:
         n_lines=len(lines),
         n_open=_MOST_OPEN,
         bargain=bargain(found),
-        verdicts=verdicts(results, found, lines),
+        verdicts=verdicts(found, results, exposures),
+        worst_of_all=worst_finding(exposures),
+        verdict_word=lambda finding: fill("exposure.html.j2", finding=finding),
         broken=sorted({each.mechanism for each in tried(results) if each.verdict == BROKEN}),
         controls=check_controls(table),
         has_control=bool(np.isfinite(table.control).any()),
