@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CODES", "reaudit", "show_reasons"]
 
-CODES = {"pass": 0, "warn": 3, "fail": 4}
+CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 """Exit code of each verdict."""
 
-_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red"}
+_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
 
 
@@ -180,12 +180,13 @@ def _tell(
     if not verdicts and not problems:
         out.print(f"nothing new among {len(work.listed)} releases")
     text = json.dumps(summary(verdicts, problems), indent=1).encode()
-    if verdicts:
+    if verdicts or problems:
         from clusterscale.report import write_trend
 
         _write_pages(work)
         put(f"{work.output}/summary.json", text)
-        page = write_trend(work.ledger.table(), f"{work.output}/trend.html")
+        failed = {each.name: clean(str(each.error)) for each in problems}
+        page = write_trend(work.ledger.table(), f"{work.output}/trend.html", errors=failed)
         out.print(f"trend    {page}", highlight=False, soft_wrap=True)
     if to_json:
         put(to_json, text)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.audit import count_failed
+from clusterscale.audit.findings import RAW_COUNTS, Finding, find_exposures, worst_findings
 from clusterscale.contracts import Ints
-from clusterscale.errors import InputError
+from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ __all__ = ["Estimate", "Exposures", "Measured", "exposures_of", "measure"]
 Floats = NDArray[np.float64]
 
 _NOTHING_PROMISED = "nothing promised"
+_TRIALS = ("broken", "too few samples", "consistent", _NOTHING_PROMISED)  # worst first
+_SAME = 1e-3  # losses that look the same with three digits
+_MOST_NAMED = 3
+_STATUSES = ("done", "failed", "missing", "unseen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,8 @@ class Measured:
 
     Attributes
     ----------
+    finding
+        The worst verdict on exposure, over periods, priors and group sizes.
     n_targets
         Targets of the audit that were finished.
     attack
@@ -83,14 +91,15 @@ class Measured:
         What was measured of the promise, at its unit; infinite and ``nothing promised`` where there
         is none.
     utility
-        By name of the measure: the value, and its ideal.
+        By name of the measure: the value, and its ideal; without those not known everywhere.
     """
 
+    finding: Finding
     n_targets: int
     attack: str
     mean_loss: Estimate
     worst_loss: float
-    share_exposed: float
+    share_exposed: Estimate
     n_screened: int
     exposed_above: float
     epsilon_seen: float
@@ -119,18 +128,26 @@ def measure(
     Raises
     ------
     InputError
-        If the results have no such mechanism, or nothing of it was finished.
+        If the results have no such mechanism, if nothing of it was finished, or if tasks failed.
+    DamagedError
+        If a part of the results is missing.
     """
     told = _select(audit, mechanism)
-    strongest, losses = _strongest(told, ("period", "prior", "group_size", "attack"), "target")
-    low, high = mean_interval(losses)  # not a number of one target: nothing tells its spread
+    _check_whole(audit, mechanism)
+    strongest, losses = _strongest(_attacked(audit, mechanism), "target")
+    low, high = mean_interval(losses)
     promise = _promise(told)
+    exposed = exposures.loss > exposed_above
+    share = Estimate.exact(float(exposed.mean()))
+    if not exposures.everyone:
+        share = Estimate(share.value, *mean_interval(exposed))
     return Measured(
+        finding=worst_findings(find_exposures(audit))[mechanism],
         n_targets=len(losses),
         attack=strongest,
         mean_loss=Estimate(float(losses.mean()), low, high),
         worst_loss=float(losses.max()),
-        share_exposed=float((exposures.loss > exposed_above).mean()),
+        share_exposed=share,
         n_screened=len(exposures.users),
         exposed_above=exposed_above,
         epsilon_seen=promise.seen,
@@ -157,18 +174,38 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
         As :func:`measure`.
     """
     everyone = screen is not None and mechanism in screen.mechanism.values
-    told = _select(screen if everyone and screen is not None else audit, mechanism)
-    over, who = ("period", "group_size", "attack"), "user" if everyone else "target"
-    if not everyone:
-        over = ("period", "prior", "group_size", "attack")  # type: ignore[assignment]
-    table = told[["privacy_loss", "auc", "auc_low", "auc_high"]].transpose(..., who)
+    table, who = _attacked(audit, mechanism), "target"
+    if everyone and screen is not None:
+        table, who = _attacked(screen, mechanism), "user"
+    table = table[["privacy_loss", "auc", "auc_low", "auc_high"]].transpose(..., who)
     flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
-    best, label = _best(table["privacy_loss"], flat["privacy_loss"], over)
+    best, label = _best(table["privacy_loss"], flat["privacy_loss"])
     known = np.isfinite(flat["auc"][best])
     ends = (np.maximum(2 * flat[name][best][known] - 1, 0) for name in ("auc_low", "auc_high"))
     low, high = (end.astype(np.float64) for end in ends)
     loss = flat["privacy_loss"][best][known].astype(np.float64)
     return Exposures(table[who].values[known], loss, low, high, label, everyone)
+
+
+def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
+    """Return what was attacked: for raw counts every mechanism, for it can be applied to them."""
+    told = _select(results, mechanism)
+    return results if mechanism == RAW_COUNTS else told.expand_dims("mechanism")
+
+
+def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
+    """Raise unless every case of a mechanism has ended, and has what a case must have."""
+    told = _select(audit, mechanism)
+    status = told.status.values.astype(str)
+    if n_failed := count_failed(audit):
+        raise InputError(f"{n_failed} tasks of this audit failed; run it again first")
+    if (status == "missing").any():
+        raise InputError("the audit has not finished; run it again first")
+    done = status == "done"
+    auc = told.auc.transpose(*told.status.dims).values
+    known = np.isin(status, _STATUSES).all() and np.isfinite(auc[done]).all()
+    if not known or not np.isin(told.verdict.values.astype(str), _TRIALS).all():
+        raise DamagedError("a part of the results is missing; remove them and run the audit again")
 
 
 def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
@@ -180,15 +217,15 @@ def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     return results.sel(mechanism=mechanism)
 
 
-def _strongest(told: xr.Dataset, over: tuple[str, ...], who: str) -> tuple[str, Floats]:
+def _strongest(told: xr.Dataset, who: str) -> tuple[str, Floats]:
     """Return the strongest attack with its setting, and the losses of its targets."""
     table = told.privacy_loss.transpose(..., who)
     loss = table.values.reshape(-1, table.sizes[who])
-    best, label = _best(table, loss, over)
+    best, label = _best(table, loss)
     return label, loss[best][np.isfinite(loss[best])]
 
 
-def _best(told: xr.DataArray, loss: Floats, over: tuple[str, ...]) -> tuple[int, str]:
+def _best(told: xr.DataArray, loss: Floats) -> tuple[int, str]:
     """Return the row of ``loss`` with the largest mean, and the name of that setting."""
     known = np.isfinite(loss)
     means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
@@ -196,37 +233,43 @@ def _best(told: xr.DataArray, loss: Floats, over: tuple[str, ...]) -> tuple[int,
     best = int(np.argmax(means))
     if not np.isfinite(means[best]):
         raise InputError("nothing was finished that could be judged")
-    dims = [str(dim) for dim in told.dims if dim in over]
-    places = np.unravel_index(best, [told.sizes[dim] for dim in dims])
+    ties = np.flatnonzero(means > means[best] - _SAME)
+    names = [_name(told, int(row)) for row in ties[:_MOST_NAMED]]
+    more = len(ties) - len(names)
+    return best, " or ".join(names) + (f" or {more} more" if more else "")
+
+
+def _name(told: xr.DataArray, row: int) -> str:
+    """Return the name of an attack with its setting, by what varies."""
+    dims = [str(dim) for dim in told.dims[:-1]]
+    places = np.unravel_index(row, [told.sizes[dim] for dim in dims])
     names = {dim: str(told[dim].values[i]) for dim, i in zip(dims, places, strict=True)}
     several = [names[dim] for dim in dims if dim == "attack" or told.sizes[dim] > 1]
-    return best, " · ".join(reversed(several))
+    return " · ".join(reversed(several))
 
 
 def _promise(told: xr.Dataset) -> _Promise:
     """Return what was measured of the promise, at the worst period and group size."""
     verdicts = [str(each) for each in told.verdict.values.ravel()]
     seen = told.epsilon_seen.transpose(*told.verdict.dims).values.ravel()
-    order = ["broken", "too few samples", "consistent", _NOTHING_PROMISED]
-    ranks = [order.index(each) if each in order else len(order) for each in verdicts]
+    ranks = [_TRIALS.index(each) for each in verdicts]
     worst = int(np.lexsort((-seen, ranks))[0])  # of the same verdict, where most is seen
     place = np.unravel_index(worst, told.verdict.shape)
     period = {"period": dict(zip(told.verdict.dims, place, strict=True))["period"]}
     return _Promise(
         float(seen[worst]),
         float(told.guarantee_epsilon.isel(period)),
-        verdicts[worst] or _NOTHING_PROMISED,
+        verdicts[worst],
         str(told.guarantee_unit.isel(period).values),
     )
 
 
 def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:
-    """Return each measure at its worst: furthest from the ideal."""
+    """Return each measure that is known everywhere, at its worst: furthest from the ideal."""
     found = {}
     for name, ideal in zip(told.measure.values, told.ideal.values, strict=True):
         values = told.utility.sel(measure=name).values.ravel()
-        values = values[np.isfinite(values)]
-        if len(values):
+        if np.isfinite(values).all():
             worst = values[np.argmax(np.abs(values - ideal))]
             found[str(name)] = float(worst), float(ideal)
     return found

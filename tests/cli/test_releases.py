@@ -12,7 +12,7 @@ from oracles.catalogues import write_catalogue, write_release
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.errors import InputError, MissingError
+from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
 from clusterscale.reaudit import Lease
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -171,25 +171,59 @@ def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
     server.server_close()
 
 
-def test_a_gate_before_release(cube, plan_fields, tmp_path):
-    run = {
+@pytest.fixture
+def run(cube, plan_fields, tmp_path):
+    """The folder of a finished audit."""
+    content = {
         "cube": cube.uri,
         "output": str(tmp_path / "run"),
         "audit": plan_fields,
         "cluster": {"name": "serial"},
     }
     path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(run))
+    path.write_text(yaml.safe_dump(content))
     assert call("audit", path).exit_code == 0
-    free = call("gate", tmp_path / "run", "--json", tmp_path / "gate.json")
-    assert free.exit_code == 0, free.output
-    assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "pass"
-    for limit, code in ((0.01, 4), ({"warn": 0.01}, 3), (1.0, 0)):
-        config = write_catalogue(cube, tmp_path, policy={"worst_privacy_loss": limit})
-        result = call("gate", tmp_path / "run", "--config", config)
+    return tmp_path / "run"
+
+
+def write_policy(tmp_path, **policy):
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(policy))
+    return path
+
+
+def test_a_gate_before_release(cube, run, tmp_path):
+    ours = call("gate", run, "--json", tmp_path / "gate.json")
+    told = json.loads((tmp_path / "gate.json").read_text())
+    assert ours.exit_code == {"warn": 3, "fail": 4}[told["verdict"]], ours.output
+    assert told["reasons"][0]["check"] == "exposure"
+    limits = {"promise": "pass", "float_noise": "pass", "exposure": {"inconclusive": "warn"}}
+    for limit, code in ((0.01, 4), ({"warn": 0.01}, 3)):
+        policy = write_policy(tmp_path, worst_privacy_loss=limit, **limits)
+        result = call("gate", run, "--policy", policy)
         assert result.exit_code == code, result.output
-    bare = call("gate", tmp_path / "run", "--config", config, "--mechanism", "exact")
-    assert bare.exit_code == 0
-    unknown = call("gate", tmp_path / "run", "--mechanism", "none")
+        same = write_catalogue(cube, tmp_path, policy=yaml.safe_load(policy.read_text()))
+        assert call("gate", run, "--policy", same).exit_code == code
+    unknown = call("gate", run, "--mechanism", "none", "--json", tmp_path / "gate.json")
     assert isinstance(unknown.exception, InputError)
     assert "there are no results of none" in str(unknown.exception)
+    told = json.loads((tmp_path / "gate.json").read_text())
+    assert (told["verdict"], told["error"]) == ("error", str(unknown.exception))
+
+
+def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path):
+    policy = write_policy(tmp_path, utility={"pearson": 0.1}, float_noise="pass")
+    for part, error in (("verdict", DamagedError), ("status", DamagedError), ("utility", None)):
+        chunks = run / "results.zarr" / part / "c"
+        chunks.rename(tmp_path / part)
+        gone = call("gate", run, "--policy", policy, "--json", tmp_path / "gate.json")
+        assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "error"
+        assert gone.exit_code == 2 if error is None else isinstance(gone.exception, error)
+        (tmp_path / part).rename(chunks)
+    assert "the policy limits pearson, but its value is missing" in " ".join(gone.output.split())
+
+
+def test_a_policy_with_a_fault_is_refused(run, tmp_path):
+    refused = call("gate", run, "--policy", write_policy(tmp_path, exposure={"exposed": "no"}))
+    assert isinstance(refused.exception, ConfigError)
+    assert "exposure.exposed" in str(refused.exception)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale import reaudit
-from clusterscale.errors import InputError
+from clusterscale.audit.findings import find_exposures, worst_findings
+from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.reaudit import Estimate, exposures_of
 
@@ -28,7 +29,7 @@ def measure(audit, screen, mechanism, *, exposed_above):
 
 
 def results(seed=0, n_targets=7, lost=0.2):
-    """Make the results of an audit; some tasks failed."""
+    """Make the results of an audit; some targets were absent from a period."""
     rng = np.random.default_rng(seed)
     over = ("period", "group_size", "prior", "mechanism", "attack", "target")
     shape = (2, 2, 2, 2, 2, n_targets)
@@ -44,6 +45,8 @@ def results(seed=0, n_targets=7, lost=0.2):
             "auc_low": (over, auc - 0.1),
             "auc_high": (over, np.minimum(auc + 0.1, 1)),
             "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
+            **{name: (over, auc * 0 + 0.5) for name in ("control_auc", "absent_auc", "naive_auc")},
+            "status": (over, np.where(np.isnan(auc), "unseen", "done").astype(object)),
             "verdict": (price, verdicts),
             "epsilon_seen": (price, rng.uniform(0, 3, (2, 2, 2))),
             "guarantee_epsilon": (("period", "mechanism"), rng.uniform(1, 2, (2, 2))),
@@ -55,6 +58,7 @@ def results(seed=0, n_targets=7, lost=0.2):
             "period": PERIODS, "group_size": SIZES, "prior": PRIORS, "mechanism": MECHANISMS,
             "attack": ATTACKS, "measure": MEASURES, "target": 3 * np.arange(n_targets),
         },
+        {"price_errors": "[]"},
     )  # fmt: skip
 
 
@@ -78,10 +82,15 @@ def screened(seed=1, n_users=40, mechanisms=MECHANISMS):
 
 
 def strongest(told, mechanism, dims):
-    """Return the losses and AUCs of who is known, by the attack that takes most on average."""
+    """Return the losses and AUCs of who is known, by the attack that takes most on average.
+
+    Raw counts are attacked as they are, and after any mechanism has been applied.
+    """
     best = None
-    for place in product(*(told[dim].values for dim in dims)):
-        at = told.sel(mechanism=mechanism, **dict(zip(dims, place, strict=True)))
+    if mechanism != "exact":
+        told = told.sel(mechanism=[mechanism])
+    for place in product(*(told[dim].values for dim in (*dims, "mechanism"))):
+        at = told.sel(dict(zip((*dims, "mechanism"), place, strict=True)))
         known = [i for i, loss in enumerate(at.privacy_loss.values) if not np.isnan(loss)]
         losses = [float(at.privacy_loss.values[i]) for i in known]
         if losses and (best is None or sum(losses) / len(losses) > best[0]):
@@ -95,15 +104,20 @@ def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     audit = results(seed)
     found = measure(audit, None, mechanism, exposed_above=0.5)
     dims = ("period", "group_size", "prior", "attack")
-    mean, (period, size, prior, attack), known, losses, _ = strongest(audit, mechanism, dims)
+    mean, place, known, losses, _ = strongest(audit, mechanism, dims)
+    period, size, prior, attack, applied = place
     assert found.mean_loss.value == pytest.approx(mean)
     assert (found.mean_loss.low, found.mean_loss.high) == pytest.approx(mean_interval(losses))
     assert found.mean_loss.low <= mean <= found.mean_loss.high
-    assert found.attack == f"{attack} · {prior} · {size} · {period}"
+    parts = [attack, prior, str(size), period]
+    if mechanism == "exact":
+        parts.append(applied)
+    assert sorted(found.attack.split(" · ")) == sorted(parts)
+    assert found.finding == worst_findings(find_exposures(audit))[mechanism]
     assert found.n_targets == len(known)
     assert found.worst_loss == max(losses)
     assert found.n_screened == len(known)
-    assert found.share_exposed == pytest.approx(sum(each > 0.5 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(sum(each > 0.5 for each in losses) / len(losses))
     assert found.exposed_above == 0.5
 
 
@@ -132,7 +146,7 @@ def test_everyone_counts_where_a_screen_knows_the_mechanism():
     dims = ("period", "group_size", "attack")
     _, place, known, losses, at = strongest(screen, LAPLACE, dims)
     assert found.n_screened == len(known)
-    assert found.share_exposed == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
     assert found.mean_loss == measure(audit, None, LAPLACE, exposed_above=0.4).mean_loss
     told = exposures_of(audit, screen, LAPLACE)
     assert told.everyone
@@ -171,6 +185,33 @@ def test_one_target_has_a_wide_interval():
     assert found.mean_loss.high - found.mean_loss.low > 0.9
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("status", "failed", InputError, "tasks of this audit failed"),
+        ("status", "missing", InputError, "the audit has not finished"),
+        ("status", "", DamagedError, "a part of the results is missing"),
+        ("auc", np.nan, DamagedError, "a part of the results is missing"),
+        ("verdict", "", DamagedError, "a part of the results is missing"),
+    ],
+)
+def test_what_is_missing_is_no_pass(name, value, error, message):
+    """A chunk of a store that is gone is read as empty values."""
+    audit = results(lost=0)
+    audit[name][dict(period=1, mechanism=1)] = value
+    with pytest.raises(error, match=message):
+        measure(audit, None, LAPLACE, exposed_above=0.5)
+    assert measure(audit, None, "exact", exposed_above=0.5) if name == "verdict" else True
+
+
+def test_attacks_that_take_as_much_are_told_together():
+    audit = results(lost=0)
+    audit["privacy_loss"][:] = 0.25
+    found = measure(audit, None, LAPLACE, exposed_above=0.5)
+    assert found.attack.count(" or ") == 3
+    assert found.attack.endswith(" or 13 more")
+
+
 def test_nothing_to_judge():
     audit = results()
     with pytest.raises(InputError, match=r"no results of gauss; those there are: exact, laplace"):
@@ -183,10 +224,9 @@ def test_nothing_to_judge():
 
 def test_utility_that_is_not_known_is_left_out():
     audit = results()
-    audit.utility[..., 0] = np.nan
     audit.utility[0, 0, :, 1] = np.nan
     found = measure(audit, None, LAPLACE, exposed_above=0.5)
-    assert list(found.utility) == MEASURES[1:]
+    assert list(found.utility) == MEASURES[:1]
 
 
 def test_estimates():
