@@ -54,8 +54,9 @@ RESULTS: Mapping[str, Variable] = {
     "target": Variable(("target",), "iu", "1", "index of the target user in the cube"),
     "pseudonym": Variable(("target",), "OUT", "", "pseudonym of the target user"),
     "tertile": Variable(("target",), "OUT", "", "mobility tertile: high, mild or some"),
-    "n_events": Variable(("target",), "iu", "1", "events of the target in the whole cube"),
+    "n_events": Variable(("target",), "iu", "1", "events of the target in all audited periods"),
     "period": Variable(("period",), "OUT", "", "observation and inference epochs"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "prior": Variable(("prior",), "OUT", "", "what the adversary knows"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
@@ -100,7 +101,7 @@ RESULTS: Mapping[str, Variable] = {
         _POOLED, "f", "1", "the smallest false positive rate that all targets together can show"
     ),
     "seconds": Variable(_CASE, "f", "s", "time to train and score"),
-    "status": Variable(_CASE, "OUT", "", "done, failed or missing"),
+    "status": Variable(_CASE, "OUT", "", "done, failed, missing or unseen"),
     "error": Variable(_CASE, "OUT", "", "what ended a failed task"),
     "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
     "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
@@ -134,8 +135,9 @@ _SCREENED = ("user", "period", "group_size", "mechanism", "attack")
 
 SCREEN: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
     "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
     "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
@@ -201,8 +203,9 @@ _TRAIT = ("comparison", "characteristic")
 
 TRAITS: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
     "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "characteristic": Variable(("characteristic",), "OUT", "", "what is told of how users move"),
     "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
     "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),

@@ -20,7 +20,8 @@ class Cost:
 
     ``n_tasks`` are scheduled, games and prices, giving ``n_cases`` results. ``store_bytes`` are
     read once by each worker, or a share of them where each holds a part of the users, as the
-    ``arrangement`` says.
+    ``arrangement`` says. Of the most exposed, who are not known yet, it is assumed that each has an
+    event in every period.
     """
 
     n_targets: int
@@ -49,11 +50,16 @@ def predict(plan: AuditPlan, cube: TraceCube, memory: int = MEMORY, n_workers: i
     """
     plan.check(cube)
     targets = plan.targets
-    n_targets = targets.n_most_exposed(cube) or len(targets.choose(cube, plan.seed).users)
-    n_games = n_targets * len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
+    n_targets, n_periods = targets.n_most_exposed(cube, plan.periods), len(plan.periods)
+    n_attacked = n_targets * n_periods
+    if not n_targets:
+        chosen = plan.choose(cube)
+        n_targets = len(chosen.users)
+        n_attacked = sum(len(chosen.attacks(i)) for i in range(n_periods))
+    n_games = n_attacked * len(plan.priors) * len(plan.group_sizes)
     return Cost(
         n_targets=n_targets,
-        n_tasks=n_games + len(plan.periods) * len(plan.group_sizes),
+        n_tasks=n_games + n_periods * len(plan.group_sizes),
         n_cases=n_games * plan.n_cases,
         store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET_BYTES,
         arrangement=arrange(plan, cube, memory, n_workers, n_targets=n_targets),

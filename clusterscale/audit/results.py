@@ -19,7 +19,7 @@ from clusterscale.audit.layout import (
 )
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceKey
-from clusterscale.audit.targets import Chosen
+from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.cube import TraceCube
 from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.staging import staged
@@ -60,7 +60,8 @@ def write_results(
                 name: (dim, values[first:last] if dim == "target" else values)
                 for name, (dim, values) in coords.items()
             }
-            block = _dataset(some, lay_out_cases(some, done.entries(first, last)))
+            attacked = None if chosen.attacked is None else chosen.attacked[:, first:last]
+            block = _dataset(some, lay_out_cases(some, done.entries(first, last), attacked))
             if first:
                 block = block.drop_vars([name for name in some if some[name][0] != "target"])
                 block.to_zarr(store, append_dim="target", consolidated=False)
@@ -121,13 +122,14 @@ def open_results(uri: str | Path) -> xr.Dataset:
 
 
 def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:
-    measures = plan.utility.measures
+    measures, presence = plan.utility.measures, Presence.of(cube, plan.periods)
     return {
         "target": ("target", np.asarray(chosen.users, np.int64)),
         "pseudonym": ("target", cube.pseudonyms(chosen.users)),
         "tertile": ("target", np.array(chosen.tertiles, dtype=object)),
-        "n_events": ("target", np.diff(cube.offsets)[chosen.users]),
+        "n_events": ("target", presence.total[chosen.users]),
         "period": ("period", _labels(plan.periods)),
+        "n_seen": ("period", presence.n_seen),
         "prior": ("prior", _labels(plan.priors)),
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
         "mechanism": ("mechanism", _labels(plan.mechanisms)),

@@ -73,9 +73,12 @@ def screen(
 def show_screen(screened: xr.Dataset) -> None:
     """Print how exposed the users are, a table for each period and group size; nobody by name."""
     from clusterscale.report.screened.exposure import LEVELS, read_places
+    from clusterscale.report.section import absent_users
 
+    for sentence in absent_users(screened):
+        out.print(escape(sentence), highlight=False)
     for case in read_places(screened):
-        title = f"{screened.sizes['user']:,} users, {case.period}, groups of {case.group_size:,}"
+        title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
         table = Table(title=escape(title), title_justify="left")
         table.caption = (
             f"AUC of the attack with the highest mean; each user against {case.n_groups:,} groups "

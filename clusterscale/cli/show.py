@@ -129,6 +129,8 @@ def show_recovery_cost(cost: RecoveryCost, cluster: str, folder: str) -> None:
 
 def show_results(results: xr.Dataset) -> None:
     """Print means over targets of every case, controls beside them, and what is left of counts."""
+    from clusterscale.report.section import absent_users
+
     defended = results.sizes["mechanism"] > 1
     results = results.assign(_judge_controls(results))
     for period, prior in product(results.period.values, results.prior.values):
@@ -137,6 +139,8 @@ def show_results(results: xr.Dataset) -> None:
         title = ["mean over targets", *(str(names[dim]) for dim in names if results.sizes[dim] > 1)]
         _show_cases(chosen, ", ".join(title), defended=defended)
     _show_controls(results)
+    for sentence in absent_users(results):
+        out.print(escape(sentence), highlight=False)
     if defended and np.isfinite(results.utility.values).any():
         for period, size in product(results.period.values, results.group_size.values):
             where = f"groups of {size}" + (f", {period}" if results.sizes["period"] > 1 else "")

@@ -139,7 +139,8 @@ def show(config: ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
 
-    print(yaml.safe_dump(load_either(config).model_dump(mode="json"), sort_keys=False), end="")
+    values = load_either(config).model_dump(mode="json", context={"defaults": True})
+    print(yaml.safe_dump(values, sort_keys=False), end="")
 
 
 @configs.command("schema")

@@ -13,6 +13,7 @@ from clusterscale.audit.findings import RAW_COUNTS, Finding, find_exposures, wor
 from clusterscale.contracts import Ints
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
+from clusterscale.screening import is_counted
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +54,7 @@ class Exposures:
 
     ``users`` are their rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
     ``high``, float64, shape (user,), the loss and the ends of its 95 % interval; ``attack`` is its
-    label, and ``everyone`` tells whether all of the cube are here.
+    label, and ``everyone`` tells whether all users are here that a screen counts, or targets only.
     """
 
     users: Ints
@@ -161,6 +162,8 @@ def measure(
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
     """Return the exposure of everyone, or of the targets where no screen knows the mechanism.
 
+    Everyone are the users that the screen counts: with an event in the period, as a rule.
+
     Parameters
     ----------
     audit, screen
@@ -177,7 +180,10 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
     table, who = _attacked(audit, mechanism), "target"
     if everyone and screen is not None:
         table, who = _attacked(screen, mechanism), "user"
-    table = table[["privacy_loss", "auc", "auc_low", "auc_high"]].transpose(..., who)
+    table = table[["privacy_loss", "auc", "auc_low", "auc_high"]]
+    if everyone and screen is not None:  # users without an event have nothing to lose
+        table = table.where(is_counted(screen))
+    table = table.transpose(..., who)
     flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
     best, label = _best(table["privacy_loss"], flat["privacy_loss"])
     known = np.isfinite(flat["auc"][best])

@@ -17,6 +17,7 @@ __all__ = [
     "Column",
     "Section",
     "Table",
+    "absent_users",
     "breakable",
     "build_all",
     "fill",
@@ -120,6 +121,40 @@ def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
     except (TypeError, ValueError):
         value = text
     return value if isinstance(value, dict) else {name: value}
+
+
+def absent_users(results: xr.Dataset) -> list[str]:
+    """Return a sentence for each period in which some users of the cube have no event.
+
+    Of an audit or a screen; empty where all have one in every period.
+    """
+    plan, cube = json_attribute(results, "plan"), json_attribute(results, "cube")
+    n_users = results.sizes.get("user", cube.get("n_users"))
+    if not isinstance(n_users, int):
+        return []
+    targets = plan.get("targets")
+    included = "include" in (
+        plan.get("unseen"),
+        targets.get("unseen") if isinstance(targets, dict) else "",
+    )
+    sentences = []
+    for i, period in enumerate(results["period"].values):
+        n_absent = n_users - int(results["n_seen"].values[i])
+        if n_absent > 0:
+            have, are = ("has", "is") if n_absent == 1 else ("have", "are")
+            text = f"{n_absent:,} of {n_users:,} users {have} no event in {period}"
+            text += f", but {are} included" if included else f" and {are} left out"
+            sentences.append(f"{text}{_absent_targets(results, i)}.")
+    return sentences
+
+
+def _absent_targets(results: xr.Dataset, period: int) -> str:
+    if "status" not in results:
+        return ""
+    unseen = results["status"].isel(period=period) == "unseen"
+    n_targets = unseen.sizes["target"]
+    n_absent = int(unseen.all([dim for dim in unseen.dims if dim != "target"]).sum())
+    return f", {n_absent:,} of the {n_targets:,} targets among them" if n_absent else ""
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -17,7 +17,14 @@ from clusterscale.report.distinguished.comparisons import comparisons
 from clusterscale.report.recovered.errors import GOALS, Errors, closest, read_errors, strongest
 from clusterscale.report.screened.exposure import LEVELS as ABOVE
 from clusterscale.report.screened.exposure import read_places
-from clusterscale.report.section import interval, json_attribute, number, percent, plural
+from clusterscale.report.section import (
+    absent_users,
+    interval,
+    json_attribute,
+    number,
+    percent,
+    plural,
+)
 from clusterscale.report.summary import LEVELS, Cases, cases
 
 __all__ = ["Short", "shorten"]
@@ -68,6 +75,7 @@ def _audit(results: xr.Dataset) -> Short:
     table = cases(results)
     facts = {
         "targets": plural(table.n_targets, "target") + _of_all(results),
+        **_absent(results),
         "priors": _labels(results, "prior"),
         "mechanisms": _labels(results, "mechanism"),
         "attacks": list(table.attacks),
@@ -101,6 +109,11 @@ def _of_all(results: xr.Dataset) -> str:
     return among + (f", {source}" if isinstance(source, str) else "")
 
 
+def _absent(results: xr.Dataset) -> dict[str, Cell]:
+    sentences = absent_users(results)
+    return {"absent users": " ".join(sentences)} if sentences else {}
+
+
 def _counts(table: Cases) -> str:
     n_failed, n_done = int((table.status == "failed").sum()), int(np.isfinite(table.auc).sum())
     return f"{n_done:,} done, {n_failed:,} failed" if n_failed else f"{n_done:,} done, none failed"
@@ -119,6 +132,7 @@ def _screen(screened: xr.Dataset) -> Short:
     found = list(read_places(screened))
     facts = {
         "users": f"{screened.sizes['user']:,}",
+        **_absent(screened),
         "mechanisms": _labels(screened, "mechanism"),
         "attacks": _labels(screened, "attack"),
         "groups compared": f"{found[0].n_groups:,} (median)" if found else "none",

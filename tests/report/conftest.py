@@ -196,6 +196,7 @@ def make_results():
                 "tertile": ("target", np.resize(["high", "mild", "some"], n_targets)),
                 "n_events": ("target", 3800 - 11 * np.arange(n_targets)),
                 "period": list(periods),
+                "n_seen": ("period", np.full(len(periods), _CUBE["n_users"])),
                 "prior": list(priors),
                 "group_size": list(sizes),
                 "mechanism": list(mechanisms),

@@ -13,7 +13,7 @@ from clusterscale.report.long_table import LongColumn, long_table
 from clusterscale.report.section import Column, Section, Table, fill, number, plural
 from clusterscale.report.summary import Cases, cases, mean
 
-_MOBILITY = "Tertile by number of events: high, mild or some"
+_MOBILITY = "Tertile of the users by number of events: high, mild or some"
 _TERTILES = {"high": 0, "mild": 1, "some": 2}
 
 
@@ -25,7 +25,7 @@ def build(results: xr.Dataset) -> Section | None:
     people = [
         LongColumn("Target", [str(name) for name in results["pseudonym"].values]),
         LongColumn("Mobility", [str(name) for name in results["tertile"].values], hint=_MOBILITY),
-        LongColumn("Events", results["n_events"].values, 0),
+        LongColumn("Events", results["n_events"].values, 0, hint="In the audited periods"),
     ]
     folds = [
         (table.label(setting), _table(table, index, people)) for index, setting in table.shown()

@@ -13,6 +13,7 @@ from clusterscale.report.defences import BROKEN, defences, tried
 from clusterscale.report.section import (
     Column,
     Table,
+    absent_users,
     fill,
     interval,
     json_attribute,
@@ -54,7 +55,8 @@ def findings(results: xr.Dataset) -> Markup:
         has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
         n_done=int(np.isfinite(table.auc).sum()),
-        n_unplanned=int((~table.planned).sum()),
+        n_unplanned=int((table.status == "missing").sum()),
+        absent=absent_users(results),
         number=number,
         percent=percent,
         plural=plural,
