@@ -14,12 +14,15 @@ from clusterscale.audit import AuditPlan, Targets, predict, run, screen
 from clusterscale.audit.period import Period
 from clusterscale.audit.screens import rank
 from clusterscale.audit.targets import TERTILES, Presence
+from clusterscale.cli import show
+from clusterscale.cli.screens import show_screen
 from clusterscale.contracts import hash_of
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
 from clusterscale.report.run import Run
 from clusterscale.report.screened.exposure import read_places
 from clusterscale.report.section import absent_users
+from clusterscale.report.short import shorten
 from clusterscale.report.tables import write_tables
 from clusterscale.runtime import SerialExecutor
 from clusterscale.seeds import stream
@@ -274,6 +277,11 @@ def test_the_dataset_the_page_and_the_tables_say_who_is_left_out(finished, tmp_p
     page = " ".join(render(found).split())
     assert all(sentence in page for sentence in sentences)
     assert "were not run" not in page
+    with show.out.capture() as terminal:
+        show.show_results(found)
+    assert all(sentence in " ".join(terminal.get().split()) for sentence in sentences)
+    told = shorten(found).facts
+    assert told["absent users"] == " ".join(sentences)
     (cases, *_) = write_tables(Run.of([found]), str(tmp_path), "csv")
     with open(cases, encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -329,6 +337,11 @@ def test_the_page_of_a_screen_lists_the_seen(screens):
     page = " ".join(render(screened).split())
     assert sentence in page
     assert "All users with an event" in page
+    with show.out.capture() as terminal:
+        show_screen(screened)
+    assert sentence in " ".join(terminal.get().split())
+    assert "40 users, late, groups of 6" in terminal.get()
+    assert sentence in str(shorten(screened).facts["absent users"])
     everyone, _ = screens["include"]
     assert "20 of 60 users have no event in late, but are included." in absent_users(everyone)
 

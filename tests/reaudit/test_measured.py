@@ -73,11 +73,13 @@ def screened(seed=1, n_users=40, mechanisms=MECHANISMS):
             "auc_low": (over, auc - 0.1),
             "auc_high": (over, np.minimum(auc + 0.1, 1)),
             "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
+            "n_events": (("user", "period"), np.ones((n_users, 2), int)),
         },
         {
             "period": PERIODS, "group_size": SIZES, "mechanism": mechanisms, "attack": ATTACKS,
             "user": np.arange(n_users),
         },
+        {"plan": "{}"},
     )  # fmt: skip
 
 
@@ -138,6 +140,30 @@ def test_the_promise_and_utility_at_their_worst(seed):
     for name, ideal in zip(MEASURES, IDEALS, strict=True):
         values = audit.utility.sel(mechanism=LAPLACE, measure=name).values.ravel()
         assert found.utility[name] == (max(values, key=lambda each: abs(each - ideal)), ideal)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_users_without_an_event_in_the_period_are_nobody(seed):
+    """As if the screen had never scored them: in the share, and in who is strongest."""
+    audit, screen = results(), screened(seed)
+    gone = np.random.default_rng(seed).random((40, 2)) < 0.4
+    screen["n_events"] = screen.n_events.where(~gone, 0)
+    masked = screen.where(xr.DataArray(~gone, dims=("user", "period")))
+    _, (period, *_), known, losses, _ = strongest(
+        masked, LAPLACE, ("period", "group_size", "attack")
+    )
+    told = exposures_of(audit, screen, LAPLACE)
+    np.testing.assert_array_equal(told.users, known)
+    assert not gone[told.users, PERIODS.index(period)].any()
+    found = measure(audit, screen, LAPLACE, exposed_above=0.4)
+    assert found.n_screened == len(known) < 40
+    assert found.share_exposed == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
+    screen.attrs["plan"] = '{"unseen": "include"}'
+    everyone = measure(audit, screen, LAPLACE, exposed_above=0.4)
+    assert (
+        everyone.share_exposed
+        == measure(audit, screened(seed), LAPLACE, exposed_above=0.4).share_exposed
+    )
 
 
 def test_everyone_counts_where_a_screen_knows_the_mechanism():
