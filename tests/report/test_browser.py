@@ -153,7 +153,7 @@ def test_tables_sort_filter_page_and_save(whole, tmp_path):
     html, console = dump(path, tmp_path / "profile")
     assert all("bokeh" in line and "idle" in line for line in console), console
     found = json.loads(re.search(r'id="found">(.*?)</script>', html, re.DOTALL)[1])
-    events = dict(enumerate(whole.screen.n_events.values.tolist()))
+    events = dict(enumerate(whole.screen.n_events.values[:, 0].tolist()))
     assert found["first"][0] == "row 7"
     assert len(found["first"]) == 20
     assert found["sorted"] == "descending"
