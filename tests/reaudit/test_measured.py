@@ -119,7 +119,9 @@ def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     assert found.n_targets == len(known)
     assert found.worst_loss == max(losses)
     assert found.n_screened == len(known)
-    assert found.share_exposed.value == pytest.approx(sum(each > 0.5 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(
+        sum(each > 0.5 for each in losses) / len(losses)
+    )
     assert found.exposed_above == 0.5
 
 
@@ -157,7 +159,9 @@ def test_users_without_an_event_in_the_period_are_nobody(seed):
     assert not gone[told.users, PERIODS.index(period)].any()
     found = measure(audit, screen, LAPLACE, exposed_above=0.4)
     assert found.n_screened == len(known) < 40
-    assert found.share_exposed == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(
+        sum(each > 0.4 for each in losses) / len(losses)
+    )
     screen.attrs["plan"] = '{"unseen": "include"}'
     everyone = measure(audit, screen, LAPLACE, exposed_above=0.4)
     assert (
@@ -172,7 +176,9 @@ def test_everyone_counts_where_a_screen_knows_the_mechanism():
     dims = ("period", "group_size", "attack")
     _, place, known, losses, at = strongest(screen, LAPLACE, dims)
     assert found.n_screened == len(known)
-    assert found.share_exposed.value == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(
+        sum(each > 0.4 for each in losses) / len(losses)
+    )
     assert found.mean_loss == measure(audit, None, LAPLACE, exposed_above=0.4).mean_loss
     told = exposures_of(audit, screen, LAPLACE)
     assert told.everyone
