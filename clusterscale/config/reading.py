@@ -19,7 +19,15 @@ from clusterscale.reaudit import Policy
 from clusterscale.wording import explain
 
 __all__ = ["CONFIGS", "QUICKSTART", "built_in", "content_of", "load", "load_either"]
-__all__ += ["load_policy", "load_releases", "parse", "parse_releases", "read_text", "schema", "validate"]
+__all__ += [
+    "load_policy",
+    "load_releases",
+    "parse",
+    "parse_releases",
+    "read_text",
+    "schema",
+    "validate",
+]
 
 QUICKSTART = "quickstart.yaml"
 

@@ -202,7 +202,7 @@ def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
 def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
     """Raise unless every case of a mechanism has ended, and has what a case must have."""
     told = _select(audit, mechanism)
-    status = told.status.values.astype(str)
+    status = told.status.values.astype(object)
     if n_failed := count_failed(audit):
         raise InputError(f"{n_failed} tasks of this audit failed; run it again first")
     if (status == "missing").any():
@@ -210,7 +210,7 @@ def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
     done = status == "done"
     auc = told.auc.transpose(*told.status.dims).values
     known = np.isin(status, _STATUSES).all() and np.isfinite(auc[done]).all()
-    if not known or not np.isin(told.verdict.values.astype(str), _TRIALS).all():
+    if not known or not np.isin(told.verdict.values.astype(object), _TRIALS).all():
         raise DamagedError("a part of the results is missing; remove them and run the audit again")
 
 

@@ -69,9 +69,7 @@ def test_the_level_of_a_verdict_on_exposure(exposure):
     ours = {"exposed": "fail", "partly exposed": "warn", "inconclusive": "warn"}
     assert Policy().level_of_exposure(exposure) == ours.get(exposure, "pass")
     limited = Policy(mean_privacy_loss=0.9)
-    assert limited.level_of_exposure(exposure) == (
-        "warn" if exposure == "inconclusive" else "pass"
-    )
+    assert limited.level_of_exposure(exposure) == ("warn" if exposure == "inconclusive" else "pass")
     strict = {"exposed": "fail", "partly_exposed": "fail", "inconclusive": "fail"}
     level = Policy(exposure=strict, share_exposed=0.1).level_of_exposure(exposure)
     assert level == ("pass" if exposure == EXPOSURES[-1] else "fail")
