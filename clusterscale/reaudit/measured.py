@@ -84,6 +84,8 @@ class Measured:
         is none.
     utility
         By name of the measure: the value, and its ideal.
+    float_noise
+        Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
     """
 
     n_targets: int
@@ -98,6 +100,7 @@ class Measured:
     verdict: str
     unit: str
     utility: dict[str, tuple[float, float]] = field(default_factory=dict)
+    float_noise: str = ""
 
 
 def measure(
@@ -138,6 +141,7 @@ def measure(
         verdict=promise.verdict,
         unit=promise.unit,
         utility=_utility(told),
+        float_noise=_float_noise(told),
     )
 
 
@@ -218,6 +222,12 @@ def _promise(told: xr.Dataset) -> _Promise:
         verdicts[worst] or _NOTHING_PROMISED,
         str(told.guarantee_unit.isel(period).values),
     )
+
+
+def _float_noise(told: xr.Dataset) -> str:
+    """Return ``yes`` where any period says so, ``no`` where all do, else nothing."""
+    words = set(map(str, told["float_noise"].values)) if "float_noise" in told else {""}
+    return next((word for word in ("yes", "") if word in words), "no")
 
 
 def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:

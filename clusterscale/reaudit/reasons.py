@@ -7,6 +7,7 @@ from math import isfinite, nan
 
 from clusterscale.consistency import Finding
 from clusterscale.contracts import Level, Reason
+from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.measured import Estimate, Measured
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
@@ -42,6 +43,7 @@ def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reas
         )
         yield _of("share_exposed", policy.share_exposed, share, text)
     yield _promised(policy, found)
+    yield _rounded(policy, found)
     for name, limit in policy.utility.items():
         yield _useful(name, limit, found)
     if policy.published_auc is not None:
@@ -119,6 +121,17 @@ def _promised(policy: Policy, found: Measured) -> Reason:
         text = f"ε {declared:g} is promised for {unit}; too few trials to tell"
         return Reason("promise", "unknown", seen, declared, text)
     return Reason("promise", "pass", nan, nan, "nothing is promised")
+
+
+def _rounded(policy: Policy, found: Measured) -> Reason:
+    """Return whether continuous noise is published unrounded."""
+    if found.float_noise == "yes":
+        text = f"noise is published unrounded: {FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
+        return Reason("float_noise", policy.float_noise, nan, nan, text)
+    if found.float_noise == "no":
+        return Reason("float_noise", "pass", nan, nan, "no continuous noise is published unrounded")
+    text = "the results do not say whether noise is published unrounded: run the audit again"
+    return Reason("float_noise", "unknown", nan, nan, text)
 
 
 def _useful(name: str, limit: Limit, found: Measured) -> Reason:

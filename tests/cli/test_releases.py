@@ -182,10 +182,17 @@ def test_a_gate_before_release(cube, plan_fields, tmp_path):
     path.write_text(yaml.safe_dump(run))
     assert call("audit", path).exit_code == 0
     free = call("gate", tmp_path / "run", "--json", tmp_path / "gate.json")
-    assert free.exit_code == 0, free.output
-    assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "pass"
+    assert free.exit_code == 3, free.output
+    told = json.loads((tmp_path / "gate.json").read_text())
+    assert told["verdict"] == "warn"
+    (reason,) = (each for each in told["reasons"] if each["level"] == "warn")
+    assert reason["check"] == "float_noise"
+    assert "discrete: true" in reason["text"]
+    strict = write_catalogue(cube, tmp_path, policy={"float_noise": "fail"})
+    assert call("gate", tmp_path / "run", "--config", strict).exit_code == 4
     for limit, code in ((0.01, 4), ({"warn": 0.01}, 3), (1.0, 0)):
-        config = write_catalogue(cube, tmp_path, policy={"worst_privacy_loss": limit})
+        policy = {"worst_privacy_loss": limit, "float_noise": "pass"}
+        config = write_catalogue(cube, tmp_path, policy=policy)
         result = call("gate", tmp_path / "run", "--config", config)
         assert result.exit_code == code, result.output
     bare = call("gate", tmp_path / "run", "--config", config, "--mechanism", "exact")
