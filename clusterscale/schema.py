@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from clusterscale.errors import FormatError
 
 if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its import
@@ -35,12 +37,16 @@ STATUS = "status"
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning."""
+    """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
+
+    Older results lack an ``optional`` one, a text; it is read as empty, which means not known.
+    """
 
     dims: tuple[str, ...]
     kinds: str
     units: str
     long_name: str
+    optional: bool = False
 
 
 _POOLED = ("period", "prior", "group_size", "mechanism", "attack")
@@ -111,6 +117,9 @@ RESULTS: Mapping[str, Variable] = {
     "guarantee_delta": Variable(_PROMISE, "f", "1", "delta at that unit"),
     "guarantee_neighbours": Variable(_PROMISE, "OUT", "", "add_remove or replace"),
     "guarantee_reason": Variable(_PROMISE, "OUT", "", "why the guarantee holds, or why none does"),
+    "float_noise": Variable(
+        _PROMISE, "OUT", "", "is continuous noise published unrounded: yes or no", optional=True
+    ),
     "sensitivity": Variable(_PROMISE, "f", "visits", "norm of one unit that noise is scaled to"),
     "sensitivity_needed": Variable(_PROMISE, "f", "visits", "norm of one unit in this cube"),
     "user_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, plain sum"),
@@ -265,13 +274,17 @@ TRAITS: Mapping[str, Variable] = {
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:
-    """Return ``dataset`` if it keeps ``variables``.
+    """Return ``dataset`` if it keeps ``variables``; optional ones that it lacks are added, empty.
 
     Raises
     ------
     FormatError
         Naming every variable that is absent, has other dimensions or another kind of dtype.
     """
+    for name, want in variables.items():
+        if want.optional and name not in dataset.variables:
+            shape = [dataset.sizes.get(dim, 0) for dim in want.dims]
+            dataset = dataset.assign({name: (want.dims, np.full(shape, "", object))})
     faults = []
     for name, want in variables.items():
         if name not in dataset.variables:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.price import Price, PriceKey
+from clusterscale.contracts import Mechanism
 from clusterscale.schema import RESULTS
 
-__all__ = ["Coordinates", "empty", "lay_out_promises", "lay_out_utility", "lay_out_verdicts"]
+__all__ = ["Coordinates", "empty", "lay_out_float_noise", "lay_out_promises", "lay_out_utility"]
+__all__ += ["lay_out_verdicts"]
 
 Coordinates = dict[str, tuple[str, NDArray[Any]]]
 Prices = dict[PriceKey, Price]
@@ -45,6 +47,15 @@ def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
                 for name, attribute in _PROMISES.items():
                     found[name][at[0], place] = getattr(price.promises[label], attribute)
     return found
+
+
+def lay_out_float_noise(
+    coords: Coordinates, mechanisms: Sequence[Mechanism]
+) -> dict[str, NDArray[Any]]:
+    """Return whether each mechanism publishes unrounded noise, on (period, mechanism)."""
+    words = ["yes" if each.publishes_float_noise else "no" for each in mechanisms]
+    n_periods = len(coords["period"][1])
+    return {"float_noise": np.array([words] * n_periods, dtype=object)}
 
 
 def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_poole
 from clusterscale.audit.done import Done
 from clusterscale.audit.layout import (
     Coordinates,
+    lay_out_float_noise,
     lay_out_promises,
     lay_out_utility,
     lay_out_verdicts,
@@ -71,6 +72,7 @@ def write_results(
         variables = {
             **lay_out_pooled(written, plan.false_positive_rate),
             **lay_out_promises(coords, prices),
+            **lay_out_float_noise(coords, plan.mechanisms),
             **lay_out_verdicts(coords, prices),
             **lay_out_utility(coords, prices),
         }

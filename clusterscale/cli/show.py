@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import product
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from clusterscale.recovery import RecoveryCost
     from clusterscale.screening import ScreenCost
 
-__all__ = ["err", "out", "progress", "show_cost", "show_cube", "show_recovery_cost"]
-__all__ += ["show_results", "show_screen_cost"]
+__all__ = ["err", "out", "progress", "show_cost", "show_cube", "show_float_noise"]
+__all__ += ["show_recovery_cost", "show_results", "show_screen_cost"]
 
 _CONTROLS = ("control_auc", "absent_auc", "naive_auc")
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -90,6 +91,19 @@ def show_cost(cost: Cost, cluster: str, folder: str) -> None:
             "output": folder,
         },
     )
+
+
+def show_float_noise(mechanisms: Iterable[str]) -> None:
+    """Print which mechanisms, by label, publish unrounded noise, and what to do instead."""
+    from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
+
+    labels = list(mechanisms)
+    if not labels:
+        return
+    out.print("[yellow]not safe to publish as floating-point numbers:[/]")
+    for label in labels:
+        out.print(f"  {escape(label)}", highlight=False)
+    out.print(f"{FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}", highlight=False)
 
 
 def show_screen_cost(cost: ScreenCost, cluster: str, folder: str) -> None:

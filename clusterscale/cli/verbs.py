@@ -23,7 +23,7 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.reports import write_page
-from clusterscale.cli.show import err, out, show_cost, show_cube, show_results
+from clusterscale.cli.show import err, out, show_cost, show_cube, show_float_noise, show_results
 from clusterscale.cli.verdicts import show_verdicts
 
 app = typer.Typer(
@@ -56,6 +56,7 @@ def audit(
     allowed = parse_memory(memory, place)
     if explain:
         show_cost(predict(plan, cube, allowed, place.n_workers), place.label, folder)
+        show_float_noise(each.label for each in plan.mechanisms if each.publishes_float_noise)
         return
     with seen(folder, "audit", place) as beacon:
         with at_work(place, "audit", beacon) as (executor, move):

@@ -10,7 +10,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from clusterscale.cli.show import out
+from clusterscale.cli.show import out, show_float_noise
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -27,7 +27,14 @@ _STYLES = {"broken": "[bold red]broken[/]", "consistent": "[green]consistent[/]"
 
 
 def show_verdicts(results: xr.Dataset) -> None:
-    """Print, for every mechanism that promises something, what trials of its promise say."""
+    """Print what trials say of each guarantee, and which mechanisms publish unrounded noise."""
+    from clusterscale.report.defences import list_float_noise
+
+    _show_trials(results)
+    show_float_noise(list_float_noise(results))
+
+
+def _show_trials(results: xr.Dataset) -> None:
     told = [dim for dim in ("period", "group_size") if results.sizes[dim] > 1]
     rows = list(_rows(results, told))
     if not rows:

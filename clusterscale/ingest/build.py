@@ -116,7 +116,14 @@ def ingest(
         "min_events": min_events,
     }
     with (
-        new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer,
+        new_cube(
+            uri,
+            regions,
+            calendar,
+            provenance=provenance,
+            pseudonyms=pseudonymise is not None,
+            force=force,
+        ) as writer,
         beside(uri) as scratch,
     ):
         blocks, tally = shuffle(

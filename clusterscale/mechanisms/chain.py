@@ -101,6 +101,13 @@ class Chain(Defence):
         return replace(found, epsilon=epsilon, delta=share * found.delta, reason=reason)
 
     @property
+    def publishes_float_noise(self) -> bool:
+        """Whether the noise step does, and no step after it puts values on a fixed grid."""
+        noise = self._step("noise")
+        rounded = any(step.whole_output for step in self.steps if step.stage == "publish")
+        return noise is not None and noise.publishes_float_noise and not rounded
+
+    @property
     def noise(self) -> Noise | None:
         """That of the noise, if nothing but trace steps stands beside it."""
         if self._step("sample") is not None or self._step("publish") is not None:

@@ -24,12 +24,28 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.law import Publication
 
-__all__ = ["STAGES", "Bare", "Defence", "Noisy", "Revision", "Stage", "no_guarantee"]
+__all__ = [
+    "FLOAT_NOISE_REMEDY",
+    "FLOAT_NOISE_RISK",
+    "STAGES",
+    "Bare",
+    "Defence",
+    "Noisy",
+    "Revision",
+    "Stage",
+    "no_guarantee",
+]
 
 Stage = Literal["trace", "sample", "noise", "publish"]
 STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")
 """The order in which steps can follow each other: what is done to the traces, to the events that
 are counted, to the counts, and to what is published of them."""
+
+FLOAT_NOISE_RISK = (
+    "the low-order bits of unrounded noisy values can reveal the count that the noise was added to "
+    "(Mironov, CCS 2012), so the guarantee does not cover floating-point numbers"
+)
+FLOAT_NOISE_REMEDY = "publish whole numbers: integers: round, or for laplace discrete: true"
 
 _BLOCK = 1 << 15  # values: drawn, finished and written while they are in the nearest cache
 
@@ -45,6 +61,17 @@ class Defence(Component):
     stage: ClassVar[Stage] = "publish"
     reach: ClassVar[Reach] = "cell"
     draws_alike: ClassVar[bool] = True
+    whole_output: ClassVar[bool] = False
+    """Whether values are put on a fixed grid, such as whole numbers, whatever they were before."""
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether continuous noise is published without rounding it.
+
+        The low-order bits of floating-point noise can reveal the count that it was added to
+        (Mironov, CCS 2012). A mechanism that adds noise is taken to do so unless it says otherwise.
+        """
+        return self.stage == "noise" and not self.whole_output
 
     @property
     def guarantee(self) -> Guarantee:
@@ -177,6 +204,11 @@ class Noisy(Defence):
     stage: ClassVar[Stage] = "noise"
     _sensitivity: ClassVar[str] = ""
     _told_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether noise is published as it was drawn: not rounded, and not discrete."""
+        return super().publishes_float_noise and self.integers == "none"
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism with the cube's own sensitivity, where none was given."""

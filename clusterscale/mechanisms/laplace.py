@@ -56,6 +56,11 @@ class Laplace(Noisy):
         return self._norm() / self.epsilon
 
     @property
+    def publishes_float_noise(self) -> bool:
+        """Whether noise is continuous and not rounded."""
+        return super().publishes_float_noise and not self.discrete
+
+    @property
     def guarantee(self) -> Guarantee:
         """Pure ε at the declared unit, under adding or removing one unit."""
         law = "two-sided geometric" if self.discrete else "Laplace"

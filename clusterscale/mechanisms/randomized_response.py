@@ -27,6 +27,7 @@ class RandomizedResponse(Noisy):
     p: Probability
 
     draws_alike: ClassVar[bool] = False
+    whole_output: ClassVar[bool] = True  # a fixed function of how many said yes
 
     @property
     def guarantee(self) -> Guarantee:

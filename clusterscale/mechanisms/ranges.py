@@ -25,6 +25,8 @@ class FixedRanges(Revision):
     size: Count
     integers: Literal["floor", "none"] = "none"
 
+    whole_output: ClassVar[bool] = True
+
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a range is larger than the largest count."""
         if self.size > group_size:

@@ -94,6 +94,7 @@ class PerturbSmall(Defence):
 
     stage: ClassVar[Stage] = "noise"
     draws_alike: ClassVar[bool] = False
+    whole_output: ClassVar[bool] = True
 
     @property
     def guarantee(self) -> Guarantee:

@@ -29,6 +29,7 @@ class TruncatedLaplace(Noisy):
     name: Literal["truncated_laplace"] = "truncated_laplace"
     epsilon: Positive
 
+    whole_output: ClassVar[bool] = True
     _claimed: ClassVar[float] = 1.0  # visits that one event is taken to change
 
     @property

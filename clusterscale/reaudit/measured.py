@@ -93,6 +93,8 @@ class Measured:
         is none.
     utility
         By name of the measure: the value, and its ideal; without those not known everywhere.
+    float_noise
+        Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
     """
 
     finding: Finding
@@ -108,6 +110,7 @@ class Measured:
     verdict: str
     unit: str
     utility: dict[str, tuple[float, float]] = field(default_factory=dict)
+    float_noise: str = ""
 
 
 def measure(
@@ -156,6 +159,7 @@ def measure(
         verdict=promise.verdict,
         unit=promise.unit,
         utility=_utility(told),
+        float_noise=_float_noise(told),
     )
 
 
@@ -268,6 +272,12 @@ def _promise(told: xr.Dataset) -> _Promise:
         verdicts[worst],
         str(told.guarantee_unit.isel(period).values),
     )
+
+
+def _float_noise(told: xr.Dataset) -> str:
+    """Return ``yes`` where any period says so, ``no`` where all do, else nothing."""
+    words = set(map(str, told["float_noise"].values)) if "float_noise" in told else {""}
+    return next((word for word in ("yes", "") if word in words), "no")
 
 
 def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:

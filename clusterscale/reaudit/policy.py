@@ -104,6 +104,7 @@ class Policy(Component):
     measure, floors for what is good when large, ceilings for what is good when small. ``change``:
     of the mean privacy loss since the last releases, and ``newly_exposed``, as a share of those
     compared. ``promise`` is the level of a broken promise: more ε is seen than is declared.
+    ``float_noise`` is the level of continuous noise that is published without rounding it.
     ``consistency`` is that of a release that contradicts itself, what is declared, or what was
     published before; by check where they are named. ``last``: how many releases of a series a new
     one is compared with.
@@ -119,6 +120,7 @@ class Policy(Component):
     change: Bound | None = None
     newly_exposed: Bound | None = None
     promise: Level = "fail"
+    float_noise: Level = "warn"
     consistency: Level | Mapping[str, Level] = "fail"
     last: Annotated[int, Strict(), Field(ge=1, le=100)] = 4
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from clusterscale.consistency import Finding
 from clusterscale.contracts import Level, Reason
+from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.measured import Estimate, Measured
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
@@ -48,6 +49,7 @@ def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reas
         )
         yield _of("share_exposed", policy.share_exposed, found.share_exposed, text)
     yield _promised(policy, found)
+    yield _rounded(policy, found)
     for name, limit in policy.utility.items():
         yield _useful(name, limit, found)
     if policy.published_auc is not None:
@@ -125,6 +127,17 @@ def _promised(policy: Policy, found: Measured) -> Reason:
         level: Level = "pass" if policy.promise == "pass" else "warn"
         return Reason("promise", level, seen, declared, text)
     return Reason("promise", "pass", nan, nan, "nothing is promised")
+
+
+def _rounded(policy: Policy, found: Measured) -> Reason:
+    """Return whether continuous noise is published unrounded."""
+    if found.float_noise == "yes":
+        text = f"noise is published unrounded: {FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
+        return Reason("float_noise", policy.float_noise, nan, nan, text)
+    if found.float_noise == "no":
+        return Reason("float_noise", "pass", nan, nan, "no continuous noise is published unrounded")
+    text = "the results do not say whether noise is published unrounded: run the audit again"
+    return Reason("float_noise", policy.float_noise, nan, nan, text)
 
 
 def _useful(name: str, limit: Limit, found: Measured) -> Reason:

@@ -10,7 +10,8 @@ import xarray as xr
 
 from clusterscale.report.summary import Cases, Floats, cases, mean
 
-__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "tried"]
+__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences"]
+__all__ += ["list_float_noise", "tried"]
 
 BARE = "exact"
 """Label of the mechanism that publishes the counts as they are."""
@@ -160,6 +161,18 @@ def tried(results: xr.Dataset) -> list[Tried]:
             )
         )
     return found
+
+
+def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
+    """Return the labels of mechanisms that publish unrounded noise, in the order of the results.
+
+    ``word`` ``"yes"``: those that do; ``""``: those of which older results do not say.
+    """
+    labels = [str(label) for label in results["mechanism"].values]
+    if "float_noise" not in results:
+        return [] if word else labels
+    words = results["float_noise"].transpose("mechanism", "period").values
+    return [label for label, told in zip(labels, words, strict=True) if word in told]
 
 
 def defences(results: xr.Dataset) -> Defences:

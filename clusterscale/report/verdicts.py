@@ -9,8 +9,9 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.audit.findings import Finding, worst_findings
+from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.report.bargains import least_gains, price_of
-from clusterscale.report.defences import BARE, BROKEN, Defences, tried
+from clusterscale.report.defences import BARE, BROKEN, Defences, list_float_noise, tried
 from clusterscale.report.section import (
     Column,
     Table,
@@ -69,16 +70,21 @@ def _lost(share: float) -> str:
 
 def _promises(results: xr.Dataset) -> dict[str, Markup]:
     """Return what each mechanism promises and how trials went, the worst over periods."""
-    told: dict[str, Markup] = {}
+    as_floats = list_float_noise(results)
+    risk = f"{FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
+    told = {name: fill("promise.html.j2", unit="", risk=risk) for name in as_floats}
+    seen: set[str] = set()
     for each in tried(results):
         known = each.unit not in ("none", "") and np.isfinite(each.promised)
-        if not known or (each.mechanism in told and each.verdict != BROKEN):
+        if not known or (each.mechanism in seen and each.verdict != BROKEN):
             continue
+        seen.add(each.mechanism)
         told[each.mechanism] = fill(
             "promise.html.j2",
             epsilon=quantity(each.promised),
             unit=_UNITS.get(each.unit, each.unit),
             verdict=each.verdict,
             broken=each.verdict == BROKEN,
+            risk=risk if each.mechanism in as_floats else "",
         )
     return told

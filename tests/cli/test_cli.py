@@ -64,6 +64,24 @@ def test_explain_runs_nothing(config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_explain_says_which_noise_is_not_safe_as_floats(tmp_path, cube, plan_fields, config):
+    content = yaml.safe_load(config.read_text())
+    laplace = {"name": "laplace", "epsilon": 1.0, "unit": "event"}
+    content["audit"]["mechanisms"] = [
+        {"name": "exact"},
+        laplace | {"integers": "round"},
+        laplace | {"discrete": True},
+    ]
+    config.write_text(yaml.safe_dump(content))
+    assert "not safe to publish" not in call("audit", config, "--explain").output
+    content["audit"]["mechanisms"].append(laplace)
+    config.write_text(yaml.safe_dump(content))
+    said = call("audit", config, "--explain").output.partition("not safe to publish as")[2]
+    assert said.count("laplace(epsilon=1.0, unit='event')") == 1
+    assert "exact" not in said
+    assert "publish whole numbers: integers: round" in " ".join(said.split())
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
     monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)

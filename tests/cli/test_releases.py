@@ -196,7 +196,10 @@ def test_a_gate_before_release(cube, run, tmp_path):
     ours = call("gate", run, "--json", tmp_path / "gate.json")
     told = json.loads((tmp_path / "gate.json").read_text())
     assert ours.exit_code == {"warn": 3, "fail": 4}[told["verdict"]], ours.output
-    assert told["reasons"][0]["check"] == "exposure"
+    reasons = {each["check"]: each for each in told["reasons"]}
+    assert next(iter(reasons)) == "exposure"
+    assert reasons["float_noise"]["level"] == "warn"
+    assert "discrete: true" in reasons["float_noise"]["text"]
     limits = {"promise": "pass", "float_noise": "pass", "exposure": {"inconclusive": "warn"}}
     for limit, code in ((0.01, 4), ({"warn": 0.01}, 3)):
         policy = write_policy(tmp_path, worst_privacy_loss=limit, **limits)

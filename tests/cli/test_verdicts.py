@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from clusterscale.cli import verdicts
+from clusterscale.cli import show, verdicts
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -36,6 +36,7 @@ def results(periods=("first week",)):
 def shown(monkeypatch):
     def call(dataset):
         monkeypatch.setattr(verdicts, "out", Console(width=110, record=True, file=None))
+        monkeypatch.setattr(show, "out", verdicts.out)
         with verdicts.out.capture() as text:
             verdicts.show_verdicts(dataset)
         return text.get()
@@ -70,3 +71,13 @@ def test_what_is_the_same_for_all_has_no_column(shown):
 
 def test_nothing_promised_shows_nothing(shown):
     assert shown(results().isel(mechanism=[0])) == ""
+
+
+def test_unrounded_noise_is_named_once_with_the_remedy(shown):
+    told = np.array([["no", "no", "yes", "no"]] * 2, dtype=object)
+    text = shown(
+        results(periods=("a", "b")).assign(float_noise=(("period", "mechanism"), told))
+    ).partition("not safe to publish as floating-point numbers:")[2]
+    assert text.splitlines()[1] == f"  {NAMES[2]}"
+    assert not any(name in text for name in (NAMES[0], NAMES[1], NAMES[3]))
+    assert "publish whole numbers: integers: round" in " ".join(text.split())

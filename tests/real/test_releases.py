@@ -53,7 +53,7 @@ def rows(folder):
 def judged(cubes, tmp_path_factory):
     """The folder of a catalogue that grew, with what each run of the command said."""
     folder, said = tmp_path_factory.mktemp("weekly"), []
-    config = write_config(cubes["cabs"], folder)
+    config = write_config(cubes, folder)
     for first, stop in zip((0, *APPEARING), APPEARING, strict=False):
         for release in RELEASES[first:stop]:
             write(release, cubes[release.cube], folder)
@@ -99,7 +99,7 @@ def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, t
     """Killed with -9 within an audit and between two; and started twice at the same time."""
     whole, _, _ = judged
     listed = [write(release, cubes[release.cube], tmp_path) for release in RELEASES[:N_KILLED]]
-    config, marker = write_config(cubes["cabs"], tmp_path, listed), tmp_path / "stopped"
+    config, marker = write_config(cubes, tmp_path, listed), tmp_path / "stopped"
     appended, kept = "clusterscale.reaudit.ledger.Ledger.append", "clusterscale.audit.journal"
     for name, n_calls in ((appended, 1), (f"{kept}.Journal.add", 2), (appended, 2)):
         with stopping.stopped(name, n_calls, marker, "reaudit", config):

@@ -48,6 +48,7 @@ FOUND = Measured(
     verdict="consistent",
     unit="user_day",
     utility={"pearson": (0.75, 1.0), "mean_relative_error(floor=1.0)": (0.5, 0.0)},
+    float_noise="no",
 )
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 
@@ -62,7 +63,7 @@ def judged(policy, found=FOUND, published=UNKNOWN):
 
 
 def test_what_is_not_limited_is_not_judged():
-    assert list(judged(Policy())) == ["exposure", "promise"]
+    assert list(judged(Policy())) == ["exposure", "promise", "float_noise"]
     assert list(judge_change(Policy(), DRIFT)) == []
 
 
@@ -144,6 +145,20 @@ def test_nothing_promised_has_no_number():
         FOUND, verdict="nothing promised", epsilon_seen=np.nan, epsilon_declared=np.inf, unit="none"
     )
     assert judged(Policy(), found)["promise"].text == "nothing is promised"
+
+
+@pytest.mark.parametrize("level", ["pass", "warn", "fail"])
+def test_unrounded_noise(level):
+    """A warning unless another level is given, also where the results do not say."""
+    reasons = {
+        word: judged(Policy(float_noise=level), replace(FOUND, float_noise=word))["float_noise"]
+        for word in ("yes", "no", "")
+    }
+    assert [each.level for each in reasons.values()] == [level, "pass", level]
+    for words in ("low-order bits", "publish whole numbers: integers: round", "discrete: true"):
+        assert words in reasons["yes"].text
+    assert judged(Policy(), replace(FOUND, float_noise="yes"))["float_noise"].level == "warn"
+    assert "run the audit again" in reasons[""].text
 
 
 def test_utility():

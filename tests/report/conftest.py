@@ -79,6 +79,7 @@ def _promises(periods, mechanisms):
             "Laplace noise of scale sensitivity / epsilon on every count",
             "counts are published as they are",
         ),
+        "float_noise": np.full(len(made), "no"),
         "sensitivity": numbers(1.0, np.nan),
         "sensitivity_needed": numbers(np.where(np.arange(len(made)) % 3 == 2, 2.0, 1.0), np.nan),
         "user_epsilon": 168 * rank,
