@@ -103,29 +103,28 @@ def check_knowledge(knowledge: Knowledge) -> None:
 def check_release(release: Release) -> None:
     """Raise :class:`InputError` unless ``release`` has usable values.
 
-    These are integers or floats of shape (group, roi, epoch), all finite. Bare counts, those of a
+    These are float64 or int32 of shape (group, roi, epoch), all finite. Bare counts, those of a
     release whose noise is known to be none, are whole numbers from 0 to the group size.
     """
     if release in _CHECKED:
         return
     values: Any = release.values
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
-        what = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+    kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+    if kind not in (np.float64, np.int32):
         raise InputError(
-            f"{release.mechanism}: the values of a release are an array of integers or floats, "
-            f"not {what}"
+            f"{release.mechanism}: the values of a release are an array of float64 or int32, not "
+            f"{kind}"
         )
-    if values.ndim != 3 or 0 in values.shape[1:]:
+    if values.ndim != 3 or 0 in values.shape:
         raise InputError(
             f"{release.mechanism}: the values of a release have shape (group, roi, epoch), with at "
-            f"least one ROI and one epoch, not {values.shape}"
+            f"least one of each, not {values.shape}"
         )
     if release.group_size < 1:
         raise InputError(
             f"{release.mechanism}: group_size is {release.group_size}, but should be at least 1"
         )
-    if values.size:
-        _check_values(values, release)
+    _check_values(values, release)
     _CHECKED.add(release)
 
 

@@ -40,7 +40,7 @@ class Cells(BaseAttack):
 
     @model_serializer(mode="wrap")
     def _dump(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``standardize`` out where it is not set: digests are those of before it was added."""
+        """Leave ``standardize`` out unless it is set, which keeps the digests of older plans."""
         fields: dict[str, Any] = dump(self)
         if not self.standardize:
             fields.pop("standardize", None)

@@ -132,9 +132,7 @@ def settle(
         said["epochs"] = n_epochs
     said |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     try:
-        listed = Listed.model_validate(
-            said | {"first": first, "content": _hash(content, members)}
-        )
+        listed = Listed.model_validate(said | {"first": first, "content": _hash(content, members)})
     except ValidationError as error:
         raise ConfigError(explain(error, Listed, prefix=(where,))) from None
     return listed, content
