@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["choices", "explain"]
+from clusterscale.errors import InputError
+
+__all__ = ["check_kinds", "choices", "explain"]
 
 Fault = dict[str, Any]
 
@@ -20,6 +22,15 @@ def choices(given: str, known: Iterable[str]) -> str:
     near = get_close_matches(given, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"choose from {', '.join(names)}{hint}"
+
+
+def check_kinds(**given: tuple[object, type]) -> None:
+    """Raise :class:`InputError` unless each argument, by name, is of the type beside it."""
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            raise InputError(
+                f"{name} is of type {type(value).__name__}, but should be of type {kind.__name__}"
+            )
 
 
 def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:

@@ -30,6 +30,7 @@ from clusterscale.game import Outcome
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
 from clusterscale.secrets import clean
+from clusterscale.wording import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -99,11 +100,14 @@ def run(
 
     Raises
     ------
+    InputError
+        If the plan or the cube is something else.
     ConfigError
         If the cube cannot answer the plan.
     ExistsError
         If ``output`` holds a run of another plan, cube or version and ``force`` is not set.
     """
+    check_kinds(plan=(plan, AuditPlan), cube=(cube, TraceCube))
     plan.check(cube)
     output = str(output).rstrip("/")
     source = Source.of(cube, null_roi=plan.null_roi, seed=plan.seed)

@@ -15,6 +15,7 @@ from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.screening import ScreenProgress, is_counted
+from clusterscale.wording import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -64,11 +65,14 @@ def screen(
 
     Raises
     ------
+    InputError
+        If the plan or the cube is something else.
     ConfigError, PoolError
         If the cube cannot answer the plan, a mechanism cannot be screened, or memory is short.
     ExistsError
         If ``output`` holds another screen and ``force`` is not set.
     """
+    check_kinds(plan=(plan, AuditPlan), cube=(cube, TraceCube))
     return screening.run(
         plan.whole_screen,
         cube,

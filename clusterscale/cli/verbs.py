@@ -36,6 +36,24 @@ configs = typer.Typer(help="Check, show or describe config files.", no_args_is_h
 app.add_typer(configs, name="config")
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from clusterscale import __version__
+
+        typer.echo(f"clusterscale {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""
+
+
 @app.command()
 def audit(
     config: ConfigFile = None,

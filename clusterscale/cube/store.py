@@ -224,9 +224,11 @@ class TraceCube:
 
     def _block(self, start: int, stop: int) -> Traces:
         offsets = self._some_offsets(start, stop)
-        low, high = int(offsets[0]), int(offsets[-1])
-        cells = arrays.read(self._arrays["event_cell"], low, high, where=self.uri)
-        return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+        cells = arrays.read(self._arrays["event_cell"], *map(int, offsets[[0, -1]]), where=self.uri)
+        try:
+            return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+        except InputError as error:
+            raise DamagedError(f"{self.uri}: {error}") from None
 
     def _some_offsets(self, start: int, stop: int) -> NDArray[np.int64]:
         if "offsets" in self.__dict__:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces
+from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, check_days
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
 
@@ -35,9 +35,10 @@ class CapContributions(OnTraces):
         Raises
         ------
         InputError
-            If the traces have a null ROI.
+            If the traces have a null ROI, or the frame is of other epochs.
         """
         self._refuse_null_roi(traces)
+        check_days(frame.days, frame.last_days, traces.n_epochs)
         days, until = frame.days - frame.days[0], frame.last_days - frame.days[0]
         keys = rng.random(len(traces.cells))
         offsets, cells = np.empty_like(traces.offsets), np.empty_like(traces.cells)

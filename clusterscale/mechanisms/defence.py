@@ -112,6 +112,13 @@ class Defence(Component):
         raise NotImplementedError
 
     def _check_shape(self, counts: NDArray[Any], group_size: int) -> None:
+        if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iuf":
+            kind = getattr(counts, "dtype", type(counts).__name__)
+            raise InputError(f"counts are an array of integers or floats, not {kind}")
+        ends = (counts.min(), counts.max()) if counts.dtype.kind == "f" and counts.size else ()
+        if not np.isfinite(ends).all():  # NaN is the least and the largest of any
+            n_wrong = counts.size - int(np.isfinite(counts).sum())
+            raise InputError(f"{n_wrong} of {counts.size} counts are NaN or infinite")
         if counts.ndim < 2:
             raise InputError(f"counts have shape {counts.shape}; they are (…, roi, epoch)")
         if group_size < 1:

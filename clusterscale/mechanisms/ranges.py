@@ -69,9 +69,11 @@ class AdaptiveRanges(Revision):
 
     def revise(self, values: Values) -> None:
         """Put the median or the middle of its range in place of each value."""
+        if not values.size:
+            return
         if self.publish == "median":
             _to_medians(values.reshape(-1, values.shape[-1]), self.ranges)
-        elif values.size:
+        else:
             _to_middles(values, self.ranges)
 
 

@@ -97,7 +97,10 @@ class KnownSubset(Component):
         ------
         PoolError
             If a pool is too small for groups of that size.
+        InputError
+            If the target is none of the users.
         """
+        traces.check_user(target)
         others = rng.permutation(np.delete(np.arange(traces.n_users), target))
         n_others = self.n_known(traces.n_users) - 1
         known, rest = (

@@ -74,12 +74,14 @@ class Listed(Component):
         )
         fields = {name: getattr(template, name) for name in AuditTemplate.model_fields}
         try:
-            return AuditPlan(
-                **fields,
-                null_roi=self.null_roi,
-                group_sizes=(self.group_size,),
-                periods=(period,),
-                mechanisms=both,
+            return AuditPlan.model_validate(
+                fields
+                | {
+                    "null_roi": self.null_roi,
+                    "group_sizes": (self.group_size,),
+                    "periods": (period,),
+                    "mechanisms": both,
+                }
             )
         except ValidationError as error:
             raise ConfigError(explain(error, AuditPlan, prefix=(self.name,))) from None
@@ -137,7 +139,7 @@ def settle(
         said["epochs"] = n_epochs
     said |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     try:
-        listed = Listed(**said, first=first, content=_hash(content, members))
+        listed = Listed.model_validate(said | {"first": first, "content": _hash(content, members)})
     except ValidationError as error:
         raise ConfigError(explain(error, Listed, prefix=(where,))) from None
     return listed, content

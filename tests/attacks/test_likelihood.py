@@ -182,7 +182,9 @@ def test_the_law_is_that_of_what_is_scored_whatever_was_learnt_from(noise):
 @pytest.mark.parametrize("noise", LAWS[:3])
 def test_groups_of_another_size_are_refused(noise):
     distinguisher = LIKELIHOOD.fit(holding(noise, 6), rng=RNG)
-    with pytest.raises(InputError, match="groups of 7 cannot be scored as groups of 6"):
+    with pytest.raises(
+        InputError, match="groups of 7, but the training releases are of groups of 6"
+    ):
         distinguisher.score(Release(np.ones((2, *SHAPE)), 7, "any", noise))
 
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import clusterscale
 from clusterscale import cli, errors
 from clusterscale.audit import open_results
 from clusterscale.cli import app
@@ -43,6 +44,11 @@ def config(tmp_path, cube, plan_fields):
     }
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+def test_the_version_is_printed():
+    result = call("--version")
+    assert (result.exit_code, result.output) == (0, f"clusterscale {clusterscale.__version__}\n")
 
 
 @pytest.mark.usefixtures("no_figures")

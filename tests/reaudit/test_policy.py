@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from clusterscale.audit.findings import EXPOSURES
 from clusterscale.consistency import CHECKS
 from clusterscale.contracts import LEVELS
+from clusterscale.errors import ConfigError
 from clusterscale.reaudit import Limit, Policy, worst_of
 from clusterscale.utility import UTILITIES
 
@@ -92,7 +92,7 @@ def test_a_number_alone_is_where_it_fails():
 
 @pytest.mark.parametrize("wrong", [{}, True, "0.2", [0.1], float("nan"), float("inf"), {"file": 1}])
 def test_what_is_no_limit(wrong):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Policy(mean_privacy_loss=wrong)
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_limit(wrong):
     ],
 )
 def test_names_that_are_not_known(wrong, told, known):
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigError) as caught:
         Policy(**wrong)
     assert told in str(caught.value)
     assert all(name in str(caught.value) for name in known)
@@ -118,7 +118,7 @@ def test_names_that_are_not_known(wrong, told, known):
     ],
 )  # fmt: skip
 def test_fields_that_are_wrong(wrong):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Policy(**wrong)
 
 
