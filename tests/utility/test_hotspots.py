@@ -80,7 +80,8 @@ def test_taus_are_those_of_scipy(seed):
     raw, released = draw_untied(seed)
     first, second = busiest(raw.T, 0.4), busiest(released.T, 0.4)
     at_first = [
-        (counts[rois], values[rois]) for counts, values, rois in zip(raw.T, released.T, first)
+        (counts[rois], values[rois])
+        for counts, values, rois in zip(raw.T, released.T, first, strict=True)
     ]
     taus = [kendalltau(*pair).statistic for pair in at_first]
     assert hotspot_tau(raw, released, top=0.4) == pytest.approx(np.mean(taus))
