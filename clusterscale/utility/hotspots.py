@@ -64,11 +64,8 @@ def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> flo
     """
     before, after = _by_epoch(raw, released)
     hotspots, n_hotspots = _list_hotspots(before, top)
-    return _mean_tau(
-        *(np.take_along_axis(rows, hotspots, axis=1) for rows in (before, after)),
-        n_hotspots,
-        n_hotspots,
-    )
+    first, second = (np.take_along_axis(rows, hotspots, axis=1) for rows in (before, after))
+    return _mean_tau(first, second, n_hotspots, n_hotspots)
 
 
 def hotspot_tau_listwise(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
@@ -83,8 +80,8 @@ def hotspot_tau_listwise(raw: ArrayLike, released: ArrayLike, *, top: float = 0.
     """
     lists = [_list_hotspots(rows, top) for rows in _by_epoch(raw, released)]
     (first, n_first), (second, n_second) = lists
-    ids = (hotspots.astype(np.float64) for hotspots in (first, second))
-    return _mean_tau(*ids, n_first, np.minimum(n_first, n_second))
+    n_compared = np.minimum(n_first, n_second)
+    return _mean_tau(first.astype(np.float64), second.astype(np.float64), n_first, n_compared)
 
 
 def _by_epoch(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:

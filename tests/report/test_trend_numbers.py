@@ -1,5 +1,6 @@
 """Every number of the page over many releases: in its table and in its figures."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
