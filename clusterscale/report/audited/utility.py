@@ -31,7 +31,9 @@ def build(results: xr.Dataset) -> Section | None:
         "which value is best: the nearer, the more is left. The random guess is made up without "
         "any data; a mechanism that does no better has kept nothing that the measure sees. A "
         f"release that keeps less than {percent(NEARLY_EMPTY)} of the events is marked as nearly "
-        "empty: where most counts are 0, zeros have a small relative error, and are of no use.",
+        "empty: where most counts are 0, zeros have a small relative error, and are of no use. "
+        "Where being nowhere counts as a place of its own, events kept and total variation leave "
+        "it out; the other measures include it, as the papers do.",
         Table(caption, columns, groups).html,
     )
 
