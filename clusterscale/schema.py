@@ -111,6 +111,9 @@ RESULTS: Mapping[str, Variable] = {
     "error": Variable(_CASE, "OUT", "", "what ended a failed task"),
     "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
     "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
+    "released_share": Variable(
+        _VERDICT, "f", "1", "released total over raw total, of cells with a raw count"
+    ),
     "random_guess": Variable(_GUESS, "f", "1", "the measure of values drawn without any data"),
     "guarantee_unit": Variable(_PROMISE, "OUT", "", "event, user_day, user, roi_series or none"),
     "guarantee_epsilon": Variable(_PROMISE, "f", "1", "epsilon at that unit, infinite if none"),

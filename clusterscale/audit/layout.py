@@ -70,13 +70,14 @@ def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
 
 
 def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
-    """Return ``utility``, ``utility_sd`` and ``random_guess``."""
-    names = ("utility", "utility_sd", "random_guess")
-    utility, spread, guess = found = [empty(coords, name) for name in names]
+    """Return ``utility``, ``utility_sd``, ``released_share`` and ``random_guess``."""
+    names = ("utility", "utility_sd", "released_share", "random_guess")
+    utility, spread, share, guess = found = [empty(coords, name) for name in names]
     for at, price in _placed(coords, prices):
         for place, label in enumerate(coords["mechanism"][1].tolist()):
             if label in price.utility:
                 utility[(*at, place)], spread[(*at, place)] = price.utility[label]
+                share[(*at, place)] = price.released_share[label]
         if price.guess:
             guess[at] = price.guess
     return dict(zip(names, found, strict=True))

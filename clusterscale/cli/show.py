@@ -225,14 +225,21 @@ def _show_controls(results: xr.Dataset) -> None:
 
 
 def _show_utility(results: xr.Dataset, title: str) -> None:
-    """Print measures by mechanism, and of values made up without any data."""
+    """Print measures by mechanism, and of values made up without any data.
+
+    Mechanisms whose releases are nearly empty are marked in red.
+    """
+    from clusterscale.report.defences import emptiness
+
     table = Table(title=escape(title), title_justify="left")
     table.add_column("mechanism", overflow="fold")
     # names are longer than numbers: they stand below the last table, and letters above the columns
     for letter in ascii_lowercase[: results.sizes["measure"]]:
         table.add_column(letter, justify="right")
-    for name, values in zip(results.mechanism.values, results.utility.values, strict=True):
-        table.add_row(escape(str(name)), *map(_mean, values))
+    columns = (results[name].values for name in ("mechanism", "utility", "released_share"))
+    for name, values, share in zip(*columns, strict=True):
+        empty = f" [bold red]{word} release[/]" if (word := emptiness(float(share))) else ""
+        table.add_row(escape(str(name)) + empty, *map(_mean, values))
     table.add_row("[italic]random guess[/]", *map(_mean, results.random_guess.values))
     out.print(table)
 

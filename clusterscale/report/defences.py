@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
+from markupsafe import Markup
 
+from clusterscale.report.section import breakable, fill
 from clusterscale.report.summary import Cases, Floats, cases, mean
+from clusterscale.utility import NEARLY_EMPTY
 
-__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences"]
-__all__ += ["list_float_noise", "tried"]
+__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "emptiness"]
+__all__ += ["list_float_noise", "name_mechanism", "tried"]
 
 BARE = "exact"
 """Label of the mechanism that publishes the counts as they are."""
@@ -32,8 +35,13 @@ class Measure:
 
     @property
     def relative(self) -> bool:
-        """Whether it is an error relative to the counts, which may pass 1 many times over."""
-        return "relative_error" in self.name
+        """Whether it is relative to the counts, so that its loss may pass 1 many times over."""
+        return "relative_error" in self.name or self.is_total
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is the share of all events that is kept."""
+        return self.name == "events_kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,8 @@ class Defences:
 
     ``auc`` and ``gain`` are on the axes (period, prior, mechanism, group_size, attack, target),
     NaN wherever a case did not finish; ``utility`` and ``spread`` on (period, group_size,
-    mechanism, measure), ``guess`` on (period, group_size, measure).
+    mechanism, measure), ``released_share`` on (period, group_size, mechanism), ``guess`` on
+    (period, group_size, measure).
     """
 
     table: Cases
@@ -63,6 +72,7 @@ class Defences:
     gain: Floats
     utility: Floats
     spread: Floats
+    released_share: Floats
     guess: Floats
 
     @property
@@ -96,6 +106,15 @@ class Defences:
             for size, group_size in enumerate(self.table.group_sizes):
                 parts = [name] if len(self.periods) > 1 else []
                 yield Place(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
+
+    def emptiness(self, place: Place, mechanism: int) -> str:
+        """Return ``empty`` or ``nearly empty`` for what a mechanism releases at a place, or ""."""
+        return emptiness(float(self.released_share[place.period, place.size, mechanism]))
+
+    def emptiest(self, mechanism: str) -> str:
+        """Return the same for a mechanism where it releases least."""
+        shares = self.released_share[..., self.mechanisms.index(mechanism)]
+        return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
 
     def strongest(self, place: Place, prior: int) -> int | None:
         """Return the attack with the highest mean AUC on bare counts; None where there is none."""
@@ -175,6 +194,22 @@ def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
     return [label for label, told in zip(labels, words, strict=True) if word in told]
 
 
+def emptiness(released_share: float) -> str:
+    """Return ``empty``, ``nearly empty`` or "" for a share of the events that is released.
+
+    "" for NaN too: then nothing is known, which is not said to be good either.
+    """
+    if released_share == 0:
+        return "empty"
+    return "nearly empty" if released_share < NEARLY_EMPTY else ""
+
+
+def name_mechanism(found: Defences, place: Place, mechanism: int) -> Markup:
+    """Write the label of a mechanism, and in red if its release is nearly empty at a place."""
+    name, empty = breakable(found.mechanisms[mechanism]), found.emptiness(place, mechanism)
+    return fill("mechanism.html.j2", name=name, empty=empty)
+
+
 def defences(results: xr.Dataset) -> Defences:
     """Return the numbers of ``results`` by mechanism, group sizes ascending."""
     table = cases(results)
@@ -202,5 +237,6 @@ def defences(results: xr.Dataset) -> Defences:
         gain=table.gain.reshape(by_setting),
         utility=values("utility", *price),
         spread=values("utility_sd", *price),
+        released_share=values("released_share", *price[:-1]),
         guess=values("random_guess", "period", "group_size", "measure"),
     )

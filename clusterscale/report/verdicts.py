@@ -32,7 +32,7 @@ _COLUMNS = (
     Column("95 % interval"),
     Column("Certainly above 0.75", hint="Targets; all together with 95 % confidence (Holm)"),
     Column("Gain", hint="Mean privacy gain where raw counts expose most, least over priors"),
-    Column("Utility lost", hint="Of what a random guess loses, by the worst measure"),
+    Column("Utility lost", hint="Of what a random guess loses, by the measure that loses most"),
     Column(
         "Promise", number=False, hint="Differential privacy: what is hidden, and what trials say"
     ),
@@ -56,7 +56,7 @@ def verdicts(found: Defences, results: xr.Dataset, findings: Sequence[Finding]) 
             interval(line.low, line.high),
             f"{line.n_certain:,} of {line.n_done:,}",
             number(gains.get(name, float("nan")), 2),
-            "none" if name == BARE else _lost(price_of(found, name)),
+            "none" if name == BARE else _lost(found, name),
             promises.get(name, "–"),
         ]
         for name, line in worst_findings(findings).items()
@@ -64,8 +64,15 @@ def verdicts(found: Defences, results: xr.Dataset, findings: Sequence[Finding]) 
     return Table("Worst case for each mechanism", _COLUMNS, [("", rows)]).html
 
 
-def _lost(share: float) -> str:
-    return percent(share) if share <= 1 else "all" if np.isfinite(share) else "–"
+def _lost(found: Defences, mechanism: str) -> Markup:
+    """Write the largest utility loss with its measure, and whether the release is nearly empty."""
+    share, measure = price_of(found, mechanism)
+    return fill(
+        "lost.html.j2",
+        share=percent(share) if share <= 1 else "all" if np.isfinite(share) else "–",
+        measure=measure.title if measure else "",
+        empty=found.emptiest(mechanism),
+    )
 
 
 def _promises(results: xr.Dataset) -> dict[str, Markup]:

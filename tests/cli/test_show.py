@@ -30,6 +30,10 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "naive_auc": (CASE, np.full(shape, 0.55)),
             "privacy_gain": (CASE, gain.copy()),
             "utility": (("period", "group_size", "mechanism", "measure"), utility),
+            "released_share": (
+                ("period", "group_size", "mechanism"),
+                np.ones((1, 2, len(mechanisms))),
+            ),
             "random_guess": (("period", "group_size", "measure"), np.full((1, 2, 2), 7.5)),
         },
         coords={
@@ -80,6 +84,16 @@ def test_priors_have_a_table_each(shown):
     text = shown(results(["exact", "laplace(epsilon=1.0)"], priors=("a[1]", "b")))
     assert "mean over targets, a[1]" in text
     assert "mean over targets, b" in text
+
+
+def test_a_nearly_empty_release_is_marked(shown):
+    dataset = results(["exact", CHAIN, "suppress_small(below=5)"])
+    dataset["released_share"][0, 1, 1:] = [0.049, 0]
+    dataset["released_share"][0, 0, 1:] = [0.05, np.nan]
+    text = " ".join(re.sub(r"[^\w ]", " ", shown(dataset)).split())
+    assert text.count("nearly empty release") == 1
+    assert text.count("empty release") == 2
+    assert "exact nearly" not in text
 
 
 def test_utility_that_was_not_measured_is_not_shown(shown):

@@ -10,6 +10,22 @@ from clusterscale.report import render
 CAPTION = "Worst case for each mechanism"
 
 
+def worst_loss(results, mechanism):
+    """Return the largest loss as a share of a guess's, and the title of its measure, by loops."""
+    found = []
+    for period in range(results.sizes["period"]):
+        for size in range(results.sizes["group_size"]):
+            for i, name in enumerate(results.measure.values):
+                ideal = float(results.ideal[i])
+                at = {"period": period, "group_size": size, "measure": i}
+                value = float(results.utility.sel(mechanism=mechanism).isel(at))
+                guessed = abs(float(results.random_guess.isel(at)) - ideal)
+                if name == "events_kept" and value < 1:
+                    guessed = min(guessed, 1)
+                found.append((abs(value - ideal) / guessed, str(results.measure_title.values[i])))
+    return max(found)
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_each_mechanism_is_told_at_its_worst(make_results):
     mechanisms = ("exact", "laplace(epsilon=1.0)")
@@ -20,9 +36,9 @@ def test_each_mechanism_is_told_at_its_worst(make_results):
         assert cells[1:3] == [finding.exposure, f"{finding.mean:.3f}"]
         assert cells[4] == f"{finding.n_certain} of {finding.n_done}"
     assert rows[0][5:] == ["–", "none", "–"]
-    lost = np.abs(results.utility - results.ideal) / np.abs(results.random_guess - results.ideal)
-    worst = float(lost.sel(mechanism=mechanisms[1]).max())
-    assert rows[1][6] == (f"{100 * worst:.0f} %" if worst <= 1 else "all")
+    worst, title = worst_loss(results, mechanisms[1])
+    share = f"{100 * worst:.0f} %" if worst <= 1 else "all"
+    assert rows[1][6] == f"{share} {title}"
     assert rows[1][7] == "ε 1 for an event: consistent"
 
 
@@ -49,3 +65,29 @@ def test_without_bare_counts_or_prices_there_are_dashes(make_results):
     results["utility"][:] = np.nan
     rows = Page(render(results)).tables[CAPTION][1:]
     assert [cells[5:7] for cells in rows] == [["–", "–"]] * 2
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_measure_of_the_largest_loss_is_named(make_results):
+    results = make_results(mechanisms=("exact", "a"), sizes=(5,))
+    results["utility"][:] = results.ideal
+    results["utility"].loc[{"mechanism": "a", "measure": "events_kept"}] = 0.4
+    results["random_guess"].loc[{"measure": "events_kept"}] = 400.0
+    rows = Page(render(results)).tables[CAPTION]
+    assert rows[2][6] == "60 % events kept"
+    results["utility"].loc[{"mechanism": "a", "measure": "events_kept"}] = 1 + 0.25 * 399
+    assert Page(render(results)).tables[CAPTION][2][6] == "25 % events kept"
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    ("share", "word"), [(0.0, "empty"), (0.049, "nearly empty"), (0.05, ""), (np.nan, "")]
+)
+def test_an_empty_release_is_marked_in_the_table(make_results, share, word):
+    results = make_results(mechanisms=("exact", "a"), sizes=(5, 10))
+    results["released_share"][0, 1, 1] = share
+    html = render(results)
+    cell = Page(html).tables[CAPTION][2][6]
+    assert cell.endswith(f"release {word}") == bool(word)
+    assert (f'<span class="bad">release {word}</span>' in html) == bool(word)
+    assert ("Nearly empty releases." in html) == bool(word)

@@ -9,8 +9,8 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.defences import Defences, Place, defences
-from clusterscale.report.section import Section, breakable, fill, number
+from clusterscale.report.defences import Defences, Place, defences, name_mechanism
+from clusterscale.report.section import Section, fill, number
 from clusterscale.report.summary import mean
 
 _INTRO = (
@@ -64,8 +64,11 @@ def _priors(found: Defences, place: Place) -> list[int]:
 def _boxes(found: Defences, place: Place) -> Markup:
     priors = _priors(found, place)
     rows = [
-        (breakable(name), [_line(found, place, prior, mechanism) for prior in priors])
-        for mechanism, name in enumerate(found.mechanisms)
+        (
+            name_mechanism(found, place, mechanism),
+            [_line(found, place, prior, mechanism) for prior in priors],
+        )
+        for mechanism in range(len(found.mechanisms))
     ]
     attacks = [found.table.attacks[found.strongest(place, prior) or 0] for prior in priors]
     return fill(

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from clusterscale.audit.findings import find_exposures, worst_finding
 from clusterscale.report.bargains import bargain
 from clusterscale.report.controls import check_controls
-from clusterscale.report.defences import BROKEN, defences, tried
+from clusterscale.report.defences import BROKEN, Defences, defences, tried
 from clusterscale.report.section import (
     Column,
     Table,
@@ -24,6 +24,7 @@ from clusterscale.report.section import (
 )
 from clusterscale.report.summary import Cases, Row, cases, row
 from clusterscale.report.verdicts import verdicts
+from clusterscale.utility import NEARLY_EMPTY
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence
@@ -41,12 +42,14 @@ def findings(results: xr.Dataset) -> Markup:
         audited=_audited(results, table),
         lines=lines,
         worst=max(lines, key=_mean_auc) if lines else None,
-        best=min(lines, key=_mean_auc) if lines else None,
+        best=min(_with_events(found, lines), key=_mean_auc) if lines else None,
         label=table.label,
         strip_table=_strips(table, lines),
         n_lines=len(lines),
         n_open=_MOST_OPEN,
         bargain=bargain(found),
+        empty=[name for name in found.mechanisms if found.emptiest(name)],
+        nearly_empty=percent(NEARLY_EMPTY),
         verdicts=verdicts(found, results, exposures),
         worst_of_all=worst_finding(exposures),
         verdict_word=lambda finding: fill("exposure.html.j2", finding=finding),
@@ -142,6 +145,11 @@ def strip(line: Row) -> Markup:
 def _place(auc: float) -> str:
     share = (min(max(auc, _LEFT), _RIGHT) - _LEFT) / (_RIGHT - _LEFT)
     return f"{4 + 92 * share:.2f}%"
+
+
+def _with_events(found: Defences, lines: list[Row]) -> list[Row]:
+    """Return the lines of mechanisms that release more than next to nothing; all if none does."""
+    return [line for line in lines if not found.emptiest(line.setting.mechanism)] or lines
 
 
 def _mean_auc(line: Row) -> float:
