@@ -19,7 +19,7 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.show import err, out
-from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
+from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,9 +35,12 @@ _NO_CABS = "it needs the cabs: say where they are with --cabs"
 
 def reproduce(
     names: Annotated[
-        list[str],
-        typer.Argument(help="Studies as --list has them, papers as ndss18, data as cabs, or all."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Studies as --list has them, papers as ndss18, data as cabs, or all.",
+            show_default=False,
+        ),
+    ] = None,
     cabs: Annotated[
         str | None,
         option("The San Francisco cabs: a cube, their fixes as Parquet, or the original files."),
@@ -50,7 +53,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
     ] = False,
     only_list: Annotated[
-        bool, typer.Option("--list", help="Only say which studies there are.")
+        bool, typer.Option("--list", help="Only show which studies there are.")
     ] = False,
 ) -> None:
     """Compute figures and tables of the papers again, and lay them beside the published numbers.
@@ -62,7 +65,13 @@ def reproduce(
     from clusterscale.report.reproduced import write_reproduced
     from clusterscale.runtime import Local
 
-    studies = {name: load_study(path, quick=quick) for name, path in find_studies(names).items()}
+    if not (names or only_list):
+        raise InputError(
+            "say which studies, for example `clusterscale reproduce ndss18`, or all of them with "
+            "`clusterscale reproduce all`; `clusterscale reproduce --list` shows which there are"
+        )
+    found = find_studies(names or ["all"])
+    studies = {name: load_study(path, quick=quick) for name, path in found.items()}
     if only_list:
         _list(studies)
         return
