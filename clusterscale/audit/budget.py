@@ -102,7 +102,7 @@ def arrange(
         raise ConfigError(
             f"memory: {memory:,} bytes a worker are too few: a block of "
             f"{min(size, cube.n_users):,} users and the counts of one task need "
-            f"{min(least, whole):,}; give that or more"
+            f"{min(least, whole):,}; give that or more with `memory`"
         )
     n_blocks = -(-cube.n_users // size)
     n_fitting = (memory - _PROCESS - beside) // needs.traces(size)

@@ -24,12 +24,36 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Beacon, Cluster
 
 __all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Move", "Output", "Workers"]
-__all__ += ["argument", "at_work", "load_config", "load_either", "option", "parse_memory"]
+__all__ += [
+    "argument",
+    "at_work",
+    "in_flags",
+    "load_config",
+    "load_either",
+    "option",
+    "parse_memory",
+]
 __all__ += ["pick_cluster", "seen"]
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is sent again
+
+
+_FLAGS = {
+    "the reader's `timezone`": "`--setting timezone=`, e.g. to Europe/London",
+    "`force=True`": "`--force`",
+    "`locator`": "`--grid`, `--points` or `--h3`",
+    **{f"`{name}`": f"`--{name}`" for name in ("output", "memory", "pseudonymise")},
+    **{f"`{name}`": f"`--{name.replace('_', '-')}`" for name in ("top_users", "min_events")},
+}
+
+
+def in_flags(message: str) -> str:
+    """Return a message of the Python interface with its arguments named as they are typed."""
+    for argument_name, flag in _FLAGS.items():
+        message = message.replace(argument_name, flag)
+    return message
 
 
 def check_address(address: str | None) -> str | None:

@@ -62,7 +62,7 @@ class Observer:
         return self.driver_is_gone or self.status.is_silent(self.silence)
 
     def is_in_vain(self, patience: float) -> bool:
-        """Tell whether the driver is gone, or silent for so many seconds and a few beats of ours."""
+        """Tell whether the driver is gone, or silent for that long and for a few beats of ours."""
         if self.driver_is_gone:
             return True
         looked = self._clock() - self._began

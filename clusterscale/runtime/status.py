@@ -145,7 +145,7 @@ class Status(_Told):
 
     @property
     def has_lost_driver(self) -> bool:
-        """Whether a driver that runs, as it said, has certainly ended: only known on its machine."""
+        """Whether the driver ended without saying so; only ever True on its own machine."""
         return self.state == "running" and self.process is not None and self.process.is_gone()
 
     def is_silent(self, seconds: float) -> bool:
