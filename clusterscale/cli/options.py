@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from rich.markup import escape
 
-from clusterscale.cli.show import err, progress
+from clusterscale.cli.show import err, out, progress
 from clusterscale.errors import InputError
 from clusterscale.secrets import check_url
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from clusterscale.contracts import Executor
     from clusterscale.runtime import Beacon, Cluster
 
-__all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Move", "Output", "Workers"]
+__all__ = ["ClusterName", "ConfigFile", "Force", "Full", "Memory", "Move", "Output", "Workers"]
 __all__ += [
     "argument",
     "at_work",
@@ -33,7 +34,7 @@ __all__ += [
     "option",
     "parse_memory",
 ]
-__all__ += ["pick_cluster", "seen"]
+__all__ += ["pick_cluster", "say_command", "seen"]
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -54,6 +55,12 @@ def in_flags(message: str) -> str:
     for argument_name, flag in _FLAGS.items():
         message = message.replace(argument_name, flag)
     return message
+
+
+def say_command(shows: str, *words: str) -> None:
+    """Print a command of this program that can be pasted, and what it shows."""
+    line = f"{shows}: {shlex.join(('clusterscale', *words))}"
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def check_address(address: str | None) -> str | None:
@@ -88,6 +95,7 @@ Memory = Annotated[
     str | None,
     typer.Option(help="What a worker may use, e.g. 4GB; if not, 70 % of what it has, or 2GB."),
 ]
+Full = Annotated[bool, typer.Option("--full", help="Show every case, not the strongest alone.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 

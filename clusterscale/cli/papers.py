@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -19,6 +18,7 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.show import err, out
+from clusterscale.cli.tables import add_numbers, new_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
 
 if TYPE_CHECKING:
@@ -87,7 +87,11 @@ def reproduce(
 
 
 def _list(studies: Mapping[str, Study]) -> None:
-    table = Table(Column("study", no_wrap=True), "data", "figures and tables", "numbers", "claims")
+    table = new_table()
+    table.add_column("study", no_wrap=True)
+    for name in ("data", "figures and tables"):
+        table.add_column(name)
+    add_numbers(table, "numbers", "claims")
     for name, study in studies.items():
         n_numbers = sum(1 for each in study.published for _ in each.figures())
         cells = name, study.cube, ", ".join(study.items())
@@ -132,7 +136,8 @@ def _work(
 def _show(told: list[Told]) -> None:
     from clusterscale.report.reproduced import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
-    table = Table(title="published numbers, and statements", title_justify="left")
+    out.print("published numbers, and statements")
+    table = new_table()
     table.add_column("study", no_wrap=True)
     for name in ("agree", "explained", "hold", "core-s"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -11,6 +11,7 @@ from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
     Force,
+    Full,
     Memory,
     Output,
     Workers,
@@ -20,11 +21,12 @@ from clusterscale.cli.options import (
     load_either,
     parse_memory,
     pick_cluster,
+    say_command,
     seen,
 )
 from clusterscale.cli.reports import write_page
-from clusterscale.cli.show import err, out, show_cost, show_cube, show_results
-from clusterscale.cli.verdicts import show_verdicts
+from clusterscale.cli.results import show_results
+from clusterscale.cli.show import err, out, show_cost, show_cube
 
 app = typer.Typer(
     help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
@@ -44,6 +46,7 @@ def audit(
     workers: Workers = None,
     memory: Memory = None,
     explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    full: Full = False,
     force: Force = False,
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
@@ -67,8 +70,9 @@ def audit(
                 plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
             )
         beacon.tell("report", 0, 0)
-        show_results(results)
-        show_verdicts(results)
+        show_results(results, full=full)
+        if not full:
+            say_command("every case", "report", folder, "--full")
         out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
     n_failed = int((results.status == "failed").sum())
@@ -128,7 +132,8 @@ def check(config: ConfigFile = None) -> None:
         return
     cube = chosen.cube.open()
     if not isinstance(chosen, Config):
-        out.print("the config is well formed; `reaudit CATALOGUE --list` looks at its releases")
+        out.print("the config is well formed")
+        say_command("releases", "reaudit", str(config), "--list")
         return
     chosen.check(cube)
     out.print("the config is well formed, and the cube can answer it")

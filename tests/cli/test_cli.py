@@ -1,6 +1,7 @@
 """The command line as a person uses it: what it prints, and how it ends."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -52,9 +53,33 @@ def test_audit_writes_results_and_report(config, tmp_path):
     assert (open_results(tmp_path / "run").status == "done").all()
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
     assert "projection" in result.output
+    lines = result.output.splitlines()
+    assert len(lines) <= 40
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
     again = call("report", tmp_path / "run", "--output", tmp_path / "again.html")
     assert again.exit_code == 0
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "run/report.html").read_bytes()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_command_for_every_case_can_be_pasted(config, tmp_path):
+    folder = tmp_path / "it's a (new) run"
+    result = call("audit", config, "--output", folder)
+    line = next(line for line in result.output.splitlines() if line.startswith("every case: "))
+    words = shlex.split(line.removeprefix("every case: "))
+    assert words == ["clusterscale", "report", str(folder), "--full"]
+    page = folder / "report.html"
+    page.unlink()
+    full = call(*words[1:])
+    assert full.exit_code == 0, full.output
+    assert "groups of 6" in full.output
+    assert not page.exists(), "it only shows"
+    assert "groups of 6" in call("audit", config, "--output", folder, "--full").output
+
+
+def test_only_an_audit_has_cases(config, tmp_path):
+    result = CliRunner().invoke(app, ["report", str(tmp_path), "--full"])
+    assert "there are no results" in str(result.exception)
 
 
 def test_explain_runs_nothing(config, tmp_path):
