@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from rich.markup import escape
 
-from clusterscale.cli.show import err, out, progress
+from clusterscale.cli.show import err, out, progress, size_of
 from clusterscale.errors import InputError
 from clusterscale.secrets import check_url
 
@@ -268,3 +268,16 @@ def parse_memory(text: str | None, place: Cluster) -> int:
         return to_bytes(text)
     except ValidationError:
         raise InputError(f"--memory {text!r} is not a size such as 4GB or 800MB") from None
+
+
+def describe_memory(text: str | None, place: Cluster) -> str:
+    """Return how much memory work may use on each worker of ``place``, and what decides it."""
+    from clusterscale.contracts import MEMORY
+
+    size = size_of(parse_memory(text, place))
+    if text is not None:
+        return f"{size} of each worker, as `--memory` says"
+    if place.budget is None:
+        usual = size_of(MEMORY)
+        return f"{usual} of each worker, as cluster {place.name} names none; set it by `--memory`"
+    return f"{size} of each worker, 70 % of what it has; set it by `--memory`"

@@ -14,6 +14,7 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     at_work,
+    describe_memory,
     load_config,
     parse_memory,
     pick_cluster,
@@ -53,7 +54,8 @@ def recover(
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
         cost = predict(plan, cube, allowed, place.n_workers)
-        show_recovery_cost(cost, place.label, f"{folder}/recovery")
+        told = describe_memory(memory, place)
+        show_recovery_cost(cost, place.label, f"{folder}/recovery", told)
         return
     with seen(folder, "recovery", place) as beacon:
         with at_work(place, "recover", beacon) as (executor, move):

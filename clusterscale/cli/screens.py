@@ -14,6 +14,7 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     at_work,
+    describe_memory,
     load_config,
     parse_memory,
     pick_cluster,
@@ -52,7 +53,7 @@ def screen(
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
         cost = predict(plan.whole_screen, cube, allowed, place.n_workers)
-        show_screen_cost(cost, place.label, f"{folder}/screen")
+        show_screen_cost(cost, place.label, f"{folder}/screen", describe_memory(memory, place))
         return
     with seen(folder, "screen", place) as beacon:
         with at_work(place, "screen", beacon) as (executor, move):

@@ -17,6 +17,7 @@ from clusterscale.cli.options import (
     Workers,
     argument,
     at_work,
+    describe_memory,
     load_config,
     load_either,
     parse_memory,
@@ -58,7 +59,10 @@ def audit(
     cube = chosen.cube.open()
     allowed = parse_memory(memory, place)
     if explain:
-        show_cost(predict(plan, cube, allowed, place.n_workers), place.label, folder)
+        from clusterscale.audit.workload import measure_slowness
+
+        cost = predict(plan, cube, allowed, place.n_workers, slowness=measure_slowness())
+        show_cost(cost, place.label, folder, describe_memory(memory, place))
         return
     with seen(folder, "audit", place) as beacon:
         with at_work(place, "audit", beacon) as (executor, move):

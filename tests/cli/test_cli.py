@@ -82,6 +82,42 @@ def test_only_an_audit_has_cases(config, tmp_path):
     assert "there are no results" in str(result.exception)
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--cluster", "slurm"],
+            "3.0 GB of each worker, 70 % of what it has; set it by `--memory`",
+        ),
+        (["--cluster", "kubernetes"], "3.0 GB of each worker, 70 % of what it has"),
+        ([], "2.0 GB of each worker, as cluster serial names none; set it by `--memory`"),
+        (["--cluster", "slurm", "--memory", "4GB"], "4.0 GB of each worker, as `--memory` says"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["audit", "screen"])
+def test_explain_counts_the_memory_of_the_chosen_cluster(verb, options, told, config):
+    result = call(verb, config, "--explain", *options)
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.output.split())
+    assert told in shown
+    assert (
+        max(len(line) for line in result.output.splitlines() if str(config.parent) not in line)
+        <= 80
+    )
+
+
+def test_explain_with_too_little_memory_names_the_flag(config, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["clusterscale", "audit", str(config), "--explain", "--memory", "600kB"]
+    )
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    said = capsys.readouterr().err
+    assert "600,000 bytes a worker are too few" in said
+    assert said.strip().endswith("give that or more with `--memory`")
+
+
 def test_explain_runs_nothing(config, tmp_path):
     result = call("audit", config, "--explain")
     assert result.exit_code == 0
