@@ -101,7 +101,7 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
     """
     ordered = results.transpose(..., *_DIMS, missing_dims="ignore")
     cells = _Cells(ordered)
-    labels = [[value.item() for value in ordered[dim].values] for dim in _DIMS[:4]]
+    labels = [ordered[dim].values.tolist() for dim in _DIMS[:4]]
     found = []
     for at in np.ndindex(*(len(values) for values in labels)):
         names = [values[i] for values, i in zip(labels, at, strict=True)]
@@ -155,7 +155,7 @@ class _Cells:
 
     def __init__(self, ordered: xr.Dataset) -> None:
         names = ("auc", "auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
-        status = ordered["status"].transpose(*_DIMS).values.astype(str)
+        status = ordered["status"].transpose(*_DIMS).values.astype(object)
         self._planned = np.isin(status, ("done", "failed"))
         auc, low, high, shuffled, absent, naive = (
             np.where(status == "done", ordered[name].transpose(*_DIMS).values, np.nan)
