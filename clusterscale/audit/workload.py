@@ -1,7 +1,8 @@
 """How much an audit computes, and how long a processor takes for it.
 
-The rates were measured on one core of a 2.6 GHz Xeon, with ``tests/benchmarks/explain.py`` beside
-real runs. :func:`measure_slowness` says how many times slower this machine is.
+The rates are processor seconds of tasks on one quiet core of a Xeon of 2 cores, numba's code
+compiled before; ``tests/benchmarks/explain.py`` compares what they predict with what audits take.
+:func:`measure_slowness` says how many times slower this machine is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["Workload", "measure_slowness"]
 # Seconds to read an event from the store, to draw a member, to look up a member's trace, to count
 # an event of it and an idle epoch, and to store a count.
 _READ, _DRAW, _LOOK_UP, _ADD, _IDLE, _COUNT = 3e-8, 1e-8, 4e-8, 1e-9, 1.5e-10, 5e-10
-_START = 6.0  # to start a process, import libraries and load compiled loops
+_START = 4.0  # to start a process, import libraries and load compiled loops
 _CASE = 8e-3  # of a mechanism and attack for a target, whatever its size
 # Seconds to publish a value; mechanisms not listed take _PUBLISH_OTHER.
 _PUBLISH = {
@@ -47,6 +48,7 @@ _TRAIN_AND_SCORE = {
     "spectral": (1.2e-9, 1.2e-9),
 }
 _OTHER_ATTACK = (1.3e-9, 1.3e-9)
+_LIKELIHOOD_OF_CHANGES = 2.7e-7  # for a value that was changed, but not by noise
 _GRAM = 6.5e-12  # for each pair of training groups and cell: principal components
 # Attacks that classify seven statistics of each ROI: seconds for a value, which counts are faster
 # than noise, for each pair of training groups to eliminate statistics, and for the classifier by
@@ -61,7 +63,7 @@ _CLASSIFY = {
 }
 # Seconds to measure the utility of a value, of one mechanism or of a guess, and to try a promise.
 _MEASURE, _TRY = 1.5e-7, 5e-6
-_REFERENCE = 0.033  # seconds of _exercise where the rates were measured
+_REFERENCE = 0.0142  # seconds of _exercise where the rates were measured
 
 
 def measure_slowness(clock: Callable[[], float] = process_time) -> float:
@@ -163,6 +165,8 @@ class Workload:
                 classifies = True
                 continue
             train, score = _TRAIN_AND_SCORE.get(attack.name, _OTHER_ATTACK)
+            if attack.name == "likelihood" and _only_changes(mechanism):
+                score = _LIKELIHOOD_OF_CHANGES
             total += repeats * cells * (train * n_known * n_fits + score * n_asked)
             if attack.name == "spectral":
                 total += repeats * n_fits * _GRAM * n_known**2 * cells
@@ -212,6 +216,11 @@ class Workload:
 
 def _promises(mechanism: Mechanism) -> bool:
     return mechanism.guarantee.unit != "none"
+
+
+def _only_changes(mechanism: Mechanism) -> bool:
+    """Return whether a mechanism changes counts without noise, as by leaving small ones out."""
+    return mechanism.noise is None
 
 
 def _publish_seconds(mechanism: Mechanism) -> float:
