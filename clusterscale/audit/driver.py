@@ -223,7 +223,7 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
         if not force:
             raise ExistsError(
                 f"{output} holds {_differences(output, names, identity)}: "
-                "choose another output, or overwrite it with force"
+                "choose another `output`, or overwrite it with `force=True`"
             )
         for name in _OURS:
             remove(f"{output}/{name}")

@@ -165,7 +165,7 @@ def test_another_plan_needs_force(plan, cube, tmp_path, plan_fields):
         run(other, cube, tmp_path / "run", SerialExecutor())
     assert str(caught.value) == (
         f"{tmp_path}/run holds a run of another plan: "
-        "choose another output, or overwrite it with force"
+        "choose another `output`, or overwrite it with `force=True`"
     )
     assert open_results(tmp_path / "run").sizes["group_size"] == 2, "nothing may be lost"
     forced = run(other, cube, tmp_path / "run", SerialExecutor(), force=True)

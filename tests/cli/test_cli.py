@@ -1,6 +1,7 @@
 """The command line as a person uses it: what it prints, and how it ends."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -58,9 +59,69 @@ def test_audit_writes_results_and_report(config, tmp_path):
     assert (open_results(tmp_path / "run").status == "done").all()
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
     assert "projection" in result.output
+    lines = result.output.splitlines()
+    assert len(lines) <= 40
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
     again = call("report", tmp_path / "run", "--output", tmp_path / "again.html")
     assert again.exit_code == 0
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "run/report.html").read_bytes()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_command_for_every_case_can_be_pasted(config, tmp_path):
+    folder = tmp_path / "it's a (new) run"
+    result = call("audit", config, "--output", folder)
+    line = next(line for line in result.output.splitlines() if line.startswith("every case: "))
+    words = shlex.split(line.removeprefix("every case: "))
+    assert words == ["clusterscale", "report", str(folder), "--full"]
+    page = folder / "report.html"
+    page.unlink()
+    full = call(*words[1:])
+    assert full.exit_code == 0, full.output
+    assert "groups of 6" in full.output
+    assert not page.exists(), "it only shows"
+    assert "groups of 6" in call("audit", config, "--output", folder, "--full").output
+
+
+def test_only_an_audit_has_cases(config, tmp_path):
+    result = CliRunner().invoke(app, ["report", str(tmp_path), "--full"])
+    assert "there are no results" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--cluster", "slurm"],
+            "3.0 GB of each worker, 70 % of what it has; set it by `--memory`",
+        ),
+        (["--cluster", "kubernetes"], "3.0 GB of each worker, 70 % of what it has"),
+        ([], "2.0 GB of each worker, as cluster serial names none; set it by `--memory`"),
+        (["--cluster", "slurm", "--memory", "4GB"], "4.0 GB of each worker, as `--memory` says"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["audit", "screen"])
+def test_explain_counts_the_memory_of_the_chosen_cluster(verb, options, told, config):
+    result = call(verb, config, "--explain", *options)
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.output.split())
+    assert told in shown
+    assert (
+        max(len(line) for line in result.output.splitlines() if str(config.parent) not in line)
+        <= 80
+    )
+
+
+def test_explain_with_too_little_memory_names_the_flag(config, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["clusterscale", "audit", str(config), "--explain", "--memory", "600kB"]
+    )
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    said = capsys.readouterr().err
+    assert "600,000 bytes a worker are too few" in said
+    assert said.strip().endswith("give that or more with `--memory`")
 
 
 def test_explain_runs_nothing(config, tmp_path):

@@ -38,6 +38,7 @@ def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     listed = call("reaudit", catalogue, "--list")
     assert listed.exit_code == 0, listed.output
     assert "2 releases, 2 to be judged" in listed.output
+    assert max(map(len, listed.output.splitlines())) <= 80
     result = call(
         "reaudit", catalogue, "--json", tmp_path / "a.json", "--junit", tmp_path / "a.xml"
     )

@@ -76,7 +76,7 @@ def test_the_level_of_a_verdict_on_exposure(exposure):
 
 
 def test_an_inconclusive_verdict_never_passes():
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Policy(exposure={"inconclusive": "pass"})
 
 
