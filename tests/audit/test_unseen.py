@@ -14,7 +14,7 @@ from clusterscale.audit import AuditPlan, Targets, predict, run, screen
 from clusterscale.audit.period import Period
 from clusterscale.audit.screens import rank
 from clusterscale.audit.targets import TERTILES, Presence
-from clusterscale.cli import show
+from clusterscale.cli import results, show
 from clusterscale.cli.screens import show_screen
 from clusterscale.contracts import hash_of
 from clusterscale.errors import ConfigError
@@ -278,7 +278,7 @@ def test_the_dataset_the_page_and_the_tables_say_who_is_left_out(finished, tmp_p
     assert all(sentence in page for sentence in sentences)
     assert "were not run" not in page
     with show.out.capture() as terminal:
-        show.show_results(found)
+        results.show_results(found)
     assert all(sentence in " ".join(terminal.get().split()) for sentence in sentences)
     told = shorten(found).facts
     assert told["absent users"] == " ".join(sentences)

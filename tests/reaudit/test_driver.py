@@ -95,7 +95,7 @@ def test_what_changed_is_judged_again(folder, cube, tmp_path):
     row = policy.judge(policy.pending()[0], SerialExecutor())
     assert row.number == 2
     assert row.run == policy.ledger.rows[0].run
-    assert row.why[0]["check"] == "mean_privacy_loss"
+    assert "mean_privacy_loss" in [each["check"] for each in row.why]
     everyone = work(folder, cube, tmp_path, everyone=True)
     assert not any(everyone.is_audited(each) for each in everyone.pending())
 

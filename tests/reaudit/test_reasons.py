@@ -10,46 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles.verdicts import FINDING, FOUND
 
-from clusterscale.audit.findings import EXPOSURES, Finding
+from clusterscale.audit.findings import EXPOSURES
 from clusterscale.consistency import Finding as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
-from clusterscale.reaudit import Estimate, Measured, Policy, judge, plain, verdict_of
+from clusterscale.reaudit import Estimate, Policy, judge, plain, verdict_of
 from clusterscale.reaudit.reasons import judge_change, judge_findings
 
-FINDING = Finding(
-    period="a week",
-    prior="known",
-    group_size=50,
-    mechanism="laplace",
-    attacks=("forest",),
-    n_targets=20,
-    n_done=20,
-    mean=0.625,
-    low=0.5625,
-    high=0.75,
-    n_above=0,
-    n_certain=0,
-    exposure="not seen to be exposed",
-    reason="so it is",
-)
-FOUND = Measured(
-    finding=FINDING,
-    n_targets=20,
-    attack="forest · known",
-    mean_loss=Estimate(0.25, 0.125, 0.5),
-    worst_loss=0.75,
-    share_exposed=Estimate.exact(0.0625),
-    n_screened=1000,
-    exposed_above=0.5,
-    epsilon_seen=0.5,
-    epsilon_declared=1.0,
-    verdict="consistent",
-    unit="user_day",
-    utility={"pearson": (0.75, 1.0), "mean_relative_error(floor=1.0)": (0.5, 0.0)},
-    float_noise="no",
-)
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 
 
