@@ -17,6 +17,7 @@ from clusterscale.metrics import (
     reject_holm,
     weak_cells,
 )
+from clusterscale.wording import find_ties
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,7 +35,6 @@ RAW_COUNTS = "exact"
 
 _CHANCE = 0.5
 _DIMS = ("period", "prior", "group_size", "mechanism", "attack", "target")
-_SAME = 5e-4  # AUCs that look the same on the page, with three digits
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -238,7 +238,7 @@ def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding
         prior=str(prior),
         group_size=int(str(size)),
         mechanism=str(mechanism),
-        attacks=tuple(_ties(candidates, best, str(mechanism))),
+        attacks=tuple(_ties(candidates, str(mechanism))),
         n_targets=int(planned.sum()),
         n_done=n_done,
         mean=mean,
@@ -251,9 +251,9 @@ def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding
     )
 
 
-def _ties(candidates: Sequence[_Candidate], best: _Candidate, own: str) -> list[str]:
+def _ties(candidates: Sequence[_Candidate], own: str) -> list[str]:
     """Return the attacks whose mean AUC is that of the best, those on the own values first."""
-    tied = [each for each in candidates if best.mean - each.mean < _SAME]
+    tied = [candidates[i] for i in find_ties([each.mean for each in candidates])]
     here = [each.attack for each in tied if each.mechanism == own]
     elsewhere = [
         f"{each.attack} after applying {each.mechanism}"

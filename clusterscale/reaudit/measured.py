@@ -14,6 +14,7 @@ from clusterscale.contracts import Ints
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.screening import is_counted
+from clusterscale.wording import name_best
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,8 +25,6 @@ Floats = NDArray[np.float64]
 
 _NOTHING_PROMISED = "nothing promised"
 _TRIALS = ("broken", "too few samples", "consistent", _NOTHING_PROMISED)  # worst first
-_SAME = 1e-3  # losses that look the same with three digits
-_MOST_NAMED = 3
 _STATUSES = ("done", "failed", "missing", "unseen")
 
 
@@ -243,10 +242,7 @@ def _best(told: xr.DataArray, loss: Floats) -> tuple[int, str]:
     best = int(np.argmax(means))
     if not np.isfinite(means[best]):
         raise InputError("nothing was finished that could be judged")
-    ties = np.flatnonzero(means > means[best] - _SAME)
-    names = [_name(told, int(row)) for row in ties[:_MOST_NAMED]]
-    more = len(ties) - len(names)
-    return best, " or ".join(names) + (f" or {more} more" if more else "")
+    return best, name_best([_name(told, row) for row in range(len(means))], means)
 
 
 def _name(told: xr.DataArray, row: int) -> str:

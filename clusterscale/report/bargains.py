@@ -18,8 +18,10 @@ class Bargain:
     """A mechanism with what it buys and costs where bare counts expose most.
 
     ``period`` is empty where there is only one. ``gain`` is the mean privacy gain, the least over
-    ``n_priors`` priors. The price is told by the measure in which it comes closest to a random
-    guess, for others flatter: ``value`` and ``guess`` are not numbers where nothing was measured.
+    ``n_priors`` priors. ``equals`` are others with that gain, to two digits; ``same_price`` tells
+    whether they cost no more, to three digits. The price is told by the measure in which it comes
+    closest to a random guess, for others flatter: ``value`` and ``guess`` are not numbers where
+    nothing was measured.
     """
 
     mechanism: str
@@ -30,6 +32,8 @@ class Bargain:
     measure: Measure | None
     value: float
     guess: float
+    equals: tuple[str, ...] = ()
+    same_price: bool = False
 
 
 def bargain(found: Defences) -> Bargain | None:
@@ -51,6 +55,7 @@ def bargain(found: Defences) -> Bargain | None:
     price[price < 0] = np.inf  # one that is not known is no low one
     # of those that look the same on the page, the cheapest
     best = min(gains, key=lambda i: (-round(gains[i], 2), float(price[i])))
+    equals = [i for i in gains if i != best and round(gains[i], 2) == round(gains[best], 2)]
     worst = int(np.nanargmax(share[best])) if np.isfinite(price[best]) else None
     at = (place.period, place.size)
     return Bargain(
@@ -62,6 +67,8 @@ def bargain(found: Defences) -> Bargain | None:
         measure=None if worst is None else found.measures[worst],
         value=np.nan if worst is None else float(found.utility[at][best, worst]),
         guess=np.nan if worst is None else float(found.guess[at][worst]),
+        equals=tuple(found.mechanisms[i] for i in equals),
+        same_price=bool(np.allclose(price[equals], price[best], rtol=0, atol=5e-4)),
     )
 
 
@@ -103,7 +110,7 @@ def _compare(found: Defences) -> tuple[Place, dict[int, float]]:
 
 
 def _priors(found: Defences, place: Place) -> list[int]:
-    return [i for i in range(len(found.priors)) if found.strongest(place, i) is not None]
+    return [i for i in range(len(found.priors)) if found.strongest(place, i)]
 
 
 def _shares(found: Defences, place: Place) -> Floats:

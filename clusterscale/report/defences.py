@@ -12,6 +12,7 @@ from markupsafe import Markup
 from clusterscale.report.section import breakable, fill
 from clusterscale.report.summary import Cases, Floats, cases, mean
 from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.wording import find_ties
 
 __all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "emptiness"]
 __all__ += ["list_float_noise", "name_mechanism", "tried"]
@@ -116,21 +117,25 @@ class Defences:
         shares = self.released_share[..., self.mechanisms.index(mechanism)]
         return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
 
-    def strongest(self, place: Place, prior: int) -> int | None:
-        """Return the attack with the highest mean AUC on bare counts; None where there is none."""
+    def strongest(self, place: Place, prior: int) -> list[int]:
+        """Return the attacks with the highest mean AUC on bare counts; empty where there is none.
+
+        Several where their means agree to three digits.
+        """
         if BARE not in self.mechanisms:
-            return None
+            return []
         bare = self.auc[place.period, prior, self.mechanisms.index(BARE), place.size]
-        means = [mean(values) for values in bare]
-        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+        return find_ties([mean(values) for values in bare])
 
     def gains(self, place: Place, prior: int, mechanism: int) -> Floats:
-        """Return the known privacy gains of targets against the strongest attack on bare counts."""
-        attack = self.strongest(place, prior)
-        if attack is None:
-            return np.empty(0)
-        values = self.gain[place.period, prior, mechanism, place.size, attack]
-        return np.asarray(values[np.isfinite(values)])
+        """Return the known privacy gains of targets against the strongest attack on bare counts.
+
+        Of several strongest attacks, against the one with the lowest mean gain.
+        """
+        attacks = self.strongest(place, prior)
+        gains = self.gain[place.period, prior, mechanism, place.size]
+        known = [each[np.isfinite(each)] for each in gains[attacks]]
+        return min((each for each in known if each.size), key=mean, default=np.empty(0))
 
     def left(self, place: Place, prior: int, mechanism: int) -> float:
         """Return the highest mean AUC that any attack still has; NaN when none is known."""

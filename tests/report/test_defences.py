@@ -131,6 +131,17 @@ def test_each_prior_has_its_own_strongest_attack(make):
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_of_two_strongest_attacks_the_one_that_a_defence_stops_least_counts(make):
+    results = make(attacks=("a", "b"))
+    results["auc"].loc[{"mechanism": "exact"}] = 1.0
+    results["privacy_gain"].loc[{"attack": "a"}] = 0.75
+    results["privacy_gain"].loc[{"attack": "b"}] = 0.25
+    page = Page(render(results))
+    assert "Groups of 5: privacy gain of targets, against a or b" in page.tables
+    assert [row[2] for row in gains_table(page, 5)[2:]] == ["0.250", "0.250"]
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_unfinished_gains_are_left_out(make):
     failed = np.zeros((12, 1, 1, 1, 3, 1), dtype=bool)
     failed[:, :, :, :, 1] = True
@@ -275,7 +286,13 @@ def test_of_equal_defences_the_cheaper_is_named(make):
     results["privacy_gain"][..., 2, :] = 0.901
     assert bargain(defences(results)).mechanism == MECHANISMS[1]
     results["utility"][..., 1, :] = np.nan  # a price that is not known is no low price
-    assert bargain(defences(results)).mechanism == MECHANISMS[2]
+    best = bargain(defences(results))
+    assert (best.mechanism, best.equals, best.same_price) == (MECHANISMS[2], MECHANISMS[1:2], False)
+    words = " ".join(Page(render(results)).text.split())
+    assert f"{MECHANISMS[1]} takes as much, and costs more" in words
+    results["utility"][..., 2, :] = results["utility"][..., 1, :] = results["utility"][..., 0, :]
+    words = " ".join(Page(render(results)).text.split())
+    assert f"{MECHANISMS[2]} takes as much, and costs as much" in words
 
 
 @pytest.mark.parametrize("share", [0.0, 0.049, np.nan])

@@ -56,8 +56,7 @@ def _priors(found: Defences, place: Place) -> list[int]:
     return [
         prior
         for prior in range(len(found.priors))
-        if (attack := found.strongest(place, prior)) is not None
-        and np.isfinite(gain[prior, :, attack]).any()
+        if np.isfinite(gain[prior][:, found.strongest(place, prior)]).any()
     ]
 
 
@@ -70,7 +69,8 @@ def _boxes(found: Defences, place: Place) -> Markup:
         )
         for mechanism in range(len(found.mechanisms))
     ]
-    attacks = [found.table.attacks[found.strongest(place, prior) or 0] for prior in priors]
+    names = found.table.attacks
+    attacks = [" or ".join(names[i] for i in found.strongest(place, prior)) for prior in priors]
     return fill(
         "gains.html.j2",
         caption=f"{place.label}: privacy gain of targets, {_against(attacks, priors)}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 from markupsafe import Markup
@@ -25,6 +27,7 @@ from clusterscale.report.section import (
 from clusterscale.report.summary import Cases, Row, cases, row
 from clusterscale.report.verdicts import verdicts
 from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.wording import find_ties
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence
@@ -37,12 +40,14 @@ def findings(results: xr.Dataset) -> Markup:
     lines = strongest(table)
     found = defences(results)
     exposures = find_exposures(results)
+    most = _tied(lines)
+    least = _tied(_with_events(found, lines), lowest=True)
     return fill(
         "overview.html.j2",
         audited=_audited(results, table),
         lines=lines,
-        worst=max(lines, key=_mean_auc) if lines else None,
-        best=min(_with_events(found, lines), key=_mean_auc) if lines else None,
+        most=most,
+        least=[] if set(map(id, most)) & set(map(id, least)) else least,
         label=table.label,
         strip_table=_strips(table, lines),
         n_lines=len(lines),
@@ -68,9 +73,12 @@ def findings(results: xr.Dataset) -> Markup:
 
 
 def strongest(table: Cases) -> list[Row]:
-    """Return, for each setting and group size, the row of the attack with the highest mean AUC."""
+    """Return, for each setting and group size, the row of the attack with the highest mean AUC.
+
+    Attacks whose means agree to three digits are named together.
+    """
     return [
-        row(table, setting, size, attack)
+        replace(row(table, setting, size, attack), attack=table.name_strongest(setting, size))
         for setting, _ in table.shown()
         for size in range(len(table.group_sizes))
         if (attack := table.strongest(setting, size)) is not None
@@ -152,5 +160,6 @@ def _with_events(found: Defences, lines: list[Row]) -> list[Row]:
     return [line for line in lines if not found.emptiest(line.setting.mechanism)] or lines
 
 
-def _mean_auc(line: Row) -> float:
-    return line.mean
+def _tied(lines: list[Row], *, lowest: bool = False) -> list[Row]:
+    """Return the lines with the highest mean AUC; several where they agree to three digits."""
+    return [lines[i] for i in find_ties([line.mean for line in lines], lowest=lowest)]

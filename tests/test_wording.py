@@ -1,0 +1,27 @@
+"""Which of several is best: ties are named as ties."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterscale.wording import find_ties, name_best
+
+NUMBERS = st.lists(st.sampled_from([0.1, 0.1004, 0.1006, 0.5, 0.9, np.nan, np.inf]), max_size=6)
+
+
+@given(NUMBERS)
+def test_ties_are_what_is_within_half_a_thousandth_of_the_best(values):
+    known = [value for value in values if np.isfinite(value)]
+    expected = [i for i, v in enumerate(values) if np.isfinite(v) and max(known) - v < 5e-4]
+    assert find_ties(values) == expected
+    assert find_ties([-value for value in values], lowest=True) == expected
+
+
+def test_a_tie_is_named_and_none_is_named_twice():
+    assert name_best(["a", "b", "c"], [0.5, 0.9, 0.7]) == "b"
+    assert name_best(["a", "b", "c"], [0.5, 0.9, 0.7], lowest=True) == "a"
+    assert name_best(["a", "b", "c"], [0.9, 0.5, 0.9]) == "a or c"
+    assert name_best(["a", "b", "a"], [0.9, 0.9, 0.9]) == "a or b"
+    assert name_best("abcdef", [1] * 6) == "a or b or c or 3 more"
+    assert name_best(["a", "b"], [np.nan, 0.1]) == "b"
+    assert name_best(["a"], [np.nan]) == ""
