@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -102,14 +102,31 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
     ordered = results.transpose(..., *_DIMS, missing_dims="ignore")
     cells = _Cells(ordered)
     labels = [ordered[dim].values.tolist() for dim in _DIMS[:4]]
-    found = []
-    for at in np.ndindex(*(len(values) for values in labels)):
-        names = [values[i] for values, i in zip(labels, at, strict=True)]
-        mechanisms = range(len(labels[3])) if names[3] == RAW_COUNTS else (at[3],)
-        candidates = list(cells.of(at[:3], mechanisms))
-        if candidates:
-            found.append(_judge(names, candidates))
+    found: list[Finding] = []
+    for place in np.ndindex(*(len(values) for values in labels[:3])):
+        names = [values[i] for values, i in zip(labels, place, strict=False)]
+        here = {}
+        for mechanism, name in enumerate(labels[3]):
+            if candidates := list(cells.of(place, [mechanism])):
+                here[name] = _judge([*names, name], candidates)
+        if RAW_COUNTS in here:
+            every = list(cells.of(place, range(len(labels[3]))))
+            raw = _judge([*names, RAW_COUNTS], every)
+            here[RAW_COUNTS] = _as_bad_as(raw, here.values())
+        found += here.values()
     return found
+
+
+def _as_bad_as(raw: Finding, others: Iterable[Finding]) -> Finding:
+    """Return the finding of raw counts with the worst verdict of all.
+
+    The attack with the highest mean need not have the highest low end of its interval.
+    """
+    worst = min(others, key=lambda each: EXPOSURES.index(each.exposure))
+    if EXPOSURES.index(raw.exposure) <= EXPOSURES.index(worst.exposure):
+        return raw
+    after = f", after applying {worst.mechanism}" if worst.mechanism != RAW_COUNTS else ""
+    return replace(raw, exposure=worst.exposure, reason=worst.reason + after)
 
 
 def worst_findings(findings: Sequence[Finding]) -> dict[str, Finding]:

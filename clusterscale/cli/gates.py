@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -81,6 +82,6 @@ def _pick(labels: list[str], wanted: str | None) -> str:
     if len(ways) > 1:
         raise InputError(
             f"the run has {len(ways)} ways to publish: say with --mechanism which is to be used, "
-            f"e.g. --mechanism '{ways[0]}'"
+            f"e.g. --mechanism {shlex.quote(ways[0])}"
         )
     return ways[0]

@@ -72,6 +72,7 @@ def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
         yield _case_table(chosen, key)
     everybody = results.sizes["mechanism"]
     yield from count_exposures(results, key, everybody)
+    yield from _empty_lines(results, key)
     yield from _control_lines(results)
     yield from _absent_lines(results)
     yield from promise_table(results, key)
@@ -100,6 +101,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
         if (n_left := results.sizes["mechanism"] - n_mechanisms) > 0:
             parts.append(f"and {n_left:,} more, none with a higher AUC")
         parts += count_exposures(results, key, n_mechanisms)
+        parts += _empty_lines(results, key)
         parts += _control_lines(results)
         parts += _absent_lines(results)
         parts += count_promises(results, key, n_mechanisms)
@@ -225,6 +227,16 @@ def _control_lines(results: xr.Dataset) -> Iterator[RenderableType]:
         + (", both at chance; " if sound else "; ")
         + "adding up all values"
     )
+
+
+def _empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+    """Name in red the mechanisms whose releases are nearly empty anywhere."""
+    from clusterscale.report.defences import emptiness
+
+    least = results.released_share.min(("period", "group_size")).values  # of what is known
+    pairs = zip(results.mechanism.values, least, strict=True)
+    if labels := [label for label, share in pairs if emptiness(float(share))]:
+        yield f"[bold red]nearly empty releases:[/] {', '.join(map(key.short, labels))}"
 
 
 def _absent_lines(results: xr.Dataset) -> Iterator[RenderableType]:

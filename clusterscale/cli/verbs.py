@@ -99,7 +99,7 @@ def audit(
         beacon.tell("report", 0, 0)
         show_results(results, full=full)
         if not full:
-            say_command("every case", "report", folder, "--full")
+            say_command("every case, and utility", "report", folder, "--full")
         out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
     n_failed = int((results.status == "failed").sum())

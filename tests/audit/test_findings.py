@@ -6,14 +6,18 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from oracles.entries import build
 
+from clusterscale.audit import AuditPlan, run
 from clusterscale.audit.findings import (
     EXPOSURES,
     find_exposures,
     worst_finding,
     worst_findings,
 )
+from clusterscale.mechanisms import MECHANISMS
 from clusterscale.metrics import auc_interval, auc_p_values, mean_interval
+from clusterscale.runtime import SerialExecutor
 
 DIMS = ("period", "prior", "group_size", "mechanism", "attack", "target")
 NAMES = ("auc_low", "auc_high", "control_auc", "absent_auc", "naive_auc")
@@ -128,6 +132,17 @@ def test_raw_counts_are_judged_by_attacks_on_what_can_be_made_of_them():
     assert raw.mean == noisy.mean
 
 
+def test_a_higher_mean_of_a_wider_interval_does_not_make_raw_counts_look_better():
+    apart, alike = np.resize([0.2, 0.999], 60), np.full(60, 0.58)
+    wide, narrow = (find_exposures(dataset([[each]]))[0] for each in (apart, alike))
+    assert wide.mean > narrow.mean
+    assert wide.low < 0.5 < narrow.low
+    raw, noisy = find_exposures(dataset([[apart], [alike]], error=0.3))
+    assert (noisy.exposure, noisy.reason) == (raw.exposure, raw.reason.partition(", after")[0])
+    assert raw.reason.endswith("after applying laplace(epsilon=1)")
+    assert raw.mean == wide.mean
+
+
 AUCS = arrays(
     np.float64,
     st.tuples(st.just(3), st.integers(1, 2), st.integers(1, 12)),
@@ -178,3 +193,37 @@ def test_a_perfect_auc_has_the_chance_of_n_pairs_in_order(n):
     low, high = auc_interval(labels, labels.astype(float), scale="odds")
     expected = 0.75**n
     assert auc_p_values(1.0, low, high) == pytest.approx(expected, rel=1e-6)
+
+
+PRIOR = {
+    "name": "known_subset", "alpha": 0.5, "training": 16, "challenges": 20, "known_fraction": 0.1,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_raw_counts_are_never_judged_more_kindly_than_any_mechanism(cube, plan_fields, tmp_path):
+    """Audits of every registered mechanism on the same targets, for 50 seeds."""
+    few = {
+        "targets": {"random": 6},
+        "group_sizes": [24],
+        "priors": [PRIOR],
+        "null_roi": False,
+        "mechanisms": [
+            build(MECHANISMS, name).model_dump(mode="json", exclude_none=True)
+            for name in MECHANISMS
+        ],
+        "attacks": [{"name": "projection"}],
+        "verdict": {"trials": 4, "units": 1},
+    }
+    kinder = 0
+    for seed in range(50):
+        plan = AuditPlan(**(plan_fields | few | {"seed": seed}))
+        results = run(plan, cube, tmp_path / str(seed), SerialExecutor())
+        found = {each.mechanism: each for each in find_exposures(results)}
+        assert len(found) == len(list(MECHANISMS))
+        raw = EXPOSURES.index(found["exact"].exposure)
+        worst = min(EXPOSURES.index(each.exposure) for each in found.values())
+        assert raw == worst, seed
+        alone = find_exposures(results.sel(mechanism=["exact"]))[0]
+        kinder += EXPOSURES.index(alone.exposure) > worst
+    assert kinder, "else this shows nothing: raw counts alone were never judged more kindly"

@@ -71,8 +71,10 @@ def test_audit_writes_results_and_report(config, tmp_path):
 def test_the_command_for_every_case_can_be_pasted(config, tmp_path):
     folder = tmp_path / "it's a (new) run"
     result = call("audit", config, "--output", folder)
-    line = next(line for line in result.output.splitlines() if line.startswith("every case: "))
-    words = shlex.split(line.removeprefix("every case: "))
+    line = next(
+        line for line in result.output.splitlines() if line.startswith("every case, and utility: ")
+    )
+    words = shlex.split(line.removeprefix("every case, and utility: "))
     assert words == ["clusterscale", "report", str(folder), "--full"]
     page = folder / "report.html"
     page.unlink()

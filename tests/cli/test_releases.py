@@ -1,6 +1,7 @@
 """The verbs that judge releases: exit codes, what they write, what they refuse."""
 
 import json
+import shlex
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -226,6 +227,25 @@ def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path)
         assert gone.exit_code == 2 if error is None else isinstance(gone.exception, error)
         (tmp_path / part).rename(chunks)
     assert "the policy limits pearson, but its value is missing" in " ".join(gone.output.split())
+
+
+def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp_path):
+    laplace = {"name": "laplace", "unit": "user_day", "epsilon": 1.0}
+    plan = plan_fields | {"mechanisms": [laplace, laplace | {"epsilon": 2.0}]}
+    content = {
+        "cube": cube.uri,
+        "output": str(tmp_path / "run"),
+        "audit": plan,
+        "cluster": {"name": "serial"},
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(content))
+    assert call("audit", path).exit_code == 0
+    refused = call("gate", tmp_path / "run").exception
+    assert isinstance(refused, InputError)
+    flag, label = shlex.split(str(refused).partition("e.g. ")[2])
+    assert flag == "--mechanism"
+    assert call("gate", tmp_path / "run", flag, label).exit_code in (3, 4)
 
 
 def test_a_policy_with_a_fault_is_refused(run, tmp_path):

@@ -189,7 +189,9 @@ def test_a_nearly_empty_release_is_marked(shown):
     text = shown(dataset)
     assert (text.count("(nearly empty)"), text.count("(empty)")) == (1, 1)
     assert "exact (" not in text
-    assert "(empty)" in shown(dataset, full=False), "the summary shows the worst group size"
+    brief = shown(dataset, full=False)
+    assert "(empty)" in brief, "the summary shows the worst group size"
+    assert "nearly empty releases: B, C" in brief
 
 
 def test_utility_that_was_not_measured_is_not_shown(shown):

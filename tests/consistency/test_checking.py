@@ -8,6 +8,7 @@ from consistency.tables import EVENT, bound, chain, draw_counts, draw_visits, fi
 
 from clusterscale.consistency import CHECKS, Check, Finding, check_table, create
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
+from clusterscale.mechanisms import MECHANISMS
 
 COUNTS = draw_counts(6)
 
