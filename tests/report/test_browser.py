@@ -135,7 +135,11 @@ def whole(make_results):
 def test_every_section_is_there_and_draws_on_wide_and_narrow_screens(whole, tmp_path, width):
     path = Path(write_report(whole, tmp_path / "a.html"))
     check = """<script>addEventListener("load", function () { setTimeout(function () {
-      document.body.dataset.wide = document.documentElement.scrollWidth; }, 2000); });</script>"""
+      document.body.dataset.wide = document.documentElement.scrollWidth;
+      document.body.dataset.cut = Array.from(document.querySelectorAll(".scroll"))
+        .filter(function (it) { return it.scrollWidth > it.clientWidth; })
+        .map(function (it) { return it.getAttribute("aria-label"); }).join(";"); }, 2000);
+    });</script>"""
     path.write_text(path.read_text().replace("</body>", check + "</body>"))
     html, console = dump(path, tmp_path / "profile", width)
     for name in ("overview", "exposed", "everyone", "people", "traits", "map", "cells", "times"):
@@ -144,6 +148,8 @@ def test_every_section_is_there_and_draws_on_wide_and_narrow_screens(whole, tmp_
     assert opened == html.count('data-drawn="done"')
     assert opened >= 12 + 1 + 1 + 4 + 1
     assert int(re.search(r'data-wide="(\d+)"', html)[1]) <= max(width, 500)  # Chromium's narrowest
+    if width == 1280:
+        assert re.search(r'data-cut="([^"]*)"', html)[1] == "", "no table is cut off"
     assert all("bokeh" in line and "idle" in line for line in console), console
 
 
