@@ -13,16 +13,9 @@ from clusterscale.errors import FormatError
 if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its import
     import xarray as xr
 
-__all__ = [
-    "CUBE_FORMAT",
-    "CUBE_VERSION",
-    "RECOVERY",
-    "RECOVERY_FORMAT",
-    "RESULTS",
-    "RESULTS_FORMAT",
-]
-__all__ += ["SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT", "Variable"]
-__all__ += ["validate"]
+__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY", "RECOVERY_FORMAT", "RESULTS"]
+__all__ += ["RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT"]
+__all__ += ["Variable", "validate"]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1

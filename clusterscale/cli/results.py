@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from clusterscale.cli.show import out
-from clusterscale.cli.tables import LONGEST, Key, add_numbers, fits, lines_of, new_table
+from clusterscale.cli.tables import LONGEST, Key, add_numbers, fits, lines_of, new_table, several
+from clusterscale.cli.utility_tables import empty_lines, every_utility, worst_utility
 from clusterscale.cli.verdicts import (
     count_exposures,
     count_promises,
@@ -32,16 +33,7 @@ _LINES = 35  # of a summary, which leaves five for errors and where the results 
 _MECHANISMS = 8  # rows of a summary,
 _FEWER = (8, 6, 4, 2, 1)  # or fewer if their labels are long
 _SHORT = 8  # characters of labels where many columns are beside each other
-_MEASURES = 6  # columns of utility that fit beside each other
 _ALIKE = 5e-4  # mean AUCs that differ by less are shown as equal
-
-
-class _Row(NamedTuple):
-    """What is left of the data: of a mechanism, or of a random guess, whose name is empty."""
-
-    mechanism: str
-    released_share: float
-    values: NDArray[np.float64]
 
 
 def show_results(results: xr.Dataset, *, full: bool = False) -> None:
@@ -68,25 +60,16 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
 def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     for around in product(*(results[dim].values for dim in _AROUND)):
         chosen = results.sel(dict(zip(_AROUND, around, strict=True)))
-        yield ", ".join(["mean over targets", *_several(results, _AROUND, around, key)])
+        yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
         yield _case_table(chosen, key)
     everybody = results.sizes["mechanism"]
     yield from count_exposures(results, key, everybody)
-    yield from _empty_lines(results, key)
+    yield from empty_lines(results, key)
     yield from _control_lines(results)
     yield from _absent_lines(results)
     yield from promise_table(results, key)
     yield from name_float_noise(results, key, everybody)
-    if not _has_utility(results):
-        return
-    where = ("period", "group_size")
-    for at in product(*(results[dim].values for dim in where)):
-        chosen = results.sel(dict(zip(where, at, strict=True)))
-        names = [f"groups of {at[1]:,}", *_several(results, ("period",), at[:1], key)]
-        yield ", ".join(["utility", *names])
-        columns = (chosen[name].values for name in ("mechanism", "released_share", "utility"))
-        rows = [_Row(str(name), *row) for name, *row in zip(*columns, strict=True)]
-        yield from _utility_tables(results, [*rows, _Row("", 1.0, chosen.random_guess.values)], key)
+    yield from every_utility(results, key)
 
 
 def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
@@ -101,7 +84,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
         if (n_left := results.sizes["mechanism"] - n_mechanisms) > 0:
             parts.append(f"and {n_left:,} more, none with a higher AUC")
         parts += count_exposures(results, key, n_mechanisms)
-        parts += _empty_lines(results, key)
+        parts += empty_lines(results, key)
         parts += _control_lines(results)
         parts += _absent_lines(results)
         parts += count_promises(results, key, n_mechanisms)
@@ -109,7 +92,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
         if with_utility:
             if results.sizes["mechanism"] > n_mechanisms:
                 continue
-            parts += _worst_utility(results, key)
+            parts += worst_utility(results, key)
         if lines_of(out, [*parts, key.table(out.width)]) <= _LINES:
             break
     return parts, key
@@ -181,15 +164,6 @@ def _case_table(results: xr.Dataset, key: Key) -> Table:
     return table
 
 
-def _several(
-    results: xr.Dataset, dims: Sequence[str], values: Sequence[object], key: Key
-) -> Iterator[str]:
-    """Yield the values of those dimensions that have several."""
-    for dim, value in zip(dims, values, strict=True):
-        if results.sizes[dim] > 1:
-            yield f"{dim} {key.short(value)}"
-
-
 def _judge_controls(results: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return, by the name of each control and ``_off``, where it should be shown in red."""
     from clusterscale.metrics import off_cells, weak_cells
@@ -229,80 +203,10 @@ def _control_lines(results: xr.Dataset) -> Iterator[RenderableType]:
     )
 
 
-def _empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
-    """Name in red the mechanisms whose releases are nearly empty anywhere."""
-    from clusterscale.report.defences import emptiness
-
-    least = results.released_share.min(("period", "group_size")).values  # of what is known
-    pairs = zip(results.mechanism.values, least, strict=True)
-    if labels := [label for label, share in pairs if emptiness(float(share))]:
-        yield f"[bold red]nearly empty releases:[/] {', '.join(map(key.short, labels))}"
-
-
 def _absent_lines(results: xr.Dataset) -> Iterator[RenderableType]:
     from clusterscale.report.section import absent_users
 
     yield from map(escape, absent_users(results))
-
-
-def _has_utility(results: xr.Dataset) -> bool:
-    return results.sizes["mechanism"] > 1 and bool(np.isfinite(results.utility.values).any())
-
-
-def _worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
-    """Yield the measures of every mechanism, each where it is farthest from its ideal."""
-    if not _has_utility(results):
-        return
-    places = [dim for dim in ("period", "group_size") if results.sizes[dim] > 1]
-    yield "utility" + (", at its worst over all groups" if places else "")
-    ideal = results.ideal.values
-    rows = []
-    for mechanism in results.mechanism.values:
-        at = results.sel(mechanism=mechanism)
-        values = at.utility.transpose(..., "measure").values
-        shares = at.released_share.values
-        least = np.nan if np.isnan(shares).all() else float(np.nanmin(shares))
-        rows.append(_Row(str(mechanism), least, _farthest(values, ideal)))
-    guess = results.random_guess.transpose(..., "measure").values
-    yield from _utility_tables(results, [*rows, _Row("", 1.0, _farthest(guess, ideal))], key)
-
-
-def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return of each measure the value that is farthest from its ideal, shape (measure,)."""
-    flat = values.reshape(-1, values.shape[-1])
-    apart = np.where(np.isnan(flat), -1.0, np.abs(flat - ideal))
-    worst: NDArray[np.float64] = flat[apart.argmax(axis=0), np.arange(flat.shape[1])]
-    return worst
-
-
-def _utility_tables(results: xr.Dataset, rows: Sequence[_Row], key: Key) -> Iterator[Table]:
-    """Yield tables of measures by mechanism, and of values made up without any data.
-
-    Mechanisms whose releases are nearly empty are marked in red.
-    """
-    from clusterscale.report.defences import emptiness
-
-    titles = [
-        f"{title}, best {best:g}"
-        for title, best in zip(results.measure_title.values, results.ideal.values, strict=True)
-    ]
-    for start in range(0, len(titles), _MEASURES):
-        part = slice(start, start + _MEASURES)
-        table = new_table()
-        table.add_column("mechanism", no_wrap=True)
-        add_numbers(table, *map(key.letter, titles[part]))
-        for row in rows:
-            label = key.short(row.mechanism) if row.mechanism else "[italic]random guess[/]"
-            if empty := emptiness(row.released_share):
-                label += f" [bold red]({empty})[/]"
-            table.add_row(label, *map(_value, row.values[part]))
-        yield table
-
-
-def _value(value: float) -> str:
-    if np.isnan(value):
-        return "-"
-    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
 
 
 def _control(results: xr.Dataset, name: str) -> str:

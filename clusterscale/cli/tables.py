@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import ascii_uppercase
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -13,7 +14,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["LONGEST", "Key", "add_numbers", "fits", "lines_of", "new_table", "show_pairs"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["LONGEST", "Key", "add_numbers", "fits", "lines_of", "new_table", "several"]
+__all__ += ["show_pairs"]
 
 LONGEST = 15
 """Characters of a label that is shown as it is: as many as any attack's without settings."""
@@ -106,6 +111,15 @@ def show_pairs(console: Console, title: str, rows: Mapping[str, str]) -> None:
         console.print(Text(f"{name:{wide}}{first}".rstrip()), soft_wrap=True)
         for line in more:
             console.print(Text(line), soft_wrap=True)
+
+
+def several(
+    results: xr.Dataset, dims: Sequence[str], values: Sequence[object], key: Key
+) -> Iterator[str]:
+    """Yield the values of those dimensions that have several."""
+    for dim, value in zip(dims, values, strict=True):
+        if results.sizes[dim] > 1:
+            yield f"{dim} {key.short(value)}"
 
 
 def fits(console: Console, part: RenderableType) -> bool:
