@@ -25,3 +25,26 @@ def test_a_tie_is_named_and_none_is_named_twice():
     assert name_best("abcdef", [1] * 6) == "a or b or c or 3 more"
     assert name_best(["a", "b"], [np.nan, 0.1]) == "b"
     assert name_best(["a"], [np.nan]) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1"), (0.1, "0.1"), (12.5, "12.5"), (1e-5, "1e-05"), (1 / 3, "0.3333333333333333")],
+)
+def test_numbers_are_written_in_as_few_digits_as_tell_them(value, text):
+    assert exact_number(value) == text
+
+
+@given(st.floats(0, 1, exclude_min=True))
+def test_a_written_number_or_share_is_that_number(value):
+    assert float(exact_number(value)) == value
+    digits = exact_percent(value).removesuffix(" %")
+    assert Fraction(digits) == 100 * Fraction(repr(value))
+    assert not re.search(r"\.\d*0$|\.$", digits)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.29, "29 %"), (1.0, "100 %"), (0.1, "10 %"), (0.125, "12.5 %")]
+)
+def test_shares_are_written_in_per_cent(share, text):
+    assert exact_percent(share) == text

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from pydantic import ValidationError
 
-from clusterscale.errors import ClusterscaleError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 from clusterscale.recovery.priors import BELIEFS
@@ -75,9 +75,10 @@ def _read(run: Run) -> Iterator[tuple[str, str]]:
 def _describe(entry: object, registries: Sequence[Registry[Any]]) -> Iterator[tuple[str, str]]:
     name = entry.get("name") if isinstance(entry, dict) else None
     for registry in registries:
-        if isinstance(entry, dict) and name in list(registry):
-            try:
-                component = registry.create(**entry)
-            except ClusterscaleError:  # of another version
-                return
-            yield component.label, getattr(component, "title", component.label)
+        if name not in list(registry):
+            continue
+        try:
+            component = registry[str(name)].model_validate(entry)
+        except ValidationError:  # another version wrote it
+            continue
+        yield component.label, getattr(component, "title", component.label)

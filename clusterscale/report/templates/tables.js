@@ -19,14 +19,13 @@
     // the longest first: one title may be the beginning of another
     var titles = Object.keys(settings).sort(function (a, b) { return b.length - a.length; });
     document.querySelectorAll("th, td, b, dt, li, caption, summary, figcaption").forEach(function (node) {
-      if (node.title) return;
-      var text = node.textContent;
-      node.title = titles.filter(function (title) {
+      var told = node.title ? [node.title] : [], text = node.title || node.textContent;
+      titles.forEach(function (title) {
         var parts = text.split(title);
+        if (parts.length > 1) told.push(settings[title]);
         text = parts.join("\n");
-        return parts.length > 1;
-      }).map(function (title) { return settings[title]; }).join("\n");
-      if (!node.title) node.removeAttribute("title");
+      });
+      if (told.length) node.title = told.join("\n");
     });
   }
 
