@@ -1,10 +1,14 @@
-"""Which of several is best: ties are named as ties."""
+"""Which of several is best: ties are named as ties. Numbers that are written without loss."""
+
+import re
+from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.wording import find_ties, name_best
+from clusterscale.wording import exact_number, exact_percent, find_ties, name_best
 
 NUMBERS = st.lists(st.sampled_from([0.1, 0.1004, 0.1006, 0.5, 0.9, np.nan, np.inf]), max_size=6)
 

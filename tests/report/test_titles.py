@@ -174,7 +174,7 @@ def created(cls, fields):
     try:
         return cls(**fields)
     except ConfigError:  # fields that do not go together
-        assume(False)
+        return None
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_other_settings_have_another_title(cls, data):
     schema = cls.model_json_schema()
     wanted = drawn(schema, schema.get("$defs", {}))
     first, second = (data.draw(wanted) for _ in range(2))
-    name = data.draw(st.sampled_from(sorted(set(first) | set(second))))
-    other = {key: value for key, value in first.items() if key != name}
-    other |= {name: second[name]} if name in second else {}
-    one, two = created(cls, first), created(cls, other)
+    one = created(cls, first)
+    assume(one is not None)
     assert one.title
     assert len(one.title.splitlines()) == 1
     assert one.title == one.label == "exact" or not re.search(r"\w=|['_]", one.title)
-    assert (one == two) == (one.title == two.title)
+    for name in second:
+        two = created(cls, first | {name: second[name]})
+        assert two is None or (one == two) == (one.title == two.title)
 
 
 @pytest.fixture(scope="module")

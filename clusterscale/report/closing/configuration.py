@@ -9,6 +9,10 @@ from clusterscale.report.kinds import KINDS
 from clusterscale.report.run import Run
 from clusterscale.report.section import Column, Section, Table, breakable, fill, json_attribute
 
+_WORDS = (
+    "This page describes mechanisms and priors in words; the table has the exact settings, which "
+    "also show where the pointer rests on the words. "
+)
 _COLUMNS = (
     Column("In words", number=False, header=True, wide=True),
     Column("As set", number=False, wide=True),
@@ -30,6 +34,7 @@ def configuration(run: Run) -> Section | None:
     return Section(
         "configuration",
         "Configuration",
-        "The plan that was run. The same plan, cube, seed and versions give the same results.",
+        (_WORDS if rows else "")
+        + "The plan that was run. The same plan, cube, seed and versions give the same results.",
         (table if rows else Markup("")) + fill("folds.html.j2", folds=folds),
     )
