@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from report.made import make_screen, make_traits
 from report.page import Page
 
-from clusterscale import SerialExecutor, open_screen, run, screen
+from clusterscale import SerialExecutor, run, screen
 from clusterscale.audit import AuditPlan
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS
@@ -197,8 +197,8 @@ def test_other_settings_have_another_title(cls, data):
 
 
 @pytest.fixture(scope="module")
-def audited(cube, shared_plan_fields, tmp_path_factory):
-    """Return the results of a small audit, with two priors, and of its screen."""
+def plan(shared_plan_fields):
+    """A small audit with two mechanisms beside raw counts."""
     day = {"name": "laplace", "epsilon": 0.1, "unit": "user_day", "integers": "round"}
     fields = shared_plan_fields | {
         "targets": {"random": 2},
@@ -210,11 +210,7 @@ def audited(cube, shared_plan_fields, tmp_path_factory):
         "control": False,
         "utility": {"groups": 4},
     }
-    folder = tmp_path_factory.mktemp("audited")
-    plan = AuditPlan(**fields)
-    screen(plan, cube, folder / "screen", SerialExecutor())
-    results = run(plan, cube, folder / "audit", SerialExecutor())
-    return results.compute(), open_screen(folder / "screen").compute()
+    return AuditPlan(**fields)
 
 
 SETTINGS = {
@@ -234,11 +230,11 @@ def settings_of(html):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_page_shows_titles_and_lists_what_they_stand_for(audited):
-    results, screened = audited
+def test_a_page_shows_titles_and_lists_what_they_stand_for(plan, cube, tmp_path):
+    results = run(plan, cube, tmp_path, SerialExecutor()).compute()
     before = results.copy(deep=True)
-    html = render(Run.of([results, screened]))
-    assert html == render(Run.of([results, screened]))
+    html = render(results)
+    assert html == render(results)
     assert settings_of(html) == SETTINGS
     page = Page(html)
     table = page.tables["Mechanisms and priors, in words and as set"]
@@ -254,9 +250,8 @@ def test_a_page_shows_titles_and_lists_what_they_stand_for(audited):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_screen_records_the_settings_of_its_mechanisms(audited):
-    _, screened = audited
-    html = render(screened)
+def test_a_screen_records_the_settings_of_its_mechanisms(plan, cube, tmp_path):
+    html = render(screen(plan, cube, tmp_path, SerialExecutor()))
     assert set(settings_of(html)) == set(list(SETTINGS)[:2])
     assert "Of everyone, least exposed: Laplace noise, ε 0.1 per user and day" in Page(html).text
 
