@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
@@ -13,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from clusterscale.errors import InputError
 
-__all__ = ["check_kinds", "choices", "explain", "find_ties", "name_best"]
+__all__ = ["check_kinds", "choices", "exact_number", "exact_percent", "explain", "find_ties"]
+__all__ += ["name_best", "plural"]
 
 _SAME = 5e-4  # numbers that look the same with three digits
 _MOST_NAMED = 3
@@ -64,6 +66,23 @@ def name_best(names: Sequence[object], values: ArrayLike, *, lowest: bool = Fals
     ties = list(dict.fromkeys(str(names[i]) for i in find_ties(values, lowest=lowest)))
     more = len(ties) - _MOST_NAMED
     return " or ".join(ties[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else []))
+
+
+def plural(n: int, noun: str) -> str:
+    """Write a count with its noun, thousands apart."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def exact_number(value: float) -> str:
+    """Return a number in as few digits as tell it from every other."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def exact_percent(share: float) -> str:
+    """Return a share in per cent with all of its digits, e.g. ``12.5 %``."""
+    digits = f"{100 * Decimal(repr(share)):f}"
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
 
 
 def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:

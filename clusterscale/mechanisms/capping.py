@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, check_days
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
+from clusterscale.wording import plural
 
 __all__ = ["CapContributions"]
 
@@ -26,6 +27,11 @@ class CapContributions(OnTraces):
 
     name: Literal["cap_contributions"] = "cap_contributions"
     per_day: Count
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"at most {plural(self.per_day, 'event')} per user and day"
 
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator

@@ -82,6 +82,11 @@ class Chain(Defence):
         return f"chain({' + '.join(step.label for step in self.steps)})"
 
     @property
+    def title(self) -> str:
+        """The titles of the steps."""
+        return ", then ".join(step.title for step in self.steps)
+
+    @property
     def guarantee(self) -> Guarantee:
         """That of the noise, strengthened by sampling where that is proven."""
         noise, sample = self._step("noise"), self._step("sample")

@@ -23,6 +23,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.law import Publication
+from clusterscale.wording import exact_number
 
 __all__ = [
     "FLOAT_NOISE_REMEDY",
@@ -72,6 +73,14 @@ class Defence(Component):
         (Mironov, CCS 2012). A mechanism that adds noise is taken to do so unless it says otherwise.
         """
         return self.stage == "noise" and not self.whole_output
+
+    @property
+    def title(self) -> str:
+        """A short phrase for people, which is never parsed: the label unless a mechanism has one.
+
+        Other settings of a mechanism have another title.
+        """
+        return self.label
 
     @property
     def guarantee(self) -> Guarantee:
@@ -211,6 +220,19 @@ class Noisy(Defence):
     stage: ClassVar[Stage] = "noise"
     _sensitivity: ClassVar[str] = ""
     _told_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
+
+    @property
+    def title(self) -> str:
+        """The noise and the steps after it, in words."""
+        size = getattr(self, self._sensitivity) if self._sensitivity else None
+        parts = [self._noise_title]
+        parts += [] if size is None else [f"sensitivity {exact_number(size)}"]
+        parts += {"round": ["rounded"], "floor": ["rounded down"]}.get(self.integers, [])
+        return ", ".join([*parts, "from 0 to the group size"] if self.clip else parts)
+
+    @property
+    def _noise_title(self) -> str:
+        raise NotImplementedError
 
     @property
     def publishes_float_noise(self) -> bool:

@@ -10,6 +10,7 @@ from clusterscale.contracts import Count, Reach, Values
 from clusterscale.errors import ConfigError
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.defence import Revision
+from clusterscale.wording import plural
 
 __all__ = ["AdaptiveRanges", "FixedRanges"]
 
@@ -26,6 +27,12 @@ class FixedRanges(Revision):
     integers: Literal["floor", "none"] = "none"
 
     whole_output: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        rounded = " rounded down" if self.integers == "floor" else ""
+        return f"ranges of {self.size:,}, shown by their middle{rounded}"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a range is larger than the largest count."""
@@ -59,6 +66,11 @@ class AdaptiveRanges(Revision):
     publish: Literal["median", "middle"] = "median"
 
     reach: ClassVar[Reach] = "series"
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"{plural(self.ranges, 'range')} per place, shown by their {self.publish}"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if there are more ranges than counts can have values."""

@@ -11,6 +11,8 @@ import xarray as xr
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from clusterscale.wording import plural
+
 __all__ = [
     "TEMPLATES",
     "Build",
@@ -20,6 +22,7 @@ __all__ = [
     "absent_users",
     "breakable",
     "build_all",
+    "embedded",
     "fill",
     "interval",
     "join",
@@ -123,6 +126,12 @@ def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {name: value}
 
 
+def embedded(value: object) -> Markup:
+    """Return a value as JSON that can stand in a script of the page."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c"))
+
+
 def absent_users(results: xr.Dataset) -> list[str]:
     """Return a sentence for each period in which some users of the cube have no event.
 
@@ -177,11 +186,6 @@ def percent(share: float) -> str:
     if text == "100" and share < 1:
         return "> 99 %"
     return f"{text} %"
-
-
-def plural(n: int, noun: str) -> str:
-    """Write a count with its noun, thousands apart."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def quantity(value: float, *, none: str = "none") -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterscale.contracts import Component
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.summary import count_events
@@ -128,6 +129,13 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
             "complete": False,
             "plan": json.dumps(screen.describe()),
             "plan_digest": screen.digest,
+            "mechanisms": json.dumps(
+                [
+                    each.model_dump(mode="json")
+                    for each in screen.mechanisms
+                    if isinstance(each, Component)
+                ]
+            ),
             "seed": screen.seed,
             "confidence": CONFIDENCE,
             **tell_origin(cube, null_roi=screen.null_roi),

@@ -182,6 +182,34 @@ def test_tables_sort_filter_page_and_save(whole, tmp_path):
     assert len(found["saved"]) == 62
 
 
+def test_the_exact_setting_is_shown_where_the_pointer_is_and_saved(make_results, tmp_path):
+    plain = {"name": "laplace", "epsilon": 0.1}
+    plan = {"mechanisms": [plain, plain | {"integers": "round"}]}
+    labels = ("exact", "laplace(epsilon=0.1)", "laplace(epsilon=0.1, integers='round')")
+    results = make_results(mechanisms=labels, plan=json.dumps(plan))
+    path = Path(write_report(Run.of([results, make_screen()]), tmp_path / "a.html"))
+    hints = """<script>addEventListener("load", function () { setTimeout(function () {
+      var held = document.createElement("script"); held.type = "text/plain"; held.id = "hints";
+      held.textContent = JSON.stringify(Array.from(document.querySelectorAll("[title]"))
+        .map(function (node) { return [node.tagName, node.textContent, node.title]; }));
+      document.body.appendChild(held); }, 2000); });</script>"""
+    path.write_text(path.read_text().replace("</body>", hints + _ACT + "</body>"))
+    html, console = dump(path, tmp_path / "profile")
+    assert all("bokeh" in line and "idle" in line for line in console), console
+    found = json.loads(re.search(r'id="hints">(.*?)</script>', html, re.DOTALL)[1])
+    title = "Laplace noise, ε 0.1 per user"
+    for name, text, label in (
+        ("TH", title, labels[1]),
+        ("TH", f"{title}, rounded", labels[2]),
+        ("SUMMARY", f"{title}, rounded", labels[2]),
+        ("B", f"{title}, rounded", labels[2]),
+        ("LI", title, labels[1]),
+    ):
+        assert [name, text, label] in [[tag, words.strip(), hint] for tag, words, hint in found]
+    saved = json.loads(re.search(r'id="found">(.*?)</script>', html, re.DOTALL)[1])["saved"]
+    assert saved[0] == '"User","Events","exact","laplace(epsilon=0.1)"'
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_trend_draws_and_links_on_wide_and_narrow_screens(tmp_path, width):
     hostile = '<img src="http://localhost:9/x" onerror="document.title=1">$$x$$</script>'

@@ -353,7 +353,7 @@ def test_an_empty_release_is_not_the_least_exposed(make):
     for share, name in ((1.0, MECHANISMS[2]), (0.0, MECHANISMS[1])):
         results["released_share"][..., 2] = share
         words = " ".join(Page(render(results)).text.split())
-        assert f"Least exposed: groups of 5, {name} " in words
+        assert f"Least exposed: groups of 5 · {name} " in words
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -60,7 +60,7 @@ def test_the_findings_are_those_of_the_strongest(found):
     known, left = bare.sel(strategy="prior").min(), bare.min()
     assert f"{100 * (1 - left / known):.0f} %" in page.text
     words = " ".join(page.text.split())
-    assert f"bayes with freq_roi comes closest: a mean error of {left:.3f}" in words
+    assert f"bayes with frequency of places comes closest: a mean error of {left:.3f}" in words
     assert f"has {known:.3f}" in words
     first, last = ["overview", "spread", "hours", "recovery-gains"], ["configuration", "provenance"]
     assert page.sections == [*first, "recovery-results", *last, "reading"]
@@ -97,7 +97,7 @@ def test_figures_hold_the_curves(found):
 
 def test_gains_are_told_with_their_price(found):
     page = Page(render(found))
-    table = page.tables["Privacy gain of users, freq_roi"]
+    table = page.tables["Privacy gain of users, frequency of places"]
     assert table[1][:3] == ["laplace(epsilon=1.0)", "3.25", "bayes"]
     bare = found.isel(mechanism=[0])
     assert "recovery-gains" not in Page(render(bare)).sections
@@ -116,7 +116,8 @@ def test_nothing_gained_is_said(found):
 def test_strategies_that_come_as_close_are_all_named(found):
     found["profiling_error"].loc[{"strategy": ["release", "bayes"]}] = 0.125
     words = " ".join(Page(render(found)).text.split())
-    tie = "release with freq_roi or bayes with freq_roi or release with last_day or 1 more"
+    known = "frequency of places"
+    tie = f"release with {known} or bayes with {known} or release with last_day or 1 more"
     assert f"{tie} comes closest" in words
 
 
