@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.metrics import mean_interval
-from clusterscale.wording import find_ties, name_best
+from clusterscale.wording import name_best
 
 __all__ = [
     "LEVELS",
@@ -104,11 +104,9 @@ class Cases:
                 yield index, setting
 
     def strongest(self, setting: int, size: int) -> int | None:
-        """Return the attack with the highest mean AUC at a setting and group size.
-
-        The first of several whose means agree to three digits.
-        """
-        return next(iter(find_ties(self._means(setting, size))), None)
+        """Return the attack with the highest mean AUC at a setting and group size."""
+        means = self._means(setting, size)
+        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
 
     def name_strongest(self, setting: int, size: int) -> str:
         """Return the name of that attack, or of all whose means agree to three digits."""

@@ -10,7 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.section import fill, json_attribute, number, plural, quantity
-from clusterscale.wording import find_ties, name_best
+from clusterscale.wording import name_best
 
 __all__ = ["CLOSE", "FEW", "Comparison", "comparisons", "findings", "views"]
 
@@ -48,7 +48,7 @@ class Comparison:
 def comparisons(traits: xr.Dataset) -> list[Comparison]:
     """Return one comparison a setting, by the attack that reaches most; named by what varies.
 
-    Attacks that reach as much, to three digits, are named together; the numbers are of the first.
+    Attacks that reach as much, to three digits, are named together; the numbers are of the highest.
     Those whose sides differ most come first: where all are told alike, nothing says why.
     """
     columns = {name: traits[name].values for name in _SETTING}
@@ -58,7 +58,9 @@ def comparisons(traits: xr.Dataset) -> list[Comparison]:
         settings.setdefault(tuple(column[i] for column in columns.values()), []).append(i)
     attacks = traits.compared_attack.values
     strongest = {
-        rows[(find_ties(reached[rows]) or [0])[0]]: name_best(attacks[rows], reached[rows])
+        rows[int(np.nan_to_num(reached[rows], nan=-1.0).argmax())]: name_best(
+            attacks[rows], reached[rows]
+        )
         or str(attacks[rows[0]])
         for rows in settings.values()
     }

@@ -10,7 +10,7 @@ import xarray as xr
 
 from clusterscale.recovery import privacy_loss
 from clusterscale.report.figures import Floats
-from clusterscale.wording import find_ties, name_best
+from clusterscale.wording import name_best
 
 __all__ = ["BARE", "GOALS", "PRIOR", "Best", "Errors", "Goal", "find_best", "read_errors"]
 
@@ -101,9 +101,7 @@ def find_best(errors: Errors) -> Best:
         for strategy in errors.strategies[PRIOR + 1 :]
     ]
     known, left = alone.mean(axis=-1), bare.mean(axis=-1).ravel()
-    before = alone[find_ties(known, lowest=True)[0]]
-    after = bare.reshape(-1, bare.shape[-1])[find_ties(left, lowest=True)[0]]
-    gone = privacy_loss(before, after)
+    gone = privacy_loss(alone[known.argmin()], bare.reshape(-1, bare.shape[-1])[left.argmin()])
     return Best(
         without=name_best(errors.priors, known, lowest=True),
         known=float(known.min()),

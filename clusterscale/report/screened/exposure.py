@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.report.figures import Floats
 from clusterscale.screening import is_counted
-from clusterscale.wording import find_ties, name_best
+from clusterscale.wording import name_best
 
 __all__ = ["LEVELS", "Exposure", "Place", "read_places"]
 
@@ -26,7 +26,7 @@ _CURVE = 401  # points of a distribution; as many as a panel has pixels
 class Exposure:
     """How well users are told by the attack of the highest mean AUC on what one publishes.
 
-    ``attack`` names all attacks whose means agree to three digits; the numbers are of the first.
+    ``attack`` names all attacks whose means agree to three digits; the numbers are of the highest.
     ``auc`` has shape (user,), NaN where too few groups were left to compare and of users who do not
     count (:func:`~clusterscale.screening.is_counted`); ``high`` is what 95 % of users stay below,
     ``above`` the shares above :data:`LEVELS`, ``half`` half the mean interval of a user's AUC,
@@ -106,7 +106,7 @@ def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> Exposure | None:
         return None
     sums = np.where(known, auc, 0).sum(axis=0, dtype=np.float64)
     means = np.where(n > 0, sums / np.maximum(n, 1), -np.inf)
-    best = find_ties(means)[0]
+    best = int(means.argmax())
     values = auc[known[:, best], best].astype(np.float64)
     one = case.isel(attack=best)
     widths = (one.auc_high.values - one.auc_low.values)[known[:, best]]
