@@ -83,10 +83,14 @@ def write_results(
 def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
     import xarray as xr  # here, for it takes half a second, and workers need it not
 
-    return xr.Dataset(
+    found = xr.Dataset(
         {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
         {name: (*pair, _describe(name)) for name, pair in coords.items()},
     )
+    for values in found.data_vars.values():
+        if values.dtype.kind == "f":  # a lost chunk must not be read as zeros
+            values.encoding["fill_value"] = np.nan
+    return found
 
 
 def _errors(prices: dict[PriceKey, Price]) -> str:

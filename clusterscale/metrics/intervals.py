@@ -15,6 +15,9 @@ __all__ = ["auc_interval", "delong_variance", "mean_interval"]
 
 Floats = NDArray[np.float64]
 
+# The ends are then on their sides of the mean: the average has a log-concave law, of which at least
+# 1/e is on each side (Grünbaum 1960).
+_LEAST_CONFIDENCE = 0.5
 _FEW = 51  # points whose average is integrated exactly
 _LOG_TILTS = -25.0, 45.0  # from an average near the mean to one near 0
 _NODES = np.linspace(0.0, 7.0, 71)
@@ -155,7 +158,7 @@ def mean_interval(
         float, shape (target,): one finite number a target, such as its AUC. Targets are taken as
         drawn at random and independently from those one speaks about.
     confidence
-        Chance that the interval holds the true mean; strictly between 0 and 1.
+        Chance that the interval holds the true mean; at least 0.5, and below 1.
     bounds
         Least and largest value that is possible: 0 and 1 for AUCs and privacy losses.
 
@@ -186,6 +189,8 @@ def mean_interval(
     if not np.isfinite(given).all():
         raise InputError(f"{int((~np.isfinite(given)).sum())} values are not finite numbers")
     check_confidence(confidence)
+    if confidence < _LEAST_CONFIDENCE:
+        raise InputError(f"confidence is {confidence}, but should be at least {_LEAST_CONFIDENCE}")
     least, most = bounds
     outside = (given < least) | (given > most)
     if outside.any():

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -106,7 +106,8 @@ def test_a_higher_value_never_lowers_an_end(values, place, raised):
     assert after[1] >= before[1] - 1e-9
 
 
-@given(VALUES, st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+@given(VALUES, st.floats(0.5, 0.99), st.floats(0.5, 0.99))
+@example(np.zeros(2), 0.5, 0.95)
 def test_more_confidence_takes_a_wider_interval(values, one, other):
     inner, outer = (mean_interval(values, confidence=c) for c in sorted([one, other]))
     assert outer[0] <= inner[0] + 1e-9
@@ -137,6 +138,7 @@ def test_no_value_has_no_interval():
         ([0.5, 1.5], {}, "a value is 1.5, outside the bounds 0.0 to 1.0"),
         ([0.5, -2], {"bounds": (-1, 1)}, "a value is -2.0, outside the bounds -1 to 1"),
         ([0.5, 0.6], {"confidence": 1.0}, "confidence is strictly between 0 and 1, not 1.0"),
+        ([0.5], {"confidence": 0.3}, "confidence is 0.3, but should be at least 0.5"),
         ([0.5], {"confidence": 0.0}, "confidence is strictly between 0 and 1, not 0.0"),
         ([], {"confidence": np.nan}, "confidence is strictly between 0 and 1, not nan"),
     ],
