@@ -63,13 +63,16 @@ def judged(cubes, tmp_path_factory):
 
 def test_each_is_judged_once_and_the_bad_ones_fail_with_the_reason(judged):
     folder, _, said = judged
-    assert [code for code, _, _ in said] == [0, 4, 4], said
+    assert [code for code, _, _ in said] in ([0, 4, 4], [3, 4, 4]), said
     table = pd.read_parquet(folder / "ledger" / "verdicts.parquet")
     assert table.number.tolist() == list(range(len(RELEASES)))
     assert table.release.tolist() == [each.name for each in RELEASES]
     for row in table.itertuples():
-        failed = [each["check"] for each in json.loads(row.reasons) if each["level"] == "fail"]
-        assert row.verdict == ("fail" if row.release in BAD else "pass"), (row.release, row.reasons)
+        reasons = json.loads(row.reasons)
+        failed = [each["check"] for each in reasons if each["level"] == "fail"]
+        warned = {each["check"] for each in reasons if each["level"] == "warn"}
+        assert (row.verdict == "fail") == (row.release in BAD), (row.release, row.reasons)
+        assert warned <= {"exposure"}, "few targets may be inconclusive"
         if row.release in BAD:
             assert BAD[row.release] in failed, (row.release, row.reasons)
     for stop, first in zip(APPEARING, (0, *APPEARING), strict=False):
