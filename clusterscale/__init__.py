@@ -33,6 +33,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from clusterscale.audit import AuditPlan, open_results, run, screen
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
@@ -61,6 +62,7 @@ __all__ = [
     "synthesise",
     "write_report",
 ]
+__all__ += ["__version__"]
 
 _HOMES = {
     "AuditPlan": "audit",
@@ -84,6 +86,15 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load a public name on first use, so that each part imports only what it needs."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("clusterscale")
     if name not in _HOMES:
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
     return getattr(import_module(f"clusterscale.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, also those that are not loaded yet."""
+    return sorted(__all__)

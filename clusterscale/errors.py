@@ -5,7 +5,7 @@ caller would expect, so ``except ValueError`` keeps working::
 
     ClusterscaleError
     ├── InputError (ValueError)            the caller gave something unusable
-    │   ├── ConfigError                    a config file; names the path of the key
+    │   ├── ConfigError                    a config or a part of one; names the path of the key
     │   ├── SourceError                    records to ingest; names file, column and value
     │   ├── UnknownNameError               no such mechanism, attack, …; names the known ones
     │   └── PoolError                      a pool of users is too small for the group size
@@ -34,7 +34,7 @@ class InputError(ClusterscaleError, ValueError):
 
 
 class ConfigError(InputError):
-    """A config file is wrong; the message names the path of each offending key."""
+    """A config, or a part of one built from Python, is wrong; the message names each key."""
 
 
 class SourceError(InputError):

@@ -57,11 +57,10 @@ class Registry(Generic[T]):
         ConfigError
             If a parameter is missing, unknown, of the wrong type or out of range.
         """
-        cls = self[name]
+        cls: Any = self[name]
         try:
-            return cls(**params)
+            return cls.model_validate(params)  # type: ignore[no-any-return]
         except ValidationError as error:
-            assert issubclass(cls, BaseModel)
             raise ConfigError(explain(error, cls, prefix=(self.kind, name))) from None
 
     def field(self) -> Any:

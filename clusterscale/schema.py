@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from clusterscale.errors import FormatError
 
 if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its import
     import xarray as xr
 
-__all__ = [
-    "CUBE_FORMAT",
-    "CUBE_VERSION",
-    "RECOVERY",
-    "RECOVERY_FORMAT",
-    "RESULTS",
-    "RESULTS_FORMAT",
-]
-__all__ += ["SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT", "Variable"]
-__all__ += ["validate"]
+__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY", "RECOVERY_FORMAT", "RESULTS"]
+__all__ += ["RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT"]
+__all__ += ["Variable", "validate"]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1
@@ -35,12 +30,16 @@ STATUS = "status"
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning."""
+    """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
+
+    Older results lack an ``optional`` one, a text; it is read as empty, which means not known.
+    """
 
     dims: tuple[str, ...]
     kinds: str
     units: str
     long_name: str
+    optional: bool = False
 
 
 _POOLED = ("period", "prior", "group_size", "mechanism", "attack")
@@ -54,8 +53,9 @@ RESULTS: Mapping[str, Variable] = {
     "target": Variable(("target",), "iu", "1", "index of the target user in the cube"),
     "pseudonym": Variable(("target",), "OUT", "", "pseudonym of the target user"),
     "tertile": Variable(("target",), "OUT", "", "mobility tertile: high, mild or some"),
-    "n_events": Variable(("target",), "iu", "1", "events of the target in the whole cube"),
+    "n_events": Variable(("target",), "iu", "1", "events of the target in all audited periods"),
     "period": Variable(("period",), "OUT", "", "observation and inference epochs"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "prior": Variable(("prior",), "OUT", "", "what the adversary knows"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
@@ -100,16 +100,22 @@ RESULTS: Mapping[str, Variable] = {
         _POOLED, "f", "1", "the smallest false positive rate that all targets together can show"
     ),
     "seconds": Variable(_CASE, "f", "s", "time to train and score"),
-    "status": Variable(_CASE, "OUT", "", "done, failed or missing"),
+    "status": Variable(_CASE, "OUT", "", "done, failed, missing or unseen"),
     "error": Variable(_CASE, "OUT", "", "what ended a failed task"),
     "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
     "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
+    "released_share": Variable(
+        _VERDICT, "f", "1", "released total over raw total, of cells with a raw count"
+    ),
     "random_guess": Variable(_GUESS, "f", "1", "the measure of values drawn without any data"),
     "guarantee_unit": Variable(_PROMISE, "OUT", "", "event, user_day, user, roi_series or none"),
     "guarantee_epsilon": Variable(_PROMISE, "f", "1", "epsilon at that unit, infinite if none"),
     "guarantee_delta": Variable(_PROMISE, "f", "1", "delta at that unit"),
     "guarantee_neighbours": Variable(_PROMISE, "OUT", "", "add_remove or replace"),
     "guarantee_reason": Variable(_PROMISE, "OUT", "", "why the guarantee holds, or why none does"),
+    "float_noise": Variable(
+        _PROMISE, "OUT", "", "is continuous noise published unrounded: yes or no", optional=True
+    ),
     "sensitivity": Variable(_PROMISE, "f", "visits", "norm of one unit that noise is scaled to"),
     "sensitivity_needed": Variable(_PROMISE, "f", "visits", "norm of one unit in this cube"),
     "user_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, plain sum"),
@@ -134,8 +140,9 @@ _SCREENED = ("user", "period", "group_size", "mechanism", "attack")
 
 SCREEN: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
     "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
     "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
@@ -201,8 +208,9 @@ _TRAIT = ("comparison", "characteristic")
 
 TRAITS: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
     "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "characteristic": Variable(("characteristic",), "OUT", "", "what is told of how users move"),
     "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
     "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
@@ -262,13 +270,17 @@ TRAITS: Mapping[str, Variable] = {
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:
-    """Return ``dataset`` if it keeps ``variables``.
+    """Return ``dataset`` if it keeps ``variables``; optional ones that it lacks are added, empty.
 
     Raises
     ------
     FormatError
         Naming every variable that is absent, has other dimensions or another kind of dtype.
     """
+    for name, want in variables.items():
+        if want.optional and name not in dataset.variables:
+            shape = [dataset.sizes.get(dim, 0) for dim in want.dims]
+            dataset = dataset.assign({name: (want.dims, np.full(shape, "", object))})
     faults = []
     for name, want in variables.items():
         if name not in dataset.variables:

@@ -1,15 +1,24 @@
-"""Say what is wrong with a value, where, and what would be right."""
+"""Say what is wrong with a value, where, and what would be right; and which of several is best."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import BaseModel, ValidationError
 
-__all__ = ["choices", "explain"]
+from clusterscale.errors import InputError
+
+__all__ = ["check_kinds", "choices", "exact_number", "exact_percent", "explain", "find_ties"]
+__all__ += ["name_best", "plural"]
+
+_SAME = 5e-4  # numbers that look the same with three digits
+_MOST_NAMED = 3
 
 Fault = dict[str, Any]
 
@@ -20,6 +29,60 @@ def choices(given: str, known: Iterable[str]) -> str:
     near = get_close_matches(given, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"choose from {', '.join(names)}{hint}"
+
+
+def check_kinds(**given: tuple[object, type]) -> None:
+    """Raise :class:`InputError` unless each argument, by name, is of the type beside it."""
+    for name, (value, kind) in given.items():
+        if not isinstance(value, kind):
+            raise InputError(
+                f"{name} is of type {type(value).__name__}, but should be of type {kind.__name__}"
+            )
+
+
+def find_ties(values: ArrayLike, *, lowest: bool = False) -> list[int]:
+    """Return the places of the highest value: several where they agree to three digits.
+
+    Parameters
+    ----------
+    values
+        Numbers, float64, shape (n,); those that are not finite do not count.
+    lowest
+        Whether the lowest value is looked for instead.
+    """
+    numbers = np.asarray(values, np.float64) * (-1 if lowest else 1)
+    numbers = np.where(np.isfinite(numbers), numbers, -np.inf)
+    if not numbers.size or np.isneginf(top := numbers.max()):
+        return []
+    places: list[int] = np.flatnonzero(numbers > top - _SAME).tolist()
+    return places
+
+
+def name_best(names: Sequence[object], values: ArrayLike, *, lowest: bool = False) -> str:
+    """Return the name of the highest value, or ``a or b or 3 more`` for a tie; no name twice.
+
+    Parameters as of :func:`find_ties`; ``names`` has as many entries.
+    """
+    ties = list(dict.fromkeys(str(names[i]) for i in find_ties(values, lowest=lowest)))
+    more = len(ties) - _MOST_NAMED
+    return " or ".join(ties[:_MOST_NAMED] + ([f"{more} more"] if more > 0 else []))
+
+
+def plural(n: int, noun: str) -> str:
+    """Write a count with its noun, thousands apart."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def exact_number(value: float) -> str:
+    """Return a number in as few digits as tell it from every other."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
+def exact_percent(share: float) -> str:
+    """Return a share in per cent with all of its digits, e.g. ``12.5 %``."""
+    digits = f"{100 * Decimal(repr(share)):f}"
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
 
 
 def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:

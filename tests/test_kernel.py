@@ -131,3 +131,14 @@ def test_machine_code_of_another_version_of_the_package(tmp_path, monkeypatch):
     assert kernel(total)._cache._cache_file.load("types") == "of this version"
     monkeypatch.setattr(module, "_version_of_all", lambda: "another")
     assert kernel(total)._cache._cache_file.load("types") is None
+
+
+@pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="NUMBA_BOUNDSCHECK is not set")
+def test_bounds_are_checked_where_that_is_asked_for():
+    @kernel
+    def third(values):
+        return values[2]
+
+    assert third(np.arange(3.0)) == 2
+    with pytest.raises(IndexError, match="out of bounds"):
+        third(np.arange(2.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["minimise"]
@@ -28,7 +29,17 @@ def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> F
         Weights to begin with, the nearer the better.
     goal
         The distances of 0 from the subdifferential, summed over weights, that are let be.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit each other.
     """
+    if start.ndim != 1 or gradient.shape != start.shape or hessian.shape != 2 * start.shape:
+        raise InputError(
+            f"a Hessian of shape {hessian.shape} and a gradient of {gradient.shape} do not fit "
+            f"weights of {start.shape}"
+        )
     weights, gradient, n = start.copy(), gradient.copy(), len(start)
     used, inverse = np.empty(n, np.int64), np.empty((n, n))
     for _ in range(N_SEARCHES):

@@ -7,16 +7,25 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.lasso import fit_lasso
+from clusterscale.attacks.rows import column_variances, combine
 from clusterscale.attacks.threshold import youden
-from clusterscale.contracts import Component, Knowledge, Positive, Release, Scores
+from clusterscale.contracts import Knowledge, Labels, Positive, Release, Scores
 
 __all__ = ["Cells"]
 
+_TOLERANCE = 1e-10  # of standardised cells, where it costs next to nothing
 
-class Cells(Component):
+
+class Cells(BaseAttack):
     """L1 logistic regression (liblinear's, cost C) on the flattened release.
+
+    ``standardize`` first subtracts from every cell its mean over the training releases and divides
+    it by its standard deviation (ddof 0), as the published code does; a cell that is the same in
+    all of them has no weight. Without it, the penalty favours cells whose counts vary most.
 
     The threshold is the one of greatest Youden's J on the validation groups, or on the training
     groups where the prior has no others. Scores are log-odds; nothing is drawn from ``rng``.
@@ -24,17 +33,44 @@ class Cells(Component):
 
     name: Literal["cells"] = "cells"
     cost: Positive = 1.0
+    standardize: bool = False
 
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = True
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _FewCells:
+    @model_serializer(mode="wrap")
+    def _dump(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave ``standardize`` out unless it is set, which keeps the digests of older plans."""
+        fields: dict[str, Any] = dump(self)
+        if not self.standardize:
+            fields.pop("standardize", None)
+        return fields
+
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _FewCells:
         """Train, then choose the threshold."""
         training = knowledge.training
         flat: Any = np.ascontiguousarray(training.release.flat)
-        model = _FewCells(*fit_lasso(flat, training.labels, cost=self.cost))
+        if self.standardize:
+            model = _fit_standardized(flat, training.labels, self.cost)
+        else:
+            model = _FewCells(*fit_lasso(flat, training.labels, cost=self.cost))
         check = knowledge.validation or training
         return replace(model, threshold=youden(check.labels, model.score(check.release)))
+
+
+def _fit_standardized(flat: Any, labels: Labels, cost: float) -> _FewCells:
+    """Train on standardised cells, then write the weights and the intercept for cells as they are.
+
+    Constant cells keep their scale.
+    """
+    centre = combine(flat, np.full(len(flat), 1 / len(flat)))
+    spread = np.sqrt(column_variances(flat))
+    scale = np.divide(1.0, spread, out=np.ones_like(spread), where=spread > 0)
+    cells, weights, intercept = fit_lasso(
+        flat, labels, cost=cost, tolerance=_TOLERANCE, centre=centre, scale=scale
+    )
+    weights = weights * scale[cells]
+    return _FewCells(cells, weights, intercept - float(weights @ centre[cells]))
 
 
 @dataclass(frozen=True, slots=True)

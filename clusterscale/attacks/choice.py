@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, Strict
 
+from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.catalogue import SINGLE
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
-from clusterscale.contracts import Attack, Component, Distinguisher, Examples, Ints, Knowledge
+from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowledge
 from clusterscale.errors import InputError
 
 __all__ = ["CrossValidated"]
@@ -22,7 +23,7 @@ else:
     ]
 
 
-class CrossValidated(Component):
+class CrossValidated(BaseAttack):
     """The best of several attacks, told by cross-validation on the training releases alone.
 
     The papers' "best" takes the attack of highest AUC on the challenges, which no adversary can
@@ -54,7 +55,7 @@ class CrossValidated(Component):
         """Whether any candidate does."""
         return any(candidate.validates for candidate in self.candidates)
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
         """Choose by cross-validation, then train on everything."""
         return self.choose(knowledge, rng=rng).fit(knowledge, rng=rng)
 

@@ -12,11 +12,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.moments import known, refer, variances
 from clusterscale.attacks.rows import Direction
 from clusterscale.contracts import (
     NO_NOISE,
-    Component,
     Counts,
     Ints,
     Knowledge,
@@ -69,7 +69,7 @@ class Line:
         return weights
 
 
-class _Linear(Component):
+class _Linear(BaseAttack):
     """The distinguisher of a rule that is linear in the values."""
 
     needs_whereabouts: ClassVar[bool] = True
@@ -80,7 +80,7 @@ class _Linear(Component):
         """Return what each cell says."""
         raise NotImplementedError
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
         """Form the direction, the threshold midway between the training classes.
 
         Nothing is drawn from ``rng``.
@@ -123,7 +123,7 @@ class Diagonal(_Linear):
         return Line((1.0 - reference.mean_trace) / spread, -reference.mean_trace / spread)
 
 
-class Contradiction(Component):
+class Contradiction(BaseAttack):
     """*Outside* where the counts rule the target out, *inside* otherwise (POPETS24 §6.1).
 
     A count of 0 where the target was rules it out; so does a count of all members where it was
@@ -136,7 +136,7 @@ class Contradiction(Component):
     needs_whereabouts: ClassVar[bool] = True
     validates: ClassVar[bool] = False
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Alibi:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Alibi:
         """Note where the target was; nothing is learnt, nothing drawn from ``rng``."""
         whereabouts = known(knowledge)
         return _Alibi(whereabouts.trace, whereabouts.complete)

@@ -9,6 +9,7 @@ coordinates: the candidates are solved by Newton's method, each of its models by
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from clusterscale.attacks.active_set import minimise
 from clusterscale.contracts import Labels
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["fit_lasso"]
@@ -28,12 +30,45 @@ N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # bounds, far above what is needed
 SHARE = 0.03  # with less, Hessians of rows that are all but settled were singular
 LEAST_SHARE = 1e-6  # for what does not get there otherwise
 N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
+_DIGITS = 9  # in which scaled features that are alike agree
 _ALIKE = 1e-3  # how much the slopes of features that are alike can differ, by rounding, at most
 N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again
 
 
+@dataclass(frozen=True, slots=True)
+class _Features:
+    """The inputs, never copied as a whole: each feature less its centre, times its scale."""
+
+    inputs: Inputs
+    centre: Floats | None
+    scale: Floats | None
+
+    def columns(self, found: Indices) -> Floats:
+        """Return some features, float64, shape (feature, row)."""
+        columns = self.inputs[:, found].T.astype(np.float64, order="C")
+        if self.centre is not None:
+            columns -= self.centre[found, None]
+        if self.scale is not None:
+            columns *= self.scale[found, None]
+        return columns
+
+    def multiply(self, slopes: Floats, found: Floats) -> None:
+        """Store ``slopes`` times all features in ``found``, shape (feature,)."""
+        _multiply(self.inputs, slopes, found)
+        if self.centre is not None:
+            found -= slopes.sum() * self.centre
+        if self.scale is not None:
+            found *= self.scale
+
+
 def fit_lasso(
-    inputs: Inputs, labels: Labels, *, cost: float = 1.0, tolerance: float = 1e-4
+    inputs: Inputs,
+    labels: Labels,
+    *,
+    cost: float = 1.0,
+    tolerance: float = 1e-4,
+    centre: Floats | None = None,
+    scale: Floats | None = None,
 ) -> tuple[Indices, Floats, float]:
     """Return the features in use (int64, increasing), their weights (float64) and the intercept.
 
@@ -59,22 +94,30 @@ def fit_lasso(
         bool, shape (row,).
     cost, tolerance
         Weight of the rows' loss against the penalty (``C``), and the above (``tol``).
+    centre, scale
+        float64, shape (feature,): what is subtracted from each feature, and what it is then
+        multiplied by. The weights are those of the features so changed.
 
     Raises
     ------
-    ValueError
-        If there is not one label a row, or the inputs are not finite.
+    InputError
+        If there is not one label a row, or one centre and scale a feature, or the inputs are not
+        finite.
     """
-    if labels.shape != inputs.shape[:1]:
-        raise ValueError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")
-    found, weights, gradient = _search(inputs, np.where(labels, 1.0, -1.0), cost, tolerance)
+    if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
+        raise InputError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")
+    for name, each in (("centre", centre), ("scale", scale)):
+        if each is not None and each.shape != inputs.shape[1:]:
+            raise InputError(f"{name} of shape {each.shape} does not fit inputs of {inputs.shape}")
+    features = _Features(inputs, centre, scale)
+    found, weights, gradient = _search(features, np.where(labels, 1.0, -1.0), cost, tolerance)
     intercept, weights = float(weights[0]), weights[1:]
     used = weights != 0
-    return *_share(inputs, found[used], weights[used], gradient), intercept
+    return *_share(features, found[used], weights[used], gradient), intercept
 
 
 def _share(
-    inputs: Inputs, found: Indices, weights: Floats, gradient: Floats
+    features: _Features, found: Indices, weights: Floats, gradient: Floats
 ) -> tuple[Indices, Floats]:
     """Divide each weight equally among all features that are alike, places increasing.
 
@@ -82,7 +125,10 @@ def _share(
     target is seen is then as good as another, and who else turns up in one is not missed in all.
     """
     alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - _ALIKE), found)
-    columns = np.ascontiguousarray(np.add(inputs[:, alike].T, 0.0))  # which leaves no −0
+    columns = features.columns(alike)
+    if features.scale is not None:  # features of which one is a multiple of the other, but rounded
+        columns = np.round(columns, _DIGITS)
+    columns += 0.0  # which leaves no −0
     keys = [column.tobytes() for column in columns]
     totals, sizes = dict[bytes, float](), Counter(keys)
     for place, weight in zip(np.searchsorted(alike, found), weights, strict=True):
@@ -92,28 +138,28 @@ def _share(
 
 
 def _search(
-    inputs: Inputs, signs: Floats, cost: float, tolerance: float
+    features: _Features, signs: Floats, cost: float, tolerance: float
 ) -> tuple[Indices, Floats, Floats]:
     """Return the candidates, the weights of the intercept and of them, and all slopes."""
-    n_rows, n_features = inputs.shape
+    n_rows, n_features = features.inputs.shape
     share = max(1, min((signs > 0).sum(), (signs < 0).sum())) / max(1, n_rows)
     candidates, gradient, goal = np.zeros(0, np.int64), np.empty(n_features), np.inf
     columns, weights = np.ones((1, n_rows)), np.zeros(1)  # the intercept's feature is constant
     for n_passes in range(N_PASSES):
         slopes = -cost * signs * scipy.special.expit(-signs * (weights @ columns))
-        _multiply(inputs, slopes, gradient)
+        features.multiply(slopes, gradient)
         outside = np.maximum(np.abs(gradient) - 1, 0)
         outside[candidates] = 0
         total = outside.sum() + _violations(columns @ slopes, weights).sum()
         if not np.isfinite(total):
-            raise ValueError("inputs must be finite")
+            raise InputError("inputs must be finite")
         if n_passes == 0:
             goal = tolerance * min(1.0, share * total)
         if total <= goal:
             break
         found = _largest(outside, max(N_CANDIDATES, int(np.count_nonzero(weights))))
         candidates = np.concatenate([candidates, found])
-        columns = np.ascontiguousarray(np.concatenate([columns, inputs[:, found].T]))
+        columns = np.ascontiguousarray(np.concatenate([columns, features.columns(found)]))
         weights = np.concatenate([weights, np.zeros(len(found))])
         # While features outside are far from optimal, an exact solution inside is of no use.
         inside = max(goal / 3, outside.max(initial=0) / 30)

@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.linear import eliminate, fit_logistic
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import (
-    Component,
     Count,
     Examples,
     Knowledge,
@@ -66,7 +66,7 @@ class _OnStatistics:
         return np.asarray(self.model(features(release)[:, self.kept]), np.float64)
 
 
-class Learned(Component):
+class Learned(BaseAttack):
     """Eliminate features until as many are left as there are training releases, then train.
 
     ``elimination_step`` is the share of all features that a round drops; all classifiers that are
@@ -81,7 +81,7 @@ class Learned(Component):
     validates: ClassVar[bool] = False
     threshold: ClassVar[float] = 0.5
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _OnStatistics:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _OnStatistics:
         """Select statistics, then train on them."""
         training = knowledge.training
         kept = _select(training, self.elimination_step)

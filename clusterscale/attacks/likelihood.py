@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.closed_form import Line
 from clusterscale.attacks.log_ratios import Counted, Faded, Normal, Published
 from clusterscale.attacks.moments import chances, known, noise_variance, refer, variances
 from clusterscale.contracts import (
     CellRule,
-    Component,
     Ints,
     Knowledge,
     Labels,
@@ -21,7 +21,6 @@ from clusterscale.contracts import (
     Release,
     Scores,
 )
-from clusterscale.errors import InputError
 
 __all__ = ["Likelihood"]
 
@@ -30,7 +29,7 @@ Floats = NDArray[np.float64]
 _LEAST_SCALE = 0.002  # with less noise exp(−1/scale) is 0 in floating point; counts are whole
 
 
-class Likelihood(Component):
+class Likelihood(BaseAttack):
     """Log-likelihood ratio when every cell is a binomial count with the publisher's noise.
 
     A count of m members, each in the cell with probability p, is Binomial(m, p) without the target
@@ -70,7 +69,7 @@ class Likelihood(Component):
             return Counted(chance, reference.group_size)
         return Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
         """Note what is expected of every cell."""
         # moments are for releases whose law is not known
         untold = knowledge.training.release.law is None
@@ -95,17 +94,7 @@ class _Ratio:
     threshold: float = 0.0
 
     def score(self, release: Release) -> Scores:
-        """Return the log-likelihood ratio of each group.
-
-        Raises
-        ------
-        InputError
-            If the groups are of another size than those of training, or bare counts are not
-            between 0 and the group size.
-        """
-        size = self.reference.group_size
-        if release.group_size != size:
-            raise InputError(f"groups of {release.group_size} cannot be scored as groups of {size}")
+        """Return the log-likelihood ratio of each group."""
         reference = replace(self.reference, noise=release.noise, law=release.law)
         rule = self.attack.rule(reference)
         flat = release.flat

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Labels
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["eliminate", "fit_logistic", "solve"]
@@ -80,7 +81,16 @@ def solve(products: Floats, labels: Labels, *, cost: float = 1.0) -> Floats:
         bool, shape (row,).
     cost
         Weight C of the loss against the penalty.
+
+    Raises
+    ------
+    InputError
+        If there is not one label for each row.
     """
+    if labels.ndim != 1 or products.shape != 2 * labels.shape:
+        raise InputError(
+            f"products of shape {products.shape} do not fit labels of shape {labels.shape}"
+        )
     signs = np.where(labels, 1.0, -1.0)
     rarer = min(labels.sum(), len(labels) - labels.sum())
     tolerance = _TOLERANCE * max(rarer, 1) / len(labels)

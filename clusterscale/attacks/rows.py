@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Labels, Release, Scores, Values
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["Direction", "Rows", "blocks", "centre", "column_variances", "combine", "gram"]
@@ -24,7 +25,14 @@ def blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
     """Yield the columns of ``rows``, shape (row, column), as float64, some at a time.
 
     Columns of zeros are left out: most cells of a release are empty in every group.
+
+    Raises
+    ------
+    InputError
+        If ``rows`` has another number of dimensions.
     """
+    if rows.ndim != 2:
+        raise InputError(f"rows have shape {rows.shape}, not (row, column)")
     used = np.zeros(rows.shape[1], np.bool_)
     _mark_used(rows, used)
     places = np.flatnonzero(used)
@@ -76,7 +84,15 @@ def column_variances(rows: Rows) -> Floats:
 
 
 def product(rows: Rows, weights: Floats) -> Floats:
-    """Return the weighted sum of every row, shape (row,), in one pass and without a copy."""
+    """Return the weighted sum of every row, shape (row,), in one pass and without a copy.
+
+    Raises
+    ------
+    InputError
+        If there is not one weight for each column.
+    """
+    if rows.ndim != 2 or weights.shape != rows.shape[1:]:
+        raise InputError(f"weights of shape {weights.shape} do not fit rows of {rows.shape}")
     total = np.empty(len(rows))
     _weigh(rows, weights, total)
     return total

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.linear import solve
 from clusterscale.attacks.rows import Direction, centre, column_variances, combine, gram
-from clusterscale.contracts import Component, Count, Knowledge, Release, Share
+from clusterscale.contracts import Count, Knowledge, Release, Share
 
 __all__ = ["Spectral"]
 
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 _GRAMS: WeakKeyDictionary[Release, dict[bool, tuple[Floats, Floats | None]]] = WeakKeyDictionary()
 
 
-class Spectral(Component):
+class Spectral(BaseAttack):
     """Logistic regression (liblinear, C = 1) on the principal components of flattened releases.
 
     ``components`` keeps so many, ``variance`` the fewest that hold that share of it; by default
@@ -49,7 +50,7 @@ class Spectral(Component):
             raise ValueError("give components or variance, not both")
         return self
 
-    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
         """Train in the coordinates of the kept components, then go back to cells."""
         release, labels = knowledge.training.release, knowledge.training.labels
         products, scale = self._products(release)

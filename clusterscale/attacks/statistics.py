@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Release, Values
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["STATISTICS", "features", "summarise"]
@@ -44,7 +45,17 @@ def summarise(values: Values | Counts) -> Features:
     Features
         float64, shape (group, roi * 7): the statistics of ROI 0, then of ROI 1, …; variance and
         standard deviation with ddof 0 (NDSS18 §V-B, tsfresh's definitions).
+
+    Raises
+    ------
+    InputError
+        If the values have another shape or type, or there is no epoch.
     """
+    if values.ndim != 3 or not values.shape[2] or values.dtype not in (np.float64, np.int32):
+        raise InputError(
+            f"values are {values.dtype} of shape {values.shape}, not float64 or int32 of shape "
+            "(group, roi, epoch) with at least one epoch"
+        )
     n_groups, n_rois, n_epochs = values.shape
     found = np.empty((n_groups * n_rois, len(STATISTICS)))
     series: Any = np.ascontiguousarray(values).reshape(n_groups * n_rois, n_epochs)

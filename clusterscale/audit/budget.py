@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from math import ceil
 
-from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.precision import looks
-from clusterscale.contracts import Prior
+from clusterscale.audit.workload import Workload
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.errors import ConfigError
@@ -24,12 +20,6 @@ _DRAWN = 48  # bytes a user while groups are drawn: everyone in order, shuffled,
 _READ_TIMES = 6  # a block's events, while they are decoded, cut and changed
 _PUBLISHED = 1.5  # times the values: what is published, and what a mechanism makes on the way
 _STATISTICS = 7 * _VALUE * 4  # bytes a group and ROI: the classifiers' features, and copies of them
-
-# Seconds that a processor of 2020 takes to read an event from the store, to draw a member, to look
-# up a member's trace, to count an event of it and an idle epoch, to publish a value, and for an
-# attack to train and judge on it.
-_READ, _DRAW, _LOOK_UP, _ADD, _IDLE = 3e-8, 2e-8, 8e-8, 2e-9, 3e-10
-_PUBLISH, _ATTACK = 3e-8, 2e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +38,9 @@ class Arrangement:
     task_bytes
         The most that it needs beside them.
     core_seconds
-        Time of one processor for all tasks, told from rates of a common one, if events are spread
-        evenly over time.
+        Time of one processor for all tasks, if events are spread evenly over time.
     seconds
-        Time of the whole cluster.
+        Time of the whole cluster, from the start of its processes to the results.
     """
 
     users: tuple[Range, ...]
@@ -68,7 +57,13 @@ class Arrangement:
 
 
 def arrange(
-    plan: AuditPlan, cube: TraceCube, memory: int, n_workers: int, *, n_targets: int = 1
+    plan: AuditPlan,
+    cube: TraceCube,
+    memory: int,
+    n_workers: int,
+    *,
+    n_targets: int = 1,
+    slowness: float = 1.0,
 ) -> Arrangement:
     """Choose where traces are held so that no worker uses more than ``memory`` bytes.
 
@@ -82,6 +77,9 @@ def arrange(
         How many there are; each gets a part of the users, if there are as many blocks of them.
     n_targets
         How many there are to attack; for the seconds.
+    slowness
+        How many times slower processors are than those on which rates were measured
+        (:func:`~clusterscale.audit.workload.measure_slowness`); for the seconds.
 
     Raises
     ------
@@ -90,19 +88,23 @@ def arrange(
     """
     needs = _Needs(plan, cube)
     seconds = needs.draw_seconds + needs.count_seconds + needs.train_seconds
+    once, n_tasks = needs.price_seconds, n_targets * needs.n_games
     traces, beside = needs.traces(cube.n_users), needs.beside()
     whole = _PROCESS + traces + beside
     if whole <= memory:
         why = f"everyone's traces and a task need {_tell(whole)} of the {_tell(memory)} of a worker"
-        total = seconds * n_targets + needs.read_seconds * n_workers
-        return Arrangement((), why, traces, beside, total, total / n_workers)
+        n_busy = min(n_workers, n_tasks)
+        work = seconds * n_targets + needs.read_seconds * n_busy + once
+        total = work + needs.start_seconds * (1 + n_busy * (n_workers > 1))
+        wall = needs.start_seconds * (1 + (n_workers > 1)) + work / n_busy
+        return Arrangement((), why, traces, beside, slowness * total, slowness * wall)
     size, beside = block_size(cube), needs.beside(parts=True)
     least = _PROCESS + needs.traces(min(size, cube.n_users)) + beside
     if least > memory:
         raise ConfigError(
             f"memory: {memory:,} bytes a worker are too few: a block of "
             f"{min(size, cube.n_users):,} users and the counts of one task need "
-            f"{min(least, whole):,}; give that or more"
+            f"{min(least, whole):,}; give that or more with `memory`"
         )
     n_blocks = -(-cube.n_users // size)
     n_fitting = (memory - _PROCESS - beside) // needs.traces(size)
@@ -119,17 +121,14 @@ def arrange(
     total = (seconds + needs.draw_seconds * (len(users) - 1)) * n_targets + reading
     share = turns / len(users)  # and each part draws all groups, for who is drawn hangs on no part
     by_part = needs.draw_seconds * turns + needs.count_seconds * share
-    wall = n_targets * (by_part + needs.train_seconds / n_workers)
-    return Arrangement(users, why, needs.traces(width), beside, total, wall + reading * share)
+    wall = n_targets * (by_part + needs.train_seconds / n_workers) + reading * share
+    total += once + needs.start_seconds * (1 + n_workers)
+    wall += once / n_workers + needs.start_seconds * 2
+    return Arrangement(users, why, needs.traces(width), beside, slowness * total, slowness * wall)
 
 
-class _Needs:
-    """What a plan needs of a worker, in bytes, and of a processor, in seconds a target."""
-
-    def __init__(self, plan: AuditPlan, cube: TraceCube) -> None:
-        self._plan, self._cube = plan, cube
-        self._n_lists = len({(), *(mechanism.trace_steps for mechanism in plan.mechanisms)})
-        self.n_games = len(plan.periods) * len(plan.priors) * len(plan.group_sizes)
+class _Needs(Workload):
+    """What a plan needs of a worker, in bytes, beside what it asks of processors."""
 
     def traces(self, n_users: int) -> int:
         """Bytes of the traces of so many users, over the period that needs most."""
@@ -171,86 +170,9 @@ class _Needs:
         return found
 
     @property
-    def read_seconds(self) -> float:
-        """To read all traces once."""
-        return self._cube.n_events * _READ * self._n_lists
-
-    @property
-    def draw_seconds(self) -> float:
-        """To draw the groups of a target."""
-        return self._n_members * _DRAW
-
-    @property
-    def count_seconds(self) -> float:
-        """To count the groups of a target."""
-        total = 0.0
-        for (period, prior), size in product(self._games(), self._plan.group_sizes):
-            n_rows, _ = self._rows(period, prior)
-            total += n_rows * size * self._count_one(period) * self._n_lists
-        return total
-
-    def _count_one(self, period: Period) -> float:
-        """Seconds to count a member."""
-        events = self._cube.n_events / self._cube.n_users * period.epochs / self._cube.n_epochs
-        return _LOOK_UP + _ADD * events + _IDLE * period.epochs * self._plan.null_roi
-
-    @property
-    def train_seconds(self) -> float:
-        """To publish and to train and ask every attack about a target."""
-        total, sizes = 0.0, self._plan.group_sizes
-        for period, prior in self._games():
-            n_studies, n_each = self._studies(prior)
-            n_made_up = n_studies * n_each
-            n_told = self._rows(period, prior)[0] + n_made_up
-            fits = len(self._plan.attacks) * (1 + self._plan.control)
-            one = _PUBLISH * self._plan.adds_noise + _ATTACK * fits
-            by_mechanism = n_told * self._n_rois * period.epochs * one * len(sizes)
-            by_mechanism += n_made_up * sum(sizes) * (_DRAW + self._count_one(period))
-            total += by_mechanism * len(self._plan.mechanisms)
-        return total
-
-    @property
-    def _n_members(self) -> int:
-        """Members of all groups of a target."""
-        n_rows = sum(self._rows(period, prior)[0] for period, prior in self._games())
-        return n_rows * sum(self._plan.group_sizes)
-
-    @property
     def _n_copies(self) -> int:
         """Whether an attack takes the training groups apart, to choose among others."""
         return any(getattr(attack, "candidates", ()) for attack in self._plan.attacks)
-
-    @property
-    def _n_rois(self) -> int:
-        return self._cube.n_rois + self._plan.null_roi
-
-    @property
-    def _validates(self) -> bool:
-        return any(attack.validates for attack in self._plan.attacks)
-
-    def _studies(self, prior: Prior) -> tuple[int, int]:
-        return prior.studies(validate=self._validates, control=self._plan.control)
-
-    def _games(self) -> Iterator[tuple[Period, Prior]]:
-        return product(self._plan.periods, self._plan.priors)
-
-    def _n_windows(self, period: Period, prior: Prior) -> int:
-        return 1 + (len(period.observed) if prior.needs_past else 0)
-
-    def _events(self, n_users: int, n_epochs: int) -> int:
-        """Events of so many users, if they are spread evenly over users and time."""
-        return ceil(
-            self._cube.n_events * n_users / self._cube.n_users * n_epochs / self._cube.n_epochs
-        )
-
-    def _rows(self, period: Period, prior: Prior) -> tuple[int, int]:
-        """Return how many groups are counted in all, and how many at most are held at once."""
-        n_past = self._n_windows(period, prior) - 1
-        n_first = prior.n_rows(n_past, validate=self._validates, control=self._plan.control)
-        stops = looks(prior.n_challenges, self._plan.precision)
-        n_later = stops[-1] - stops[0]
-        # by the last look, what was counted to train on is gone
-        return n_first + n_later, max(n_first, stops[-1] // 2)
 
 
 def _tell(n_bytes: int) -> str:

@@ -37,16 +37,23 @@ _POOLED = ("pooled_epsilon_lower", "pooled_tpr", "resolvable_fpr")
 Arrays = dict[str, NDArray[Any]]
 
 
-def lay_out_cases(coords: Coordinates, entries: dict[Key, Entry]) -> Arrays:
+def lay_out_cases(
+    coords: Coordinates,
+    entries: dict[Key, Entry],
+    attacked: NDArray[np.bool_] | None = None,
+) -> Arrays:
     """Return every variable on the targets of ``coords``.
 
-    Cases of tasks without an entry are ``missing``, those of failed tasks ``failed`` with the
-    error; their numbers are not numbers, and their counts 0.
+    Cases of tasks without an entry are ``missing``, or ``unseen`` where the target is not attacked
+    in the period (bool, shape (period, target)); those of failed tasks ``failed`` with the error.
+    Their numbers are NaN, and their counts 0.
     """
     dims = RESULTS["auc"].dims
     found = {name: empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
     status, error = empty(coords, "status"), empty(coords, "error")
     status[:] = "missing"
+    if attacked is not None:
+        status[~attacked.T] = "unseen"
     place = {dim: {value: i for i, value in enumerate(coords[dim][1].tolist())} for dim in dims}
     for key, entry in entries.items():
         at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))

@@ -40,15 +40,18 @@ class Done:
         shape = len(self._periods), len(self._users), len(self._priors), len(self._sizes)
         self._file = np.full(shape, _NOWHERE, np.int32)
         self._failed = np.zeros(shape, np.bool_)
+        attacked = np.ones(shape[:2], np.bool_) if chosen.attacked is None else chosen.attacked
+        self._planned = np.broadcast_to(attacked[:, :, None, None], shape)
         for number in range(journal.n_files):
             for key, failed in journal.keys(number):
                 if not failed:
                     self._file[self._place(key)] = number
+        self._file[~self._planned] = _NOWHERE
 
     @property
     def n_tasks(self) -> int:
         """How many tasks there are."""
-        return self._file.size
+        return int(self._planned.sum())
 
     @property
     def n_failed(self) -> int:
@@ -62,7 +65,7 @@ class Done:
 
     def left(self, tasks: Iterable[AuditTask]) -> Iterator[AuditTask]:
         """Yield those of all ``tasks`` of the plan, in its order, that have not ended."""
-        ended = (self._file != _NOWHERE).ravel()
+        ended = (self._file != _NOWHERE)[self._planned]
         for task, known in zip(tasks, ended, strict=True):
             if not known:
                 yield task

@@ -30,6 +30,7 @@ from clusterscale.game import Outcome
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
 from clusterscale.secrets import clean
+from clusterscale.wording import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -99,11 +100,14 @@ def run(
 
     Raises
     ------
+    InputError
+        If the plan or the cube is something else.
     ConfigError
         If the cube cannot answer the plan.
     ExistsError
         If ``output`` holds a run of another plan, cube or version and ``force`` is not set.
     """
+    check_kinds(plan=(plan, AuditPlan), cube=(cube, TraceCube))
     plan.check(cube)
     output = str(output).rstrip("/")
     source = Source.of(cube, null_roi=plan.null_roi, seed=plan.seed)
@@ -219,7 +223,7 @@ def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
         if not force:
             raise ExistsError(
                 f"{output} holds {_differences(output, names, identity)}: "
-                "choose another output, or overwrite it with force"
+                "choose another `output`, or overwrite it with `force=True`"
             )
         for name in _OURS:
             remove(f"{output}/{name}")

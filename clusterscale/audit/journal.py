@@ -174,6 +174,7 @@ def _price(raw: bytes) -> Price:
         utility={
             name: (tuple(mean), tuple(spread)) for name, (mean, spread) in found["utility"].items()
         },
+        released_share=found["released_share"],
         guess=tuple(found["guess"]),
         error=found["error"],
         traceback=found["traceback"],

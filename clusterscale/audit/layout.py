@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.price import Price, PriceKey
+from clusterscale.contracts import Mechanism
 from clusterscale.schema import RESULTS
 
-__all__ = ["Coordinates", "empty", "lay_out_promises", "lay_out_utility", "lay_out_verdicts"]
+__all__ = ["Coordinates", "empty", "lay_out_float_noise", "lay_out_promises", "lay_out_utility"]
+__all__ += ["lay_out_verdicts"]
 
 Coordinates = dict[str, tuple[str, NDArray[Any]]]
 Prices = dict[PriceKey, Price]
@@ -47,6 +49,15 @@ def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
     return found
 
 
+def lay_out_float_noise(
+    coords: Coordinates, mechanisms: Sequence[Mechanism]
+) -> dict[str, NDArray[Any]]:
+    """Return whether each mechanism publishes unrounded noise, on (period, mechanism)."""
+    words = ["yes" if each.publishes_float_noise else "no" for each in mechanisms]
+    n_periods = len(coords["period"][1])
+    return {"float_noise": np.array([words] * n_periods, dtype=object)}
+
+
 def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
     """Return every variable on (period, group_size, mechanism)."""
     found = {name: empty(coords, name) for name in _VERDICTS}
@@ -59,13 +70,14 @@ def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
 
 
 def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
-    """Return ``utility``, ``utility_sd`` and ``random_guess``."""
-    names = ("utility", "utility_sd", "random_guess")
-    utility, spread, guess = found = [empty(coords, name) for name in names]
+    """Return ``utility``, ``utility_sd``, ``released_share`` and ``random_guess``."""
+    names = ("utility", "utility_sd", "released_share", "random_guess")
+    utility, spread, share, guess = found = [empty(coords, name) for name in names]
     for at, price in _placed(coords, prices):
         for place, label in enumerate(coords["mechanism"][1].tolist()):
             if label in price.utility:
                 utility[(*at, place)], spread[(*at, place)] = price.utility[label]
+                share[(*at, place)] = price.released_share[label]
         if price.guess:
             guess[at] = price.guess
     return dict(zip(names, found, strict=True))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 from pydantic import Field, Strict
 
 from clusterscale.audit.facts import tell_plan, tell_size
@@ -16,7 +17,7 @@ from clusterscale.audit.source import TraceSource
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
 from clusterscale.audit.template import AuditTemplate
-from clusterscale.contracts import NO_NOISE, Mechanism
+from clusterscale.contracts import NO_NOISE, Ints, Mechanism
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
@@ -62,15 +63,21 @@ class AuditPlan(AuditTemplate):
         values = self.model_dump(mode="json")
         values["targets"] = self.targets.model_dump(mode="json", exclude_none=True)
         if self.targets.listed is not None:
-            values["targets"] = {"listed": f"{len(self.targets.listed)} users"}
+            values["targets"]["listed"] = f"{len(self.targets.listed)} users"
         return values
 
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
         if found := list(find_faults(self, cube)):
             raise ConfigError("\n".join(found))
-        if self.targets.n_most_exposed(cube):
+        everyone = np.arange(cube.n_users)  # in place of a ranking, which there is not yet
+        self.choose(cube, everyone)
+        if self.targets.most_exposed is not None:
             check_screen(self.whole_screen, cube)
+
+    def choose(self, cube: TraceCube, ranking: Ints | None = None) -> Chosen:
+        """Choose whom to attack, as :meth:`~clusterscale.audit.targets.Targets.choose` does."""
+        return self.targets.choose(cube, self.seed, ranking, periods=self.periods)
 
     @property
     def whole_screen(self) -> Screen:
@@ -82,26 +89,29 @@ class AuditPlan(AuditTemplate):
             group_sizes=self.group_sizes,
             mechanisms=self.mechanisms,
             plan=self.screen,
+            unseen=self.targets.unseen,
         )
 
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
-        """Yield one task for each period, target, prior and group size; a period's together."""
-        for period, target, prior, size in product(
-            self.periods, chosen.users, self.priors, self.group_sizes
-        ):
-            spans = period.spans if prior.needs_past else period.spans[-1:]
-            yield AuditTask(
-                source=self._source(cube, spans),
-                target=int(target),
-                period=period.name,
-                prior=prior,
-                group_size=size,
-                mechanisms=self.mechanisms,
-                attacks=self.attacks,
-                control=self.control,
-                false_positive_rate=self.false_positive_rate,
-                precision=self.precision,
-            )
+        """Yield one task for each period, target, prior and group size; a period's together.
+
+        There is none for a target in a period in which it is not attacked.
+        """
+        for i, period in enumerate(self.periods):
+            for target, prior, size in product(chosen.attacks(i), self.priors, self.group_sizes):
+                spans = period.spans if prior.needs_past else period.spans[-1:]
+                yield AuditTask(
+                    source=self._source(cube, spans),
+                    target=int(target),
+                    period=period.name,
+                    prior=prior,
+                    group_size=size,
+                    mechanisms=self.mechanisms,
+                    attacks=self.attacks,
+                    control=self.control,
+                    false_positive_rate=self.false_positive_rate,
+                    precision=self.precision,
+                )
 
     def prices(self, cube: TraceCube) -> Iterator[PriceTask]:
         """Yield one task for each period and group size."""

@@ -24,7 +24,7 @@ from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import by_steps
 from clusterscale.seeds import stream
-from clusterscale.utility import UTILITIES, Utility, random_guess
+from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
 __all__ = ["Price", "PriceKey", "PricePart", "PriceTask", "Promise", "Tally", "UtilityPlan"]
 __all__ += ["add_prices", "count_price", "finish_price", "fold_price", "run_price"]
@@ -44,6 +44,8 @@ _USUAL = (
     "hotspot_tau",
     "jensen_shannon",
     "pearson",
+    "events_kept",
+    "total_variation",
 )
 
 
@@ -81,13 +83,16 @@ class Price:
 
     All but ``guess`` go by the label of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
-    without any data. A measure leaves out groups that have none, their counts being all zero.
+    without any data. Groups in which a measure has nothing to measure are left out. The
+    ``released_share`` is known whatever is measured: the released total over the raw total of cells
+    with a raw count, without the null ROI and with negative values as 0, mean over groups.
     """
 
     key: PriceKey
     promises: dict[str, Promise] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
+    released_share: dict[str, float] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
     error: str = ""
     traceback: str = ""
@@ -240,10 +245,13 @@ def _price(
             price.promises[label] = state_promise(bound, tally.bounds, steps)
             price.judgements[label] = judge_promise(bound, neighbours, task.verdict, label=label)
             released = _publish(task, label, bound, where, tally.counts)
-            price.utility[label] = _measure(task.utility.measures, raw, released)
+            try:
+                price.utility[label], price.released_share[label] = _measure(task, raw, released)
+            except InputError as error:
+                raise InputError(f"{label}: {error}") from error
     rng = stream(task.source.seed, "random guess", *task.key)
     guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
-    guess, _ = _measure(task.utility.measures, raw, guesses)
+    (guess, _), _ = _measure(task, raw, guesses)
     return replace(price, guess=guess)
 
 
@@ -257,22 +265,22 @@ def _publish(
 
 
 def _measure(
-    measures: Measures, raw: list[Counts], released: Iterator[Values]
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    found = np.array(
-        [
-            [_value(measure, *pair) for measure in measures]
-            for pair in zip(raw, released, strict=True)
-        ]
-    )
+    task: PriceTask, raw: list[Counts], released: Iterator[Values]
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
+    """Return means and standard deviations of the measures, and the mean share released."""
+    found = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
     columns = [column[np.isfinite(column)] for column in found.T]
-    mean = (float(known.mean()) if len(known) else np.nan for known in columns)
-    spread = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
-    return tuple(mean), tuple(spread)
+    *mean, share = (float(known.mean()) if len(known) else np.nan for known in columns)
+    *spread, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
+    return (tuple(mean), tuple(spread)), share
 
 
-def _value(measure: Utility, raw: Counts, released: Values) -> float:
-    try:
-        return measure.measure(raw, released)
-    except InputError:  # nobody of the group was anywhere
-        return np.nan
+def _values(task: PriceTask, raw: Counts, released: Values) -> list[float]:
+    """Return every measure and the share released; no event is in the null ROI, the last one."""
+    places = slice(None, -1 if task.source.null_roi else None)
+    events = raw[places], released[places]
+    values = [
+        measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
+        for measure in task.utility.measures
+    ]
+    return [*values, events_kept(events[0], np.maximum(events[1], 0))]

@@ -13,13 +13,14 @@ from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_poole
 from clusterscale.audit.done import Done
 from clusterscale.audit.layout import (
     Coordinates,
+    lay_out_float_noise,
     lay_out_promises,
     lay_out_utility,
     lay_out_verdicts,
 )
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.price import Price, PriceKey
-from clusterscale.audit.targets import Chosen
+from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.cube import TraceCube
 from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.staging import staged
@@ -60,7 +61,8 @@ def write_results(
                 name: (dim, values[first:last] if dim == "target" else values)
                 for name, (dim, values) in coords.items()
             }
-            block = _dataset(some, lay_out_cases(some, done.entries(first, last)))
+            attacked = None if chosen.attacked is None else chosen.attacked[:, first:last]
+            block = _dataset(some, lay_out_cases(some, done.entries(first, last), attacked))
             if first:
                 block = block.drop_vars([name for name in some if some[name][0] != "target"])
                 block.to_zarr(store, append_dim="target", consolidated=False)
@@ -70,6 +72,7 @@ def write_results(
         variables = {
             **lay_out_pooled(written, plan.false_positive_rate),
             **lay_out_promises(coords, prices),
+            **lay_out_float_noise(coords, plan.mechanisms),
             **lay_out_verdicts(coords, prices),
             **lay_out_utility(coords, prices),
         }
@@ -80,10 +83,14 @@ def write_results(
 def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
     import xarray as xr  # here, for it takes half a second, and workers need it not
 
-    return xr.Dataset(
+    found = xr.Dataset(
         {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
         {name: (*pair, _describe(name)) for name, pair in coords.items()},
     )
+    for values in found.data_vars.values():
+        if values.dtype.kind == "f":  # a lost chunk must not be read as zeros
+            values.encoding["fill_value"] = np.nan
+    return found
 
 
 def _errors(prices: dict[PriceKey, Price]) -> str:
@@ -121,13 +128,14 @@ def open_results(uri: str | Path) -> xr.Dataset:
 
 
 def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:
-    measures = plan.utility.measures
+    measures, presence = plan.utility.measures, Presence.of(cube, plan.periods)
     return {
         "target": ("target", np.asarray(chosen.users, np.int64)),
         "pseudonym": ("target", cube.pseudonyms(chosen.users)),
         "tertile": ("target", np.array(chosen.tertiles, dtype=object)),
-        "n_events": ("target", np.diff(cube.offsets)[chosen.users]),
+        "n_events": ("target", presence.total[chosen.users]),
         "period": ("period", _labels(plan.periods)),
+        "n_seen": ("period", presence.n_seen),
         "prior": ("prior", _labels(plan.priors)),
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
         "mechanism": ("mechanism", _labels(plan.mechanisms)),

@@ -14,7 +14,8 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
-from clusterscale.screening import ScreenProgress
+from clusterscale.screening import ScreenProgress, is_counted
+from clusterscale.wording import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,7 +39,8 @@ def screen(
 
     For each user, each of ``plan.screen.groups`` groups is published in two worlds: with the user,
     and with another instead. No adversary is trained, targets, priors and attacks of the plan do
-    not matter, and a user costs no more than their own events.
+    not matter, and a user costs no more than their own events. Users without an event in a period
+    are scored, but statistics leave them out unless the plan says ``targets.unseen: include``.
 
     Parameters
     ----------
@@ -63,11 +65,14 @@ def screen(
 
     Raises
     ------
+    InputError
+        If the plan or the cube is something else.
     ConfigError, PoolError
         If the cube cannot answer the plan, a mechanism cannot be screened, or memory is short.
     ExistsError
         If ``output`` holds another screen and ``force`` is not set.
     """
+    check_kinds(plan=(plan, AuditPlan), cube=(cube, TraceCube))
     return screening.run(
         plan.whole_screen,
         cube,
@@ -95,28 +100,35 @@ def choose_targets(
     :meth:`~clusterscale.audit.targets.Targets.choose`.
     """
     ranking = None
-    if plan.targets.n_most_exposed(cube):
+    if plan.targets.most_exposed is not None:
         screened = screen(
             plan, cube, output, executor, memory=memory, force=force, on_progress=on_progress
         )
         ranking = rank(screened)
-    return plan.targets.choose(cube, plan.seed, ranking)
+    return plan.choose(cube, ranking)
 
 
 def rank(screened: xr.Dataset) -> NDArray[np.int64]:
-    """Return all users of a screen, the most exposed first.
+    """Return the users of a screen, the most exposed first; without those it does not count.
 
-    A user's exposure is the mean AUC over periods, group sizes, mechanisms and attacks: several
-    attacks agree better with one that is trained than any of them does alone. Among equals (many
-    reach 1) the mean gap counts.
+    A user's exposure is the mean AUC over group sizes, mechanisms, attacks and the periods in which
+    the user is counted (:func:`~clusterscale.screening.is_counted`): several attacks agree better
+    with one that is trained than any of them does alone. Among equals (many reach 1) the mean gap
+    counts.
     """
-    n_users = screened.sizes["user"]
+    n_users, counted = screened.sizes["user"], np.asarray(is_counted(screened))
     exposure, gap = np.empty(n_users), np.empty(n_users)
     for first in range(0, n_users, _USERS):
         some = slice(first, first + _USERS)
         for name, out in (("auc", exposure), ("score_gap", gap)):
-            values = screened[name].isel(user=some).transpose("user", ...).values
+            values = screened[name].isel(user=some).transpose("user", "period", ...).values
             mean = values.reshape(len(values), -1).mean(axis=1, dtype=np.float64)
+            mine = counted[some]
+            partly = np.asarray(mine.any(axis=1) & ~mine.all(axis=1))
+            if partly.any():
+                by_period = values[partly].reshape(int(partly.sum()), mine.shape[1], -1)
+                where = mine[partly][:, :, None]
+                mean[partly] = by_period.mean(axis=(1, 2), dtype=np.float64, where=where)
             out[some] = np.where(np.isnan(mean), -np.inf, mean)  # nothing known goes last
     order: NDArray[np.int64] = np.lexsort((np.arange(n_users), -gap, -exposure))
-    return order
+    return order[np.asarray(counted.any(axis=1))[order]]

@@ -101,7 +101,8 @@ def list_cases(
     plan: AuditPlan, cube: TraceCube, chosen: Chosen, n_targets: int
 ) -> Iterator[TuningCase]:
     """Yield a case for each of the first targets, period, prior, group size and mechanism."""
-    first = Chosen(chosen.users[:n_targets], chosen.tertiles[:n_targets])
+    attacked = None if chosen.attacked is None else chosen.attacked[:, :n_targets]
+    first = Chosen(chosen.users[:n_targets], chosen.tertiles[:n_targets], attacked)
     for task in plan.tasks(cube, first):
         for mechanism in plan.mechanisms:
             yield TuningCase(task, mechanism)

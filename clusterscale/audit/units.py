@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Frame, Guarantee, Ints, Traces
+from clusterscale.contracts import Frame, Guarantee, Ints, Traces, check_days
 from clusterscale.kernel import kernel
 
 __all__ = ["Kind", "Largest", "Survey", "Unit"]
@@ -240,6 +240,7 @@ def _n_counted(traces: Traces) -> Index:
 
 def _largest(traces: Traces, frame: Frame) -> dict[Kind, Largest]:
     """Return the largest event, day and series."""
+    check_days(frame.days, frame.last_days, traces.n_epochs)
     day, until = (np.asarray(days - frame.days[0]) for days in (frame.days, frame.last_days))
     n_idle = np.zeros(traces.n_held, np.int64)
     if traces.idle is not None:

@@ -18,6 +18,7 @@ from clusterscale.cli import (
     verbs,
     watch,
 )
+from clusterscale.cli.options import in_flags
 from clusterscale.cli.show import err
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError
 from clusterscale.secrets import clean
@@ -34,7 +35,7 @@ app.command()(releases.reaudit)
 app.command()(papers.reproduce)
 app.command()(watch.watch)
 app.command()(tuning.tune)
-app.command()(records.ingest)
+app.command(help=records.HELP)(records.ingest)
 app.command()(certificates.certificates)
 
 
@@ -48,6 +49,8 @@ def main() -> None:
         app()
     except ClusterscaleError as error:
         err.print(
-            f"[bold red]error:[/] {escape(clean(str(error)))}", soft_wrap=True, highlight=False
+            f"[bold red]error:[/] {escape(clean(in_flags(str(error))))}",
+            soft_wrap=True,
+            highlight=False,
         )
         sys.exit(TEMPORARY if isinstance(error, ClusterError | StoreError) else 2)

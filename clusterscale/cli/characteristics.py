@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.markup import escape
-from rich.table import Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -23,6 +22,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out
+from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -88,20 +88,15 @@ def show_traits(found: xr.Dataset) -> None:
 
 
 def _show_comparison(found: xr.Dataset) -> None:
+    key = Key()
     names = "period", "prior", "group_size", "mechanism", "attack"
     setting = [str(found[f"compared_{name}"].item()) for name in names]
-    title = ", ".join(filter(None, [str(found.source.item()), *setting]))
-    table = Table(title=escape(title), title_justify="left")
+    title = ", ".join(key.plain(part) for part in (str(found.source.item()), *setting) if part)
+    out.print(title, markup=False, highlight=False)
     high, low = found.auc_top.item(), found.auc_bottom.item()
-    table.caption = (
-        f"the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many least "
-        f"exposed, {low:.3f}: mean ± standard deviation; the forest places "
-        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
-        "chance that one of the most exposed has more"
-    )
-    table.add_column("characteristic", overflow="fold")
-    for name in ("most", "least", "forest", "weight", "apart"):
-        table.add_column(name, justify="right")
+    table = new_table()
+    table.add_column("characteristic", min_width=14)
+    add_numbers(table, "most", "least", "forest", "weight", "apart")
     for i, words in enumerate(found.characteristic_title.values):
         one = found.isel(characteristic=i)
         pairs = [_pair(one[f"{side}_mean"], one[f"{side}_sd"]) for side in ("top", "bottom")]
@@ -109,6 +104,14 @@ def _show_comparison(found: xr.Dataset) -> None:
         last = f"{one.separation.item():.2f}"
         table.add_row(escape(str(words)), *pairs, *(f"{each:z.2f}" for each in numbers), last)
     out.print(table)
+    out.print(
+        f"[dim]the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
+        f"least exposed, {low:.3f}: mean ± standard deviation; the forest places "
+        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
+        "chance that one of the most exposed has more[/]",
+        highlight=False,
+    )
+    key.show(out)
     if high - low < _GAP:
         out.print("[bold]both sides are told about equally well[/]: this does not say why")
 

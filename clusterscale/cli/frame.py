@@ -25,7 +25,9 @@ _REASONS = {
 }
 
 
-def draw(status: Status, silence: float, *, trouble: str = "") -> RenderableType:
+def draw(
+    status: Status, silence: float, *, gone: bool = False, trouble: str = ""
+) -> RenderableType:
     """Return what is known of a run.
 
     Parameters
@@ -34,11 +36,18 @@ def draw(status: Status, silence: float, *, trouble: str = "") -> RenderableType
         What its driver last said.
     silence
         Seconds since then.
+    gone
+        Whether its process has ended without saying how.
     trouble
         Why that cannot be read any more, if so.
     """
-    head = Text.assemble((status.work, "bold"), "  ", _state(status, silence))
-    parts: list[RenderableType] = [head, _stages(status, silence), _facts(status, silence)]
+    alive = status.state == "running" and not gone and not status.is_silent(silence)
+    head = Text.assemble((status.work, "bold"), "  ", _state(status, silence, gone=gone))
+    parts: list[RenderableType] = [
+        head,
+        _stages(status, silence if alive else 0.0, running=status.state == "running" and not gone),
+        _facts(status, silence, alive=alive),
+    ]
     if trouble:
         parts.append(Text(trouble, "yellow"))
     return Group(*parts)
@@ -56,7 +65,10 @@ def duration(seconds: float) -> str:
 _UNITS = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
 
-def _state(status: Status, silence: float) -> Text:
+def _state(status: Status, silence: float, *, gone: bool) -> Text:
+    if gone:
+        text = "its driver was killed or crashed: its process is gone from this machine"
+        return Text(f"{text}; {_AGAIN}", "bold red")
     if status.is_silent(silence):
         text = f"no sign of life for {duration(silence)}: its driver was killed, or cannot write"
         return Text(f"{text}; {_AGAIN}", "bold red")
@@ -72,21 +84,20 @@ def _state(status: Status, silence: float) -> Text:
     return Text(f"stopped by {status.reason}: {why}", "bold red")
 
 
-def _stages(status: Status, silence: float) -> Table:
+def _stages(status: Status, since: float, *, running: bool) -> Table:
+    """Return a line for each stage; the present one goes on since its last sign."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("stage", overflow="fold", min_width=6)
     table.add_column("", max_width=_WIDEST)
     for name in ("done", "of", "failed", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     for stage in status.stages:
-        present = stage.name == status.stage and status.state == "running"
-        table.add_row(*_line(stage, present=present, silence=silence, status=status))
+        present = stage.name == status.stage and running
+        table.add_row(*_line(stage, present=present, since=since))
     return table
 
 
-def _line(
-    stage: Stage, *, present: bool, silence: float, status: Status
-) -> Iterator[RenderableType]:
+def _line(stage: Stage, *, present: bool, since: float) -> Iterator[RenderableType]:
     yield Text(stage.name, "bold" if present else "")
     # A stage that counts nothing, or what a later one does, has a time and no bar.
     if stage.n_total and (present or stage.moved or not stage.n_left):
@@ -96,8 +107,7 @@ def _line(
         yield Text(f"{stage.n_failed:,}", "bold red" if stage.n_failed else "dim")
     else:
         yield from (Text(""),) * 4
-    alive = present and not status.is_silent(silence)
-    yield Text(duration(stage.seconds + (silence if alive else 0.0)))
+    yield Text(duration(stage.seconds + (since if present else 0.0)))
 
 
 def _bar(stage: Stage) -> ProgressBar:
@@ -108,18 +118,17 @@ def _bar(stage: Stage) -> ProgressBar:
     )
 
 
-def _facts(status: Status, silence: float) -> Table:
+def _facts(status: Status, silence: float, *, alive: bool) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _tell(status, silence):
+    for name, value in _tell(status, silence, alive=alive):
         table.add_row(name, value)
     return table
 
 
-def _tell(status: Status, silence: float) -> Iterator[tuple[str, Text]]:
+def _tell(status: Status, silence: float, *, alive: bool) -> Iterator[tuple[str, Text]]:
     running = status.state == "running"
-    alive = running and not status.is_silent(silence)
     yield "elapsed", Text(duration(status.elapsed + (silence if alive else 0.0)))
     if alive:
         yield "rate", Text(_rate(status.rate))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,15 +12,15 @@ import typer
 
 from clusterscale.cli.options import argument
 from clusterscale.cli.releases import CODES, show_reasons
-from clusterscale.errors import InputError
+from clusterscale.errors import ClusterscaleError, InputError
 
 __all__ = ["gate"]
 
 
 def gate(
     results: Annotated[str, argument("Folder of a finished run.")],
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file of a catalogue, whose policy is taken.")
+    policy: Annotated[
+        Path | None, typer.Option(help="YAML file of a policy, or of a catalogue that has one.")
     ] = None,
     mechanism: Annotated[
         str | None, typer.Option(help="Label of the mechanism that is to be used.")
@@ -28,11 +29,28 @@ def gate(
 ) -> None:
     """Judge a run by a policy before anything is released.
 
-    Exits with the verdict: 0 pass, 3 warn, 4 fail.
+    Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, people who are exposed fail,
+    and a run that does not settle it warns. A run that cannot be judged is an error, never a pass.
     """
-    from clusterscale.cli.reports import gather
-    from clusterscale.config import load_releases
     from clusterscale.cube.storage import put
+    from clusterscale.secrets import clean
+
+    told: dict[str, object] = {"verdict": "error"}
+    try:
+        told = _judge(results, policy, mechanism)
+    except ClusterscaleError as error:
+        told["error"] = clean(str(error))
+        raise
+    finally:
+        if to_json:
+            put(to_json, json.dumps(told, indent=1).encode())
+    raise typer.Exit(CODES[str(told["verdict"])])
+
+
+def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str, object]:
+    """Print the verdict on a run, and return it with its reasons."""
+    from clusterscale.cli.reports import gather
+    from clusterscale.config import load_policy
     from clusterscale.reaudit import (
         Estimate,
         Policy,
@@ -43,23 +61,18 @@ def gate(
         verdict_of,
     )
 
-    policy = load_releases(config).policy if config else Policy()
+    rules = load_policy(policy) if policy else Policy()
     run = gather(results)
     if run.audit is None:
         raise InputError(f"{results}: there is no audit to judge by")
-    if (run.audit.status == "failed").any():
-        raise InputError(f"{results}: tasks of this audit failed; run it again first")
     label = _pick(list(map(str, run.audit.mechanism.values)), mechanism)
     exposures = exposures_of(run.audit, run.screen, label)
-    found = measure(run.audit, exposures, label, exposed_above=policy.exposed_above)
-    reasons = list(judge(policy, found, Estimate()))
+    found = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
+    reasons = list(judge(rules, found, Estimate()))
     verdict = verdict_of(reasons)
     why = [plain(asdict(each)) for each in reasons]
-    told = {"verdict": verdict, "mechanism": label, "reasons": why}
     show_reasons(label, verdict, why)
-    if to_json:
-        put(to_json, json.dumps(told, indent=1).encode())
-    raise typer.Exit(CODES[verdict])
+    return {"verdict": verdict, "mechanism": label, "reasons": why}
 
 
 def _pick(labels: list[str], wanted: str | None) -> str:
@@ -69,6 +82,6 @@ def _pick(labels: list[str], wanted: str | None) -> str:
     if len(ways) > 1:
         raise InputError(
             f"the run has {len(ways)} ways to publish: say with --mechanism which is to be used, "
-            f"e.g. --mechanism '{ways[0]}'"
+            f"e.g. --mechanism {shlex.quote(ways[0])}"
         )
     return ways[0]

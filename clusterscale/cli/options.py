@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from rich.markup import escape
 
-from clusterscale.cli.show import err, progress
+from clusterscale.cli.show import err, out, progress, size_of
 from clusterscale.errors import InputError
 from clusterscale.secrets import check_url
 
@@ -23,13 +24,43 @@ if TYPE_CHECKING:
     from clusterscale.contracts import Executor
     from clusterscale.runtime import Beacon, Cluster
 
-__all__ = ["ClusterName", "ConfigFile", "Force", "Memory", "Move", "Output", "Workers"]
-__all__ += ["argument", "at_work", "load_config", "load_either", "option", "parse_memory"]
-__all__ += ["pick_cluster", "seen"]
+__all__ = ["ClusterName", "ConfigFile", "Force", "Full", "Memory", "Move", "Output", "Workers"]
+__all__ += [
+    "argument",
+    "at_work",
+    "in_flags",
+    "load_config",
+    "load_either",
+    "option",
+    "parse_memory",
+]
+__all__ += ["pick_cluster", "say_command", "seen"]
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is sent again
+
+
+_FLAGS = {
+    "the reader's `timezone`": "`--setting timezone=`, e.g. to Europe/London",
+    "`force=True`": "`--force`",
+    "`locator`": "`--grid`, `--points` or `--h3`",
+    **{f"`{name}`": f"`--{name}`" for name in ("output", "memory", "pseudonymise")},
+    **{f"`{name}`": f"`--{name.replace('_', '-')}`" for name in ("top_users", "min_events")},
+}
+
+
+def in_flags(message: str) -> str:
+    """Return a message of the Python interface with its arguments named as they are typed."""
+    for argument_name, flag in _FLAGS.items():
+        message = message.replace(argument_name, flag)
+    return message
+
+
+def say_command(shows: str, *words: str) -> None:
+    """Print a command of this program that can be pasted, and what it shows."""
+    line = f"{shows}: {shlex.join(('clusterscale', *words))}"
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def check_address(address: str | None) -> str | None:
@@ -64,6 +95,7 @@ Memory = Annotated[
     str | None,
     typer.Option(help="What a worker may use, e.g. 4GB; if not, 70 % of what it has, or 2GB."),
 ]
+Full = Annotated[bool, typer.Option("--full", help="Show every case, not the strongest alone.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
@@ -237,3 +269,16 @@ def parse_memory(text: str | None, place: Cluster) -> int:
         return to_bytes(text)
     except ValidationError:
         raise InputError(f"--memory {text!r} is not a size such as 4GB or 800MB") from None
+
+
+def describe_memory(text: str | None, place: Cluster) -> str:
+    """Return how much memory work may use on each worker of ``place``, and what decides it."""
+    from clusterscale.contracts import MEMORY
+
+    size = size_of(parse_memory(text, place))
+    if text is not None:
+        return f"{size} of each worker, as `--memory` says"
+    if place.budget is None:
+        usual = size_of(MEMORY)
+        return f"{usual} of each worker, as cluster {place.name} names none; set it by `--memory`"
+    return f"{size} of each worker, 70 % of what it has; set it by `--memory`"

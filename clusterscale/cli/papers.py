@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -19,7 +18,8 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.show import err, out
-from clusterscale.errors import ClusterError, ClusterscaleError, StoreError
+from clusterscale.cli.tables import add_numbers, new_table
+from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,9 +35,12 @@ _NO_CABS = "it needs the cabs: say where they are with --cabs"
 
 def reproduce(
     names: Annotated[
-        list[str],
-        typer.Argument(help="Studies as --list has them, papers as ndss18, data as cabs, or all."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Studies as --list has them, papers as ndss18, data as cabs, or all.",
+            show_default=False,
+        ),
+    ] = None,
     cabs: Annotated[
         str | None,
         option("The San Francisco cabs: a cube, their fixes as Parquet, or the original files."),
@@ -50,7 +53,7 @@ def reproduce(
         bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
     ] = False,
     only_list: Annotated[
-        bool, typer.Option("--list", help="Only say which studies there are.")
+        bool, typer.Option("--list", help="Only show which studies there are.")
     ] = False,
 ) -> None:
     """Compute figures and tables of the papers again, and lay them beside the published numbers.
@@ -62,7 +65,13 @@ def reproduce(
     from clusterscale.report.reproduced import write_reproduced
     from clusterscale.runtime import Local
 
-    studies = {name: load_study(path, quick=quick) for name, path in find_studies(names).items()}
+    if not (names or only_list):
+        raise InputError(
+            "say which studies, for example `clusterscale reproduce ndss18`, or all of them with "
+            "`clusterscale reproduce all`; `clusterscale reproduce --list` shows which there are"
+        )
+    found = find_studies(names or ["all"])
+    studies = {name: load_study(path, quick=quick) for name, path in found.items()}
     if only_list:
         _list(studies)
         return
@@ -78,7 +87,11 @@ def reproduce(
 
 
 def _list(studies: Mapping[str, Study]) -> None:
-    table = Table(Column("study", no_wrap=True), "data", "figures and tables", "numbers", "claims")
+    table = new_table()
+    table.add_column("study", no_wrap=True)
+    for name in ("data", "figures and tables"):
+        table.add_column(name)
+    add_numbers(table, "numbers", "claims")
     for name, study in studies.items():
         n_numbers = sum(1 for each in study.published for _ in each.figures())
         cells = name, study.cube, ", ".join(study.items())
@@ -123,7 +136,8 @@ def _work(
 def _show(told: list[Told]) -> None:
     from clusterscale.report.reproduced import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
-    table = Table(title="published numbers, and statements", title_justify="left")
+    out.print("published numbers, and statements")
+    table = new_table()
     table.add_column("study", no_wrap=True)
     for name in ("agree", "explained", "hold", "core-s"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,9 +10,31 @@ import typer
 from clusterscale.cli.options import Force, argument, option
 from clusterscale.cli.show import out, progress, show_cube
 from clusterscale.errors import InputError
+from clusterscale.wording import choices
 
 if TYPE_CHECKING:
     from clusterscale.cube import Locator
+    from clusterscale.ingest import Reader
+
+
+HELP = """Turn records of who was where and when into a cube; every dropped row is accounted for.
+
+Each reader has columns, which --column renames, and settings, for --setting:
+
+\b
+events       Parquet or CSV, one event a row
+   columns   user=user, time=timestamp, lat=lat, lon=lon,
+             roi=NAME instead of lat and lon
+   settings  timezone=ZONE of times without one, delimiter=, in CSV
+trips        Parquet or CSV, one trip a row, which is two events
+   columns   user=user, start=start_station, start_time=start_time,
+             end=end_station, end_time=end_time
+   settings  timezone=ZONE of times without one, delimiter=, in CSV
+geojson      GeoJSON points, a collection or one feature a line
+   columns   user=user, time=timestamp, geometry=geometry
+   settings  timezone=ZONE of times without one
+cabspotting  files new_CAB.txt of lines: lat lon occupied unixtime
+"""
 
 
 def ingest(
@@ -19,10 +42,16 @@ def ingest(
     cube: Annotated[str, argument("Where to write the cube.")],
     start: Annotated[str, typer.Option(help="Beginning of epoch 0, ISO, in the time zone.")],
     epochs: Annotated[int, typer.Option(help="How many epochs.")],
-    reader: Annotated[str, typer.Option(help="events, cabspotting, trips or geojson.")] = "events",
+    reader: Annotated[str, typer.Option(help="events, trips, geojson or cabspotting.")] = "events",
     column: Annotated[
         list[str] | None,
-        typer.Option(help="A field of the reader, e.g. user=card_id; may be repeated."),
+        typer.Option(
+            help="What a column of the reader is called here, e.g. user=card_id; may be repeated."
+        ),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of the reader, e.g. timezone=Europe/London; may be repeated."),
     ] = None,
     grid: Annotated[
         str | None, typer.Option(help="south,west,north,east/ROWSxCOLUMNS in degrees.")
@@ -35,7 +64,7 @@ def ingest(
         str | None, typer.Option(help="south,west,north,east/RESOLUTION of H3 cells.")
     ] = None,
     epoch: Annotated[str, typer.Option(help="Length of an epoch: 15min, 1h, 1d.")] = "1h",
-    timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
+    timezone: Annotated[str, typer.Option(help="IANA name of the time zone of epochs.")] = "UTC",
     pseudonymise: Annotated[
         str | None, option("File with a secret key; user ids become keyed hashes.")
     ] = None,
@@ -50,8 +79,7 @@ def ingest(
     from clusterscale.ingest import READERS, read_key
     from clusterscale.ingest import ingest as build
 
-    fields = dict(_pair(text) for text in column or ())
-    chosen = READERS.create(reader, **fields)
+    chosen = READERS.create(reader, **_fields(READERS[reader], column or [], setting or []))
     locator = _locator(grid, points, cutoff, h3)
     calendar = Calendar.parse(start, epoch, epochs, timezone)
     with progress() as bar:
@@ -76,11 +104,34 @@ def ingest(
     show_cube(TraceCube(cube))
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals and value):
-        raise InputError(f"--column {text!r} is not FIELD=NAME, e.g. user=card_id")
-    return key, value
+def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> dict[str, str]:
+    """Return the fields of a reader that the options give it."""
+    known = [name for name in getattr(reader, "model_fields", {}) if name != "name"]
+    kinds = {"column": [name for name in known if name not in reader.settings]}
+    kinds["setting"] = list(reader.settings)
+    fields = {}
+    for kind, texts, example in (
+        ("column", columns, "user=card_id"),
+        ("setting", settings, "timezone=Europe/London"),
+    ):
+        for text in texts:
+            key, equals, value = text.partition("=")
+            if not (key and equals and value):
+                raise InputError(f"--{kind} {text!r} is not NAME=VALUE, e.g. --{kind} {example}")
+            if key not in kinds[kind]:
+                raise InputError(_wrong_option(kind, key, value, kinds))
+            fields[key] = value
+    return fields
+
+
+def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) -> str:
+    other = "setting" if kind == "column" else "column"
+    if key in kinds[other]:
+        typed = shlex.quote(f"{key}={value}")
+        return f"--{kind} {key}: {key} is a {other} of this reader; type --{other} {typed}"
+    if not kinds[kind]:
+        return f"--{kind} {key}: this reader has no {kind}s"
+    return f"--{kind} {key}: this reader has no such {kind}; {choices(key, kinds[kind])}"
 
 
 def _locator(

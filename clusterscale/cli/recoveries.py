@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -16,6 +14,7 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     at_work,
+    describe_memory,
     load_config,
     parse_memory,
     pick_cluster,
@@ -23,11 +22,14 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out, show_recovery_cost
+from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["recover", "show_recovery"]
+
+_STRATEGIES = 4  # columns beside each other
 
 
 def recover(
@@ -52,7 +54,8 @@ def recover(
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
         cost = predict(plan, cube, allowed, place.n_workers)
-        show_recovery_cost(cost, place.label, f"{folder}/recovery")
+        told = describe_memory(memory, place)
+        show_recovery_cost(cost, place.label, f"{folder}/recovery", told)
         return
     with seen(folder, "recovery", place) as beacon:
         with at_work(place, "recover", beacon) as (executor, move):
@@ -71,18 +74,22 @@ def show_recovery(found: xr.Dataset) -> None:
     """Print mean errors over users of every prior and strategy, a table for each mechanism."""
     profiling = found.profiling_error.mean("user").compute()
     localization = found.localization_error.mean("user").compute()
+    key = Key()
     for mechanism, error in zip(found.mechanism.values, found.relative_error.values, strict=True):
-        title = f"{found.sizes['user']:,} users, {mechanism}, relative error {error:.3g}"
-        table = Table(title=escape(title), title_justify="left")
-        table.caption = "mean errors: profiling, and localization by the better reading"
-        table.add_column("prior")
-        for strategy in found.strategy.values:
-            table.add_column(escape(str(strategy)), justify="right")
-        for prior in found.prior.values:
-            cells = []
-            for strategy in found.strategy.values:
-                at = {"mechanism": mechanism, "prior": prior, "strategy": strategy}
-                best = localization.sel(at).min().item()
-                cells.append(f"{profiling.sel(at).item():.2f} {best:.2f}")
-            table.add_row(escape(str(prior)), *cells)
-        out.print(table)
+        title = f"{found.sizes['user']:,} users, {key.short(mechanism)}, relative error {error:.3g}"
+        out.print(title, highlight=False)
+        for start in range(0, found.sizes["strategy"], _STRATEGIES):
+            strategies = found.strategy.values[start : start + _STRATEGIES]
+            table = new_table()
+            table.add_column("prior", no_wrap=True)
+            add_numbers(table, *(key.plain(strategy) for strategy in strategies))
+            for prior in found.prior.values:
+                cells = []
+                for strategy in strategies:
+                    at = {"mechanism": mechanism, "prior": prior, "strategy": strategy}
+                    best = localization.sel(at).min().item()
+                    cells.append(f"{profiling.sel(at).item():.2f} {best:.2f}")
+                table.add_row(key.short(prior), *cells)
+            out.print(table)
+    out.print("[dim]mean errors: profiling, and localization by the better reading[/]")
+    key.show(out)

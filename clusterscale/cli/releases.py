@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -26,6 +25,7 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.show import err, out
+from clusterscale.cli.tables import Key, new_table
 from clusterscale.errors import TEMPORARY, ClusterError, InputError, StoreError
 from clusterscale.secrets import clean
 
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CODES", "reaudit", "show_reasons"]
 
-CODES = {"pass": 0, "warn": 3, "fail": 4}
+CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 """Exit code of each verdict."""
 
-_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red"}
+_STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
+_LONGEST = 14  # characters of a name in the list of releases
 
 
 def reaudit(
@@ -117,14 +118,19 @@ def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
 def _show_list(work: Reaudit) -> None:
     new = {each.listed.name for each in work.pending()}
     last = {row.release: row for row in work.ledger.rows}
-    table = Table("release", "series", "epochs", "group size", "mechanism", "verdict")
+    key = Key(_LONGEST)
+    table = new_table()
+    for name in ("release", "series", "epochs", "group size", "mechanism", "verdict"):
+        table.add_column(name, no_wrap=name != "group size")
     for each in work.listed:
         row = last.get(each.name)
         verdict = "new" if each.name in new else row.verdict if row else "–"
         first, stop = each.span
-        cells = (each.name, each.series, f"{first}–{stop - 1}", str(each.group_size))
-        table.add_row(*map(escape, (*cells, each.mechanism.label)), verdict)
+        span, size = f"{first}–{stop - 1}", f"{each.group_size:,}"
+        names = (key.short(name) for name in (each.name, each.series))
+        table.add_row(*names, span, size, key.short(each.mechanism.label), verdict)
     out.print(table)
+    key.show(out)
     out.print(f"{len(work.listed)} releases, {len(new)} to be judged")
     _complain(work.problems)
     if work.problems:
@@ -180,12 +186,13 @@ def _tell(
     if not verdicts and not problems:
         out.print(f"nothing new among {len(work.listed)} releases")
     text = json.dumps(summary(verdicts, problems), indent=1).encode()
-    if verdicts:
+    if verdicts or problems:
         from clusterscale.report import write_trend
 
         _write_pages(work)
         put(f"{work.output}/summary.json", text)
-        page = write_trend(work.ledger.table(), f"{work.output}/trend.html")
+        failed = {each.name: clean(str(each.error)) for each in problems}
+        page = write_trend(work.ledger.table(), f"{work.output}/trend.html", errors=failed)
         out.print(f"trend    {page}", highlight=False, soft_wrap=True)
     if to_json:
         put(to_json, text)

@@ -46,6 +46,9 @@ def report(
         str | None, option("Where to write: an HTML file, or a folder for tables.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="A page, or tables.")] = Format.html,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show every case of the audit here, and write nothing.")
+    ] = False,
     show: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
 ) -> None:
     """Write what a run has found, by audit, screen, traits and recovery, as one HTML page.
@@ -54,6 +57,10 @@ def report(
     """
     from clusterscale.report import write_report, write_tables
 
+    if full:
+        for folder in results:
+            _show_audit(folder)
+        return
     if len(results) > 1 and output is None:
         raise InputError("these are several runs: say with --output where their page goes")
     runs = [gather(folder) for folder in results]
@@ -99,6 +106,15 @@ def gather(folder: str) -> Run:
     if not found:
         raise MissingError(f"{folder}: there are no results; has a run finished there?")
     return Run.of(found, name=folder)
+
+
+def _show_audit(folder: str) -> None:
+    from clusterscale.cli.results import show_results
+
+    run = gather(folder)
+    if run.audit is None:
+        raise InputError(f"{folder}: there is no audit to show; run `clusterscale audit` first")
+    show_results(run.audit, full=True)
 
 
 def write_page(folder: str) -> None:

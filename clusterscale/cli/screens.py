@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -16,6 +14,7 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     at_work,
+    describe_memory,
     load_config,
     parse_memory,
     pick_cluster,
@@ -23,6 +22,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.show import out, show_screen_cost
+from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +53,7 @@ def screen(
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     if explain:
         cost = predict(plan.whole_screen, cube, allowed, place.n_workers)
-        show_screen_cost(cost, place.label, f"{folder}/screen")
+        show_screen_cost(cost, place.label, f"{folder}/screen", describe_memory(memory, place))
         return
     with seen(folder, "screen", place) as beacon:
         with at_work(place, "screen", beacon) as (executor, move):
@@ -73,20 +73,26 @@ def screen(
 def show_screen(screened: xr.Dataset) -> None:
     """Print how exposed the users are, a table for each period and group size; nobody by name."""
     from clusterscale.report.screened.exposure import LEVELS, read_places
+    from clusterscale.report.section import absent_users
 
+    for sentence in absent_users(screened):
+        out.print(sentence, markup=False, highlight=False)
+    key = Key()
     for case in read_places(screened):
-        title = f"{screened.sizes['user']:,} users, {case.period}, groups of {case.group_size:,}"
-        table = Table(title=escape(title), title_justify="left")
-        table.caption = (
-            f"AUC of the attack with the highest mean; each user against {case.n_groups:,} groups "
-            "(median), with the user and with another; ± half an interval of 95 %"
-        )
-        table.add_column("mechanism", overflow="fold", min_width=14)
-        table.add_column("attack", overflow="fold", max_width=10)
-        for name in ("mean", "95 %", *(f"> {level:g}" for level in LEVELS), "±"):
-            table.add_column(name, justify="right")
+        title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
+        out.print(title, markup=False, highlight=False)
+        table = new_table()
+        table.add_column("mechanism", no_wrap=True)
+        table.add_column("attack", no_wrap=True)
+        add_numbers(table, "mean", "95 %", *(f"> {level:g}" for level in LEVELS), "±")
         for line in case.exposures:
             shares = (f"{100 * share:.1f} %" for share in line.above)
             numbers = (f"{line.mean:.3f}", f"{line.high:.3f}", *shares, f"{line.half:.3f}")
-            table.add_row(escape(line.mechanism), escape(line.attack), *numbers)
+            table.add_row(key.short(line.mechanism), key.short(line.attack), *numbers)
         out.print(table)
+        out.print(
+            f"[dim]AUC of the attack with the highest mean; each user against {case.n_groups:,} "
+            "groups (median), with the user and with another; ± half an interval of 95 %[/]",
+            highlight=False,
+        )
+    key.show(out)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from clusterscale.cli.options import (
     ClusterName,
@@ -24,6 +22,7 @@ from clusterscale.cli.options import (
     pick_cluster,
 )
 from clusterscale.cli.show import out
+from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
     from clusterscale.attacks.learned import Learned
@@ -128,21 +127,24 @@ def _judge(
 
 
 def _show(choices: list[Choice], fresh: dict[Attack, float], n_targets: int, n_cases: int) -> None:
-    table = Table(title="hyperparameters, cross-validated on training groups", title_justify="left")
-    table.caption = (
-        f"means over {n_cases} cases of {n_targets} targets, ± standard error over targets; fresh "
-        "groups are the adversary's own and had no part in the choice"
-    )
-    table.add_column("attack", overflow="fold")
-    for name in ("AUC", "gain", "±", "AUC, fresh"):
-        table.add_column(name, justify="right")
+    key = Key()
+    out.print("hyperparameters, cross-validated on training groups")
+    table = new_table()
+    table.add_column("attack", no_wrap=True)
+    add_numbers(table, "AUC", "gain", "±", "AUC, fresh")
     for choice in choices:
-        label = f"{escape(choice.given.label)}  [dim]as given[/]"
+        label = f"{key.short(choice.given.label)}  [dim]as given[/]"
         table.add_row(label, _number(choice.given_auc), "", "", _number(fresh[choice.given]))
         if choice.chosen != choice.given:
             found = choice.auc, choice.auc - choice.given_auc, choice.spread, fresh[choice.chosen]
-            table.add_row(escape(choice.chosen.label), *map(_number, found))
+            table.add_row(key.short(choice.chosen.label), *map(_number, found))
     out.print(table)
+    out.print(
+        f"[dim]means over {n_cases} cases of {n_targets} targets, ± standard error over targets; "
+        "fresh groups are the adversary's own and had no part in the choice[/]",
+        highlight=False,
+    )
+    key.show(out)
 
 
 def _number(value: float) -> str:

@@ -6,25 +6,30 @@ import json
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
     Force,
+    Full,
     Memory,
     Output,
     Workers,
     argument,
     at_work,
+    describe_memory,
     load_config,
     load_either,
     parse_memory,
     pick_cluster,
+    say_command,
     seen,
 )
 from clusterscale.cli.reports import write_page
-from clusterscale.cli.show import err, out, show_cost, show_cube, show_results
-from clusterscale.cli.verdicts import show_verdicts
+from clusterscale.cli.results import show_results
+from clusterscale.cli.show import err, out, show_cost, show_cube
+from clusterscale.cli.verdicts import tell_float_noise
 
 app = typer.Typer(
     help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
@@ -36,6 +41,24 @@ configs = typer.Typer(help="Check, show or describe config files.", no_args_is_h
 app.add_typer(configs, name="config")
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from clusterscale import __version__
+
+        typer.echo(f"clusterscale {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""
+
+
 @app.command()
 def audit(
     config: ConfigFile = None,
@@ -44,6 +67,7 @@ def audit(
     workers: Workers = None,
     memory: Memory = None,
     explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    full: Full = False,
     force: Force = False,
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
@@ -55,7 +79,13 @@ def audit(
     cube = chosen.cube.open()
     allowed = parse_memory(memory, place)
     if explain:
-        show_cost(predict(plan, cube, allowed, place.n_workers), place.label, folder)
+        from clusterscale.audit.workload import measure_slowness
+
+        cost = predict(plan, cube, allowed, place.n_workers, slowness=measure_slowness())
+        show_cost(cost, place.label, folder, describe_memory(memory, place))
+        unrounded = [each.label for each in plan.mechanisms if each.publishes_float_noise]
+        for line in tell_float_noise(map(escape, unrounded)):
+            out.print(line, highlight=False)
         return
     with seen(folder, "audit", place) as beacon:
         with at_work(place, "audit", beacon) as (executor, move):
@@ -67,8 +97,9 @@ def audit(
                 plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
             )
         beacon.tell("report", 0, 0)
-        show_results(results)
-        show_verdicts(results)
+        show_results(results, full=full)
+        if not full:
+            say_command("every case, and utility", "report", folder, "--full")
         out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
     n_failed = int((results.status == "failed").sum())
@@ -128,7 +159,8 @@ def check(config: ConfigFile = None) -> None:
         return
     cube = chosen.cube.open()
     if not isinstance(chosen, Config):
-        out.print("the config is well formed; `reaudit CATALOGUE --list` looks at its releases")
+        out.print("the config is well formed")
+        say_command("releases", "reaudit", str(config), "--list")
         return
     chosen.check(cube)
     out.print("the config is well formed, and the cube can answer it")
@@ -139,7 +171,8 @@ def show(config: ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
 
-    print(yaml.safe_dump(load_either(config).model_dump(mode="json"), sort_keys=False), end="")
+    values = load_either(config).model_dump(mode="json", context={"defaults": True})
+    print(yaml.safe_dump(values, sort_keys=False), end="")
 
 
 @configs.command("schema")

@@ -14,6 +14,8 @@ from clusterscale.cli.show import out
 from clusterscale.errors import TEMPORARY, StoreError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from clusterscale.runtime import Status
 
 __all__ = ["Observer", "watch"]
@@ -43,8 +45,11 @@ class Observer:
     ) -> None:
         self._read, self._clock = read, clock
         self.status, self.trouble = read(), ""
+        self.driver_is_gone = False
         self._began = clock()
         self._heard = self._began - max(0.0, wall() - self.status.told)
+        if self.status.has_lost_driver:
+            self.look()
 
     @property
     def silence(self) -> float:
@@ -53,11 +58,13 @@ class Observer:
 
     @property
     def overdue(self) -> bool:
-        """Whether the driver should have been heard by now."""
-        return self.status.is_silent(self.silence)
+        """Whether the driver is gone, or should have been heard by now."""
+        return self.driver_is_gone or self.status.is_silent(self.silence)
 
     def is_in_vain(self, patience: float) -> bool:
-        """Tell whether nothing was heard for so many seconds, nor for a few beats of ours."""
+        """Tell whether the driver is gone, or silent for that long and for a few beats of ours."""
+        if self.driver_is_gone:
+            return True
         looked = self._clock() - self._began
         return self.overdue and self.silence > patience and self.status.is_silent(looked)
 
@@ -68,6 +75,8 @@ class Observer:
 
     def look(self) -> None:
         """Read again; a store that cannot be read now is one more reason for silence."""
+        # Asked before reading: a driver that ended in order has written so before it was gone.
+        lost = self.status.has_lost_driver
         try:
             found = self._read()
         except StoreError as error:
@@ -76,6 +85,8 @@ class Observer:
         self.trouble = ""
         if (found.driver, found.began, found.number) != self._last:
             self.status, self._heard = found, self._clock()
+        else:
+            self.driver_is_gone = lost
 
     @property
     def _last(self) -> tuple[str, float, int]:
@@ -86,15 +97,17 @@ def watch(
     folder: Annotated[str, argument("Folder of a run: path or URL.")],
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
     patience: Annotated[
-        float, typer.Option(min=0, help="Seconds without a sign of life after which to stop.")
-    ] = 600.0,
+        float,
+        typer.Option(min=0, help="Seconds without a sign of life after which to stop; 30 or more."),
+    ] = 30.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, for scripts.")] = False,
 ) -> None:
     """Watch an audit, a screen or a recovery that runs, from any machine that sees its folder.
 
     Ends when the run does: with 0 if all is well, 1 if some tasks failed, 75 if it stopped before
-    its end or gave no sign of life for long, 2 if there is none. With `--once`, 0 also while it
-    goes on, and 75 as soon as a sign is overdue. Nothing about a person is shown.
+    its end, its process is gone from this machine, or it gave no sign of life for `--patience`; 2
+    if there is none. With `--once`, 0 also while it goes on, and 75 as soon as a sign is overdue.
+    Nothing about a person is shown.
     """
     try:
         from clusterscale.runtime import read_status
@@ -109,9 +122,18 @@ def watch(
 
 
 def _print(observer: Observer) -> None:
+    out.print(_draw(observer))
+
+
+def _draw(observer: Observer) -> RenderableType:
     from clusterscale.cli.frame import draw
 
-    out.print(draw(observer.status, observer.silence, trouble=observer.trouble))
+    return draw(
+        observer.status,
+        observer.silence,
+        gone=observer.driver_is_gone,
+        trouble=observer.trouble,
+    )
 
 
 def _follow(observer: Observer, every: float, patience: float) -> int:
@@ -121,14 +143,11 @@ def _follow(observer: Observer, every: float, patience: float) -> int:
     """
     from rich.live import Live
 
-    from clusterscale.cli.frame import draw
-
     looks = _looks(observer, every, patience)
     if out.is_terminal:
         with Live(console=out, auto_refresh=False) as live:
             for _ in looks:
-                frame = draw(observer.status, observer.silence, trouble=observer.trouble)
-                live.update(frame, refresh=True)
+                live.update(_draw(observer), refresh=True)
     else:
         deque(looks, maxlen=0)
         _print(observer)

@@ -15,10 +15,19 @@ from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
 from clusterscale.contracts import Component
 from clusterscale.errors import ConfigError, MissingError
+from clusterscale.reaudit import Policy
 from clusterscale.wording import explain
 
-__all__ = ["CONFIGS", "QUICKSTART", "built_in", "load", "load_either", "load_releases", "parse"]
-__all__ += ["content_of", "parse_releases", "read_text", "schema", "validate"]
+__all__ = ["CONFIGS", "QUICKSTART", "built_in", "content_of", "load", "load_either"]
+__all__ += [
+    "load_policy",
+    "load_releases",
+    "parse",
+    "parse_releases",
+    "read_text",
+    "schema",
+    "validate",
+]
 
 QUICKSTART = "quickstart.yaml"
 
@@ -46,6 +55,18 @@ def load(path: str | Path) -> Config:
 def load_releases(path: str | Path) -> ReleasesConfig:
     """Read the config of a catalogue of releases; errors are those of :func:`load`."""
     return parse_releases(read_text(path), where=str(path))
+
+
+def load_policy(path: str | Path) -> Policy:
+    """Read a policy: a file of its own, or the ``policy`` of the config of a catalogue.
+
+    Errors are those of :func:`load`.
+    """
+    text = read_text(path)
+    content = content_of(text, str(path))
+    if isinstance(content, dict) and content.keys() & {"policy", "releases", "audit"}:
+        return parse_releases(text, where=str(path)).policy
+    return validate(content, Policy, str(path))
 
 
 def load_either(path: str | Path) -> Config | ReleasesConfig:

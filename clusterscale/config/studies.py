@@ -41,8 +41,8 @@ def find_studies(names: list[str]) -> dict[str, Path]:
         if not fitting:
             words = ["all", *(paper.lower() for paper in PAPERS), CABS, *sorted(PRESETS)]
             raise MissingError(
-                f"there is no study {name!r}: {choices(name, words)}; or a study as "
-                "`reproduce all --list` has it"
+                f"there is no study {name!r}: {choices(name, words)}; or a study that "
+                "`clusterscale reproduce --list` shows"
             )
         found |= fitting
     return {name: known[name] for name in known if name in found}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["bridges"]
@@ -29,7 +30,18 @@ def bridges(ends: NDArray[Any], n_nodes: int) -> NDArray[np.bool_]:
     -------
     ndarray
         bool, shape (edge,). An edge from a node to itself is none.
+
+    Raises
+    ------
+    InputError
+        If ``ends`` has another shape, or names a node that does not exist.
     """
+    if ends.ndim != 2 or len(ends) != 2:
+        raise InputError(f"ends have shape {ends.shape}, not (2, edge)")
+    if ends.size and not (ends.min() >= 0 and ends.max() < n_nodes):
+        raise InputError(
+            f"nodes from {ends.min()} to {ends.max()} are not within 0 to {n_nodes - 1}"
+        )
     n_edges = ends.shape[1]
     nodes = np.concatenate([ends[0], ends[1]])
     order = np.argsort(nodes, kind="stable")

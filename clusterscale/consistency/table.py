@@ -45,8 +45,9 @@ class Table:
     Raises
     ------
     InputError
-        If a shape or type differs, a value is infinite, the group has no member, or a count is
-        not one of such a group.
+        If a shape or type differs, there is no cell, a value is infinite, the group has no member,
+        a count is not one of such a group, or the mechanism is none. Values that the mechanism
+        never publishes are no error: the checks find them.
     """
 
     name: str
@@ -59,15 +60,28 @@ class Table:
     epoch_totals: Values | None = None
 
     def __post_init__(self) -> None:
-        shape = self.values.shape
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError(f"the name of a table is {self.name!r}, but should be text")
+        shape = np.shape(self.values)
         if len(shape) != 2:
             raise InputError(f"{self.name}: values have shape {shape}; they are (roi, epoch)")
+        if 0 in shape:
+            raise InputError(f"{self.name}: values have shape {shape}: there is no cell")
         self._check("values", self.values, shape, np.float64)
         self._check("counts", self.counts, shape, np.int32)
         for axis, what in enumerate(("roi_totals", "epoch_totals")):
             totals = getattr(self, what)
             if totals is not None:
                 self._check(what, totals, shape[axis : axis + 1], np.float64)
+        for what in ("group_size", "first_epoch"):
+            number = getattr(self, what)
+            if not isinstance(number, int | np.integer) or isinstance(number, bool):
+                raise InputError(f"{self.name}: {what} is {number!r}, but should be a whole number")
+        if not isinstance(self.mechanism, Mechanism):
+            raise InputError(
+                f"{self.name}: mechanism is {self.mechanism!r}, but should be a mechanism, as "
+                "clusterscale.mechanisms.create returns"
+            )
         if self.group_size < 1:
             raise InputError(f"{self.name}: a group of {self.group_size} is not a group")
         if self.first_epoch < 0:
@@ -80,6 +94,11 @@ class Table:
             )
 
     def _check(self, what: str, array: NDArray[Any], shape: tuple[int, ...], dtype: type) -> None:
+        if not isinstance(array, np.ndarray):
+            raise InputError(
+                f"{self.name}: {what} are of type {type(array).__name__}, not an array of "
+                f"{np.dtype(dtype)}"
+            )
         if array.shape != shape or array.dtype != dtype:
             raise InputError(
                 f"{self.name}: {what} are {array.dtype} {array.shape}, not "

@@ -1,6 +1,6 @@
 """The grammar: value types and the Protocols that every part of an audit speaks."""
 
-from clusterscale.contracts.bounds import Bounds, Frame
+from clusterscale.contracts.bounds import Bounds, Frame, check_days
 from clusterscale.contracts.component import (
     Address,
     Component,
@@ -86,6 +86,7 @@ __all__ = [
     "Traces",
     "Values",
     "Whereabouts",
+    "check_days",
     "hash_of",
     "publish",
     "see_through",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bounds", "Frame"]
+from clusterscale.errors import InputError
+
+__all__ = ["Bounds", "Frame", "check_days"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,6 +48,27 @@ class Frame:
             return None
         regular = (lat.reshape(shape) == rows[:, None]) & (lon.reshape(shape) == columns)
         return shape if regular.all() else None
+
+
+def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
+    """Raise :class:`InputError` unless there is a first and a last local day for each epoch.
+
+    Parameters
+    ----------
+    days, until
+        Int, shape (epoch,): the day in which each epoch begins, not decreasing, and in which it
+        ends, not before.
+    n_epochs
+        How many epochs there are.
+    """
+    for name, each in (("days", days), ("until", until)):
+        if each.shape != (n_epochs,) or each.dtype.kind not in "iu":
+            raise InputError(
+                f"{name} are {each.dtype} of shape {each.shape}, but {n_epochs} epochs need "
+                f"integers of shape {(n_epochs,)}"
+            )
+    if (days[1:] < days[:-1]).any() or (until < days).any():
+        raise InputError("days of epochs decrease, or an epoch ends before it begins")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@ import json
 from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
+from clusterscale.errors import ConfigError
 from clusterscale.secrets import check_url
+from clusterscale.wording import explain
 
 __all__ = ["Address", "Component", "Count", "Even", "Positive", "Probability", "Share"]
 __all__ += ["hash_of"]
@@ -32,6 +34,25 @@ class Component(BaseModel):
 
     _told_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
     _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
+
+    def __init__(self, /, **fields: Any) -> None:
+        """Check the fields.
+
+        Raises
+        ------
+        ConfigError
+            If a field is missing, unknown, of the wrong type or out of range; the message names
+            each, after the name of the class.
+        """
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            model = type(self)
+            raise ConfigError(explain(error, model, prefix=(model.__name__,))) from None
+
+    # Pydantic then builds what is nested in another model without this method, as it does where
+    # there is none, so that a fault there is reported with the path of its key.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @property
     def digest(self) -> str:

@@ -162,6 +162,10 @@ class Mechanism(Protocol):
     def draws_alike(self) -> bool:
         """Whether the same generator gives the same noise to any counts of one shape."""
 
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether continuous noise is published unrounded: low-order bits may reveal counts."""
+
     def bind(self, bounds: Bounds) -> Mechanism:
         """Return the mechanism with a sensitivity from ``bounds`` where none was given.
 

@@ -35,7 +35,7 @@ class Traces:
         int32 or int64, shape (event,): flat cell ``roi * n_epochs + epoch``, strictly increasing
         within a user.
     n_rois, n_epochs
-        Size of the grid of cells.
+        Size of the grid of cells, with the null ROI.
     idle
         bool, shape (held user, epoch): where a user has no event. The last ROI is then the null
         ROI (NDSS18 §V-A), whose cells are not among ``cells``; None: there is no null ROI.
@@ -43,6 +43,12 @@ class Traces:
         The first user who is held.
     population
         How many users there are in all; None: those who are held.
+
+    Raises
+    ------
+    InputError
+        If a shape or type is another one, or offsets, cells or users are out of range. That cells
+        increase is not checked.
     """
 
     offsets: NDArray[np.int64]
@@ -52,6 +58,41 @@ class Traces:
     idle: NDArray[np.bool_] | None = None
     first: int = 0
     population: int | None = None
+
+    def __post_init__(self) -> None:
+        offsets, cells, idle = self.offsets, self.cells, self.idle
+        if offsets.dtype != np.int64 or offsets.ndim != 1 or not len(offsets):
+            raise InputError(
+                f"offsets are {offsets.dtype} of shape {offsets.shape}, not int64 of shape "
+                "(user + 1,)"
+            )
+        if cells.dtype not in (np.int32, np.int64) or cells.ndim != 1:
+            raise InputError(
+                f"cells are {cells.dtype} of shape {cells.shape}, not int32 or int64 of shape "
+                "(event,)"
+            )
+        if offsets[0] < 0 or offsets[-1] > len(cells) or (offsets[1:] < offsets[:-1]).any():
+            raise InputError(f"offsets do not increase from 0 to at most {len(cells)} events")
+        n_visible = self.n_cells - self.n_epochs * self.null_roi
+        unsigned = cells.view(f"u{cells.itemsize}")  # in which negative numbers are the largest
+        if len(cells) and unsigned.max() >= max(n_visible, 0):
+            raise InputError(
+                f"cells from {cells.min()} to {cells.max()} are not within 0 to {n_visible - 1}: "
+                f"{self.n_rois} ROIs{', one of them the null ROI,' if self.null_roi else ''} and "
+                f"{self.n_epochs} epochs"
+            )
+        if idle is not None and (
+            idle.shape != (self.n_held, self.n_epochs) or idle.dtype != np.bool_
+        ):
+            raise InputError(
+                f"idle is {idle.dtype} of shape {idle.shape}, not bool of shape "
+                f"{(self.n_held, self.n_epochs)}"
+            )
+        if self.first < 0 or self.first + self.n_held > self.n_users:
+            raise InputError(
+                f"users {self.first} to {self.first + self.n_held} are not within a population of "
+                f"{self.n_users}"
+            )
 
     @property
     def null_roi(self) -> bool:
@@ -84,6 +125,12 @@ class Traces:
         idle = 0 if self.idle is None else self.idle.nbytes
         return self.offsets.nbytes + self.cells.nbytes + idle
 
+    def check_user(self, user: int) -> None:
+        """Raise :class:`InputError` if there is no such user, held or not."""
+        whole = isinstance(user, int | np.integer) and not isinstance(user, bool)
+        if not whole or not 0 <= user < self.n_users:
+            raise InputError(f"user {user} is not among {self.n_users} users")
+
     def trace(self, user: int) -> Ints:
         """Return the sorted flat cells of one user, those of the null ROI too, shape (event,).
 
@@ -94,8 +141,7 @@ class Traces:
         InputError
             If there is no such user.
         """
-        if not 0 <= user < self.n_users:
-            raise InputError(f"user {user} is not among {self.n_users} users")
+        self.check_user(user)
         at = user - self.first
         held = 0 <= at < self.n_held
         cells = self.cells[self.offsets[at] : self.offsets[at + 1]] if held else self.cells[:0]

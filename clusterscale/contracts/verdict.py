@@ -16,12 +16,13 @@ LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
 class Reason:
     """One thing that was looked at.
 
-    ``level`` is ``unknown`` where nothing could be told. ``measured`` and ``limit`` are not numbers
-    where there are none; ``text`` says it in a sentence.
+    ``level`` is ``unknown`` where a check could not be made, and ``error`` where a rule of the
+    policy could not be applied because its number is missing. ``measured`` and ``limit``, the one
+    that was crossed, are NaN where there are none; ``text`` says it in a sentence.
     """
 
     check: str
-    level: Level | Literal["unknown"]
+    level: Level | Literal["unknown", "error"]
     measured: float
     limit: float
     text: str

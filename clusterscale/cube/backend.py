@@ -131,7 +131,7 @@ def _coordinates(cube: TraceCube, null_roi: bool) -> dict[str, Any]:
     regions = cube.regions.with_null() if null_roi else cube.regions
     begins = cube.calendar.seconds().astype("datetime64[s]").astype("datetime64[ns]")
     return {
-        "user": ("user", cube.user_ids().astype(object), {"long_name": "pseudonym"}),
+        "user": ("user", cube.user_ids().astype(object), {"long_name": "user id"}),
         "roi": ("roi", np.array(regions.names, dtype=object), {"long_name": "region of interest"}),
         "roi_lat": ("roi", regions.lat, {"units": "degrees_north"}),
         "roi_lon": ("roi", regions.lon, {"units": "degrees_east"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Ints, Traces
+from clusterscale.contracts import Bounds, Ints, Traces, check_days
 from clusterscale.kernel import kernel
 
 __all__ = ["measure_bounds", "merge_bounds"]
@@ -31,7 +31,13 @@ def measure_bounds(
     Bounds
         In visits, at least 1 each. These are the sensitivities of NDSS18 §VII-B and PETS17 §5.2
         ("the maximum number of location reports by a user"), measured.
+
+    Raises
+    ------
+    InputError
+        If there is not one day for each epoch, or days decrease.
     """
+    check_days(days, days if until is None else until, traces.n_epochs)
     first = np.asarray(days - days[0], np.int64)
     last = first if until is None else np.asarray(until - days[0], np.int64)
     found = _measure(traces.offsets, traces.cells, traces.n_epochs, first, last, traces.idle_epochs)

@@ -39,7 +39,7 @@ def claim(uri: str, what: str, identity: Mapping[str, Any], *, force: bool) -> N
         if not force:
             raise ExistsError(
                 f"{uri} holds another {what}, or one of another cube or version: choose another "
-                "output, or overwrite it with force"
+                "`output`, or overwrite it with `force=True`"
             )
         storage.remove(uri)
     storage.put(f"{uri}/{name}", text.encode())

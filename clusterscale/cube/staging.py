@@ -65,12 +65,14 @@ def _check_free(uri: str, *, force: bool) -> None:
     if not exists(uri):
         return
     if not force:
-        raise ExistsError(f"{uri} exists already: choose another place or overwrite it with force")
+        raise ExistsError(
+            f"{uri} exists already: choose another place, or overwrite it with `force=True`"
+        )
     filesystem, path = connect(uri)
     is_empty_folder = filesystem.isdir(path) and not filesystem.ls(path)
     if not is_empty_folder and not filesystem.exists(f"{path}/{_ROOT}"):
         raise ExistsError(
-            f"{uri} is no Zarr store, so it is not overwritten even with force: "
+            f"{uri} is no Zarr store, so it is not overwritten even with `force=True`: "
             "choose another place or remove it yourself"
         )
 

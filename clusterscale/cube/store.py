@@ -2,13 +2,13 @@
 
 Layout (Zarr v3, one group)::
 
-    user         (user,)      str      pseudonym
+    user         (user,)      str      id, or pseudonym where ``ids_are_pseudonyms`` is true
     user_offset  (offset,)    int64    events of user u: event_cell[user_offset[u]:user_offset[u+1]]
     event_cell   (event,)     int32    flat cell roi · n_epochs + epoch, increasing within a user
     roi          (roi,)       str      name
     roi_lat/lon  (roi,)       float64  position of the centre, degrees
 
-Everything else (calendar, sizes, how the regions were made, where the records came from, the
+Everything else (calendar, sizes, whether ids are pseudonyms, origin of the regions and the records,
 fingerprint of the content) is in the group's attributes, sealed by a digest.
 """
 
@@ -29,7 +29,7 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.facts import tell_origins, tell_sizes
 from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.writer import CHUNK
+from clusterscale.cube.writer import CHUNK, PSEUDONYMS
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.markup import list_facts
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
@@ -132,18 +132,17 @@ class TraceCube:
         return offsets
 
     def user_ids(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """Return the pseudonyms of the users ``start`` up to ``stop``."""
+        """Return the stored ids of the users ``start`` up to ``stop``, which may be real ones."""
         stop = self.n_users if stop is None else stop
         return arrays.read(self._arrays["user"], start, stop, where=self.uri)
 
     def pseudonyms(self, users: Ints) -> NDArray[Any]:
         """Return names by which users may be called outside the cube, object, shape (user,).
 
-        These are the stored ids where they are pseudonyms already (keyed hashes of an ingest, or
-        made-up users), else the place in the cube, which only its holder can resolve.
+        These are the stored ids where the cube says that they are pseudonyms, else the row in the
+        cube, which only its holder can resolve.
         """
-        about = self.attributes["provenance"]
-        if about.get("pseudonymised") or about.get("source") == "synthetic":
+        if self.attributes.get(PSEUDONYMS) is True:  # else, or if it does not say, ids are real
             return self.user_ids()[users].astype(object)
         return np.array([f"row {user}" for user in users], dtype=object)
 
@@ -225,9 +224,11 @@ class TraceCube:
 
     def _block(self, start: int, stop: int) -> Traces:
         offsets = self._some_offsets(start, stop)
-        low, high = int(offsets[0]), int(offsets[-1])
-        cells = arrays.read(self._arrays["event_cell"], low, high, where=self.uri)
-        return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+        cells = arrays.read(self._arrays["event_cell"], *map(int, offsets[[0, -1]]), where=self.uri)
+        try:
+            return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+        except InputError as error:
+            raise DamagedError(f"{self.uri}: {error}") from None
 
     def _some_offsets(self, start: int, stop: int) -> NDArray[np.int64]:
         if "offsets" in self.__dict__:

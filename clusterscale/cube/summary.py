@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import storage
+from clusterscale.cube.blocks import Span, block_size
 from clusterscale.cube.fingerprint import Fingerprint
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import DamagedError
 from clusterscale.kernel import kernel
 
-__all__ = ["CubeSummary", "activity", "summarise"]
+__all__ = ["CubeSummary", "activity", "count_events", "summarise"]
 
 _BLOCK = 100_000
 
@@ -78,6 +80,48 @@ def summarise(cube: TraceCube) -> CubeSummary:
         raw_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8,
         stored_bytes=storage.size(cube.uri),
     )
+
+
+@lru_cache(maxsize=4)
+def count_events(cube: TraceCube, spans: tuple[Span, ...]) -> NDArray[np.int64]:
+    """Return how many events each user has in each span of epochs, and in all spans together.
+
+    The events are read once, a block of users at a time; not at all if every span is the whole
+    cube. The last counts are kept.
+
+    Parameters
+    ----------
+    cube
+        Whose users.
+    spans
+        The first epoch and the one after the last of each; they may overlap.
+
+    Returns
+    -------
+    NDArray[np.int64]
+        Shape (span + 1, user), read-only. The last row counts each event once, in however many
+        spans it is.
+
+    Raises
+    ------
+    DamagedError
+        Naming the chunk that cannot be read.
+    """
+    total = np.empty((len(spans) + 1, cube.n_users), np.int64)
+    if set(spans) == {(0, cube.n_epochs)}:
+        total[:] = np.diff(cube.offsets)
+    else:
+        within = np.zeros((len(spans) + 1, cube.n_epochs), np.bool_)
+        for row, (first, last) in zip(within, spans, strict=False):
+            row[first:last] = True
+        within[-1] = within.any(axis=0)
+        for start, traces in cube.blocks(block_size(cube)):
+            epochs, users = traces.cells % cube.n_epochs, slice(start, start + traces.n_held)
+            for i, inside in enumerate(within):
+                until = np.concatenate([[0], np.cumsum(inside[epochs])])
+                total[i, users] = np.diff(until[traces.offsets])
+    total.setflags(write=False)
+    return total
 
 
 def activity(traces: Traces) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -20,7 +20,10 @@ from clusterscale.cube.staging import staged
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
-__all__ = ["CHUNK", "CubeWriter", "new_cube"]
+__all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "new_cube"]
+
+PSEUDONYMS = "ids_are_pseudonyms"
+"""Attribute that is true where user ids are keyed hashes or made up, else false or absent."""
 
 CHUNK = 1 << 20  # 1 Mi elements: a chunk decodes in a few milliseconds
 
@@ -47,8 +50,8 @@ class CubeWriter:
         Parameters
         ----------
         users
-            Pseudonyms, shape (user,). That no other user has the same is for the caller to see
-            to: a check would hold all of them in memory.
+            Ids or pseudonyms, shape (user,). The caller must make sure that no other user has the
+            same: a check would hold all of them in memory.
         sizes
             Events of each, shape (user,).
         cells
@@ -70,7 +73,7 @@ class CubeWriter:
         self._n_users += len(ids)
         self._n_events += len(cells)
 
-    def seal(self, provenance: dict[str, Any]) -> None:
+    def seal(self, provenance: dict[str, Any], *, pseudonyms: bool = False) -> None:
         """Write what is left and, last of all, the attributes without which nothing opens."""
         for column in (self._events, self._offsets, self._users):
             column.flush()
@@ -92,6 +95,7 @@ class CubeWriter:
             "calendar": self._calendar.attributes(),
             "fingerprint": self._fingerprint.result(regions, self._calendar),
             "provenance": provenance,
+            PSEUDONYMS: pseudonyms,
         }
         self._group.attrs.put({**attributes, "digest": digest(attributes)})
 
@@ -103,11 +107,13 @@ def new_cube(
     calendar: Calendar,
     *,
     provenance: dict[str, Any],
+    pseudonyms: bool = False,
     force: bool = False,
 ) -> Iterator[CubeWriter]:
     """Write a cube that appears at ``uri`` complete or not at all.
 
     ``provenance`` (plain values) is kept in the attributes; it may be filled during the block.
+    ``pseudonyms``: the user ids are keyed hashes or made up, so results may show them.
 
     Raises
     ------
@@ -117,7 +123,7 @@ def new_cube(
     with staged(str(uri), force=force) as staging:
         writer = CubeWriter(staging, regions, calendar)
         yield writer
-        writer.seal(provenance)
+        writer.seal(provenance, pseudonyms=pseudonyms)
 
 
 class _Column:

@@ -8,6 +8,8 @@ from math import ceil
 import numpy as np
 
 from clusterscale.contracts import Counts, Ints, Labels, Traces
+from clusterscale.errors import InputError
+from clusterscale.groups.choose import NOBODY
 from clusterscale.kernel import kernel
 
 __all__ = ["Counter", "count_visits", "forget", "replace_member"]
@@ -30,7 +32,14 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     -------
     Counts
         int32, shape (group, roi, epoch).
+
+    Raises
+    ------
+    InputError
+        If ``members`` has another shape, or names a user who does not exist.
     """
+    if members.ndim != 2:
+        raise InputError(f"members have shape {members.shape}, not (group, member)")
     counts = np.empty((len(members), traces.n_rois, traces.n_epochs), np.int32)
     Counter(traces, members.shape[1], pool).count(members, counts)
     return counts
@@ -41,6 +50,8 @@ class Counter:
 
     def __init__(self, traces: Traces, size: int, pool: Ints | None = None) -> None:
         self._traces, self._events, self._pool = traces, _events(traces), None
+        if pool is not None:
+            _check_users(traces, pool, 1)
         if pool is None or 2 * size <= len(pool):
             return
         self._pool = pool[(pool >= traces.first) & (pool < traces.first + traces.n_held)]
@@ -49,13 +60,35 @@ class Counter:
         self._inside = np.zeros(traces.n_held, np.bool_)
 
     def count(self, members: Ints, counts: Counts) -> None:
-        """Write the counts of some groups, shape (group, roi, epoch)."""
+        """Write the counts of some groups, shape (group, roi, epoch).
+
+        Raises
+        ------
+        InputError
+            If there is no room for just these counts, or ``members`` names a user who does not
+            exist.
+        """
+        _check_users(self._traces, members, 2)
         flat = counts.reshape(len(counts), -1)
+        if flat.shape != (len(members), self._traces.n_cells):
+            raise InputError(
+                f"counts of shape {counts.shape} have no room for {len(members)} groups of "
+                f"{self._traces.n_rois} ROIs and {self._traces.n_epochs} epochs"
+            )
         if self._pool is None:
             _count(*self._events, members, flat)
         else:
             everyone = self._everyone[0]
             _count_left_out(*self._events, members, self._pool, self._inside, everyone, flat)
+
+
+def _check_users(traces: Traces, users: Ints, n_dims: int) -> None:
+    if users.ndim != n_dims or users.dtype.kind not in "iu":
+        raise InputError(f"users are {users.dtype} of shape {users.shape}, not integers")
+    if users.size and not (users.min() >= NOBODY and users.max() < traces.n_users):
+        raise InputError(
+            f"users from {users.min()} to {users.max()} are not among {traces.n_users} users"
+        )
 
 
 def _events(traces: Traces) -> tuple[int, Ints, Ints, Labels]:

@@ -115,6 +115,9 @@ class Pool:
     name: str
     seen: set[bytes] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.traces.check_user(self.target)
+
     def slices(
         self,
         n_groups: int,

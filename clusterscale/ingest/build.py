@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,8 +104,9 @@ def ingest(
     began = time.perf_counter()
     _check(reader, locator, pseudonymise, top_users, min_events)
     tell = on_progress or _silent
-    packs = pack(reader.pieces(source, block_bytes), block_bytes)
-    regions, described = _regions(reader, locator, packs, source, scheduler)
+    with _naming_formats(reader):
+        packs = pack(reader.pieces(source, block_bytes), block_bytes)
+        regions, described = _regions(reader, locator, packs, source, scheduler)
     cleaner = Cleaner(reader, locator, regions.names, calendar, pseudonymise)
     provenance: dict[str, Any] = {
         # Not the whole address: where a machine keeps its files is nobody's business.
@@ -116,7 +118,15 @@ def ingest(
         "min_events": min_events,
     }
     with (
-        new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer,
+        _naming_formats(reader),
+        new_cube(
+            uri,
+            regions,
+            calendar,
+            provenance=provenance,
+            pseudonyms=pseudonymise is not None,
+            force=force,
+        ) as writer,
         beside(uri) as scratch,
     ):
         blocks, tally = shuffle(
@@ -145,6 +155,15 @@ def ingest(
     return report
 
 
+@contextmanager
+def _naming_formats(reader: Reader) -> Iterator[None]:
+    """Add to each error about the records what the reader accepts."""
+    try:
+        yield
+    except SourceError as error:
+        raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
+
+
 def _silent(stage: str, done: int, total: int) -> None:
     """Tell nobody."""
 
@@ -157,15 +176,13 @@ def _check(
     min_events: int,
 ) -> None:
     if key is not None:
-        check_key(key, where="pseudonymise")
+        check_key(key, where="`pseudonymise`")
     if top_users is not None and top_users < 1:
-        raise InputError(f"top users is {top_users}: keep at least 1")
+        raise InputError(f"`top_users` is {top_users}: keep at least 1")
     if min_events < 1:
-        raise InputError(f"minimum of events is {min_events}: a user of a cube has at least 1")
+        raise InputError(f"`min_events` is {min_events}: a user of a cube has at least 1")
     if locator is None and not reader.gives_rois:
-        raise InputError(
-            f"reader {reader.name} gives positions: say which regions, by a grid, points or h3"
-        )
+        raise InputError(f"reader {reader.name} gives positions: say which regions with `locator`")
 
 
 def _regions(

@@ -29,6 +29,8 @@ class Cabspotting(Component):
     name: Literal["cabspotting"] = "cabspotting"
 
     events_per_row: ClassVar[int] = 1
+    accepts: ClassVar[str] = "files new_CAB.txt of lines: lat lon occupied unixtime"
+    settings: ClassVar[tuple[str, ...]] = ()
 
     @property
     def gives_rois(self) -> bool:

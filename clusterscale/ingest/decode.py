@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import SourceError
 
-__all__ = ["Column", "Ids", "Numbers", "ids", "numbers", "times"]
+__all__ = ["TIMES", "Column", "Ids", "Numbers", "ids", "numbers", "times"]
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
+TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
+"""Which times can be read, for messages."""
 _SHOWN = 40  # characters of a bad value that a message quotes
 
 
@@ -134,7 +136,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     if pa.types.is_timestamp(raw.type):
         if raw.type.tz is None and timezone is None:
             raise SourceError(
-                f"column {name} of {where} holds times without a zone: set the reader's timezone"
+                f"column {name} of {where} holds times without a zone: set the reader's `timezone`"
             )
         return Numbers(name, raw, _stamps(raw, timezone), "not a time")
     if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
@@ -258,7 +260,7 @@ def _meaning(raw: Any, seconds: NDArray[np.float64]) -> str:
     wrong = np.flatnonzero(np.isnan(seconds))
     value = raw[int(wrong[0])] if len(wrong) else None
     if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
-        return "a time without a zone: set the reader's timezone"
+        return "a time without a zone: set the reader's `timezone`"
     return "not a time"
 
 

@@ -42,6 +42,8 @@ class Events(Component):
     delimiter: Delimiter = ","
 
     events_per_row: ClassVar[int] = 1
+    accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}; positions in decimal degrees"
+    settings: ClassVar[tuple[str, ...]] = ("timezone", "delimiter")
 
     @property
     def gives_rois(self) -> bool:

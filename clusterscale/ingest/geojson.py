@@ -59,6 +59,12 @@ class GeoJson(Component):
     timezone: Zone | None = None
 
     events_per_row: ClassVar[int] = 1
+    accepts: ClassVar[str] = (
+        "GeoJSON points (.geojson, .geojsonl, .geojsons, .json, .jsonl, .ndjson, also .gz, .bz2, "
+        ".xz, .zst), a FeatureCollection or one feature a line; times as epoch seconds or ISO 8601 "
+        "text such as 2012-04-03T18:00:09Z"
+    )
+    settings: ClassVar[tuple[str, ...]] = ("timezone",)
 
     @property
     def gives_rois(self) -> bool:

@@ -120,7 +120,8 @@ def _gather(
         where[mine] = n_before + place[mine] - low
         n_before += high - low
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-    return transforms.pick(Traces(offsets, np.concatenate(pieces), 0, 0), where).cells
+    any_cell = np.iinfo(np.int64).max  # picking users does not depend on the size of the grid
+    return transforms.pick(Traces(offsets, np.concatenate(pieces), 1, any_cell), where).cells
 
 
 def _cells(url: str, start: int, stop: int) -> Ints:

@@ -14,6 +14,10 @@ from clusterscale.errors import MissingError, SourceError
 
 __all__ = ["read_points"]
 
+_ACCEPTS = (
+    "points are read from text in UTF-8, comma-separated, whose first line names the columns name, "
+    "lat and lon; positions in decimal degrees"
+)
 _LIMITS = {"lat": 90.0, "lon": 180.0}
 
 
@@ -38,6 +42,13 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
     """
     if not storage.exists(path):
         raise MissingError(f"{path}: there is no such file of points")
+    try:
+        return Points(_read(path), np.inf if cutoff is None else cutoff)
+    except SourceError as error:
+        raise SourceError(f"{error}\n{_ACCEPTS}") from None
+
+
+def _read(path: str) -> Regions:
     with fsspec.open(path, "rb") as stream:
         raw = stream.read()
     try:
@@ -61,9 +72,7 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
     if not where:
         raise SourceError(f"{path}: there is no point in it")
     lat, lon = np.array(list(where.values())).T
-    return Points(
-        Regions(tuple(where), lat.copy(), lon.copy()), np.inf if cutoff is None else cutoff
-    )
+    return Regions(tuple(where), lat.copy(), lon.copy())
 
 
 def _degrees(text: str | None, column: str, line: str) -> float:

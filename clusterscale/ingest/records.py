@@ -58,6 +58,10 @@ class Reader(Protocol):
     """A format of records: finds the pieces of a source and decodes them one by one."""
 
     events_per_row: ClassVar[int]
+    accepts: ClassVar[str]
+    """Which files and values can be read, for messages."""
+    settings: ClassVar[tuple[str, ...]]
+    """Which fields are settings; all others, but the name, are names of columns."""
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from clusterscale.ingest import sources
 from clusterscale.ingest.records import NONE, Malformed
 from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
 
-__all__ = ["Batch", "batches", "parse_lines", "pieces"]
+__all__ = ["ACCEPTS", "Batch", "batches", "parse_lines", "pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not hang on the size of row groups
 BLOCK = 1 << 24  # bytes unpacked at a time from a compressed file
@@ -31,6 +31,11 @@ _CSV = tuple(
     for kind in (".csv", ".tsv", ".txt")
     for squeezed in ("", ".gz", ".bz2", ".xz", ".zst")
 )
+ACCEPTS = (
+    "Parquet (.parquet, .parq, .pq) or text in UTF-8 whose first line names the columns (.csv, "
+    ".tsv, .txt, also .gz, .bz2, .xz, .zst)"
+)
+"""Which files can be read, for messages."""
 
 
 @dataclass(frozen=True, slots=True)

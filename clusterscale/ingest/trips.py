@@ -41,6 +41,8 @@ class Trips(Component):
     delimiter: Delimiter = ","
 
     events_per_row: ClassVar[int] = 2
+    accepts: ClassVar[str] = f"{tables.ACCEPTS}; {decode.TIMES}"
+    settings: ClassVar[tuple[str, ...]] = ("timezone", "delimiter")
 
     @property
     def gives_rois(self) -> bool:

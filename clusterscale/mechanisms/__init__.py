@@ -39,10 +39,12 @@ from clusterscale.mechanisms.accounting import UserLevel, user_level
 from clusterscale.mechanisms.by_steps import by_steps
 from clusterscale.mechanisms.catalogue import STEPS
 from clusterscale.mechanisms.chain import Chain
+from clusterscale.mechanisms.defence import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.mechanisms.response import Response, respond
 from clusterscale.registry import Registry
 
-__all__ = ["MECHANISMS", "Response", "UserLevel", "by_steps", "create", "respond", "user_level"]
+__all__ = ["FLOAT_NOISE_REMEDY", "FLOAT_NOISE_RISK", "MECHANISMS", "Response", "UserLevel"]
+__all__ += ["by_steps", "create", "respond", "user_level"]
 
 MECHANISMS: Registry[Mechanism] = Registry("mechanism", Chain, *STEPS.classes)
 create = MECHANISMS.create

@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces
+from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, check_days
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
+from clusterscale.wording import plural
 
 __all__ = ["CapContributions"]
 
@@ -27,6 +28,11 @@ class CapContributions(OnTraces):
     name: Literal["cap_contributions"] = "cap_contributions"
     per_day: Count
 
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"at most {plural(self.per_day, 'event')} per user and day"
+
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator
     ) -> tuple[Traces, Frame]:
@@ -35,9 +41,10 @@ class CapContributions(OnTraces):
         Raises
         ------
         InputError
-            If the traces have a null ROI.
+            If the traces have a null ROI, or the frame is of other epochs.
         """
         self._refuse_null_roi(traces)
+        check_days(frame.days, frame.last_days, traces.n_epochs)
         days, until = frame.days - frame.days[0], frame.last_days - frame.days[0]
         keys = rng.random(len(traces.cells))
         offsets, cells = np.empty_like(traces.offsets), np.empty_like(traces.cells)

@@ -82,6 +82,11 @@ class Chain(Defence):
         return f"chain({' + '.join(step.label for step in self.steps)})"
 
     @property
+    def title(self) -> str:
+        """The titles of the steps."""
+        return ", then ".join(step.title for step in self.steps)
+
+    @property
     def guarantee(self) -> Guarantee:
         """That of the noise, strengthened by sampling where that is proven."""
         noise, sample = self._step("noise"), self._step("sample")
@@ -99,6 +104,13 @@ class Chain(Defence):
         epsilon = float(np.logaddexp(np.log(share) + found.epsilon, np.log1p(-share)))
         reason = f"{found.reason}; each event is counted with probability {share:g}"
         return replace(found, epsilon=epsilon, delta=share * found.delta, reason=reason)
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether the noise step does, and no step after it puts values on a fixed grid."""
+        noise = self._step("noise")
+        rounded = any(step.whole_output for step in self.steps if step.stage == "publish")
+        return noise is not None and noise.publishes_float_noise and not rounded
 
     @property
     def noise(self) -> Noise | None:

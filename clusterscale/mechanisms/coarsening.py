@@ -21,6 +21,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.defence import Bare, Stage, no_guarantee
+from clusterscale.wording import plural
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
 
@@ -84,6 +85,12 @@ class _Coarsening(OnTraces):
             raise ValueError("groups: there is none of two or more, so nothing is merged")
         return self
 
+    @property
+    def _merged_title(self) -> str:
+        if self.factor is not None:
+            return f"by a factor of {self.factor:,}"
+        return f"in {plural(len(self.groups or ()), 'listed group')}"
+
     def _listed(self, n: int, what: str) -> Index:
         """Return the merged index of each of ``n``, those not listed alone."""
         label = np.arange(n)
@@ -114,6 +121,11 @@ class CoarsenSpace(_Coarsening):
     """
 
     name: Literal["coarsen_space"] = "coarsen_space"
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return "places merged " + self._merged_title
 
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator
@@ -179,6 +191,11 @@ class CoarsenTime(_Coarsening):
     """
 
     name: Literal["coarsen_time"] = "coarsen_time"
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return "epochs merged " + self._merged_title
 
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator

@@ -23,13 +23,30 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.law import Publication
+from clusterscale.wording import exact_number
 
-__all__ = ["STAGES", "Bare", "Defence", "Noisy", "Revision", "Stage", "no_guarantee"]
+__all__ = [
+    "FLOAT_NOISE_REMEDY",
+    "FLOAT_NOISE_RISK",
+    "STAGES",
+    "Bare",
+    "Defence",
+    "Noisy",
+    "Revision",
+    "Stage",
+    "no_guarantee",
+]
 
 Stage = Literal["trace", "sample", "noise", "publish"]
 STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")
 """The order in which steps can follow each other: what is done to the traces, to the events that
 are counted, to the counts, and to what is published of them."""
+
+FLOAT_NOISE_RISK = (
+    "the low-order bits of unrounded noisy values can reveal the count that the noise was added to "
+    "(Mironov, CCS 2012), so the guarantee does not cover floating-point numbers"
+)
+FLOAT_NOISE_REMEDY = "publish whole numbers: integers: round, or for laplace discrete: true"
 
 _BLOCK = 1 << 15  # values: drawn, finished and written while they are in the nearest cache
 
@@ -45,6 +62,25 @@ class Defence(Component):
     stage: ClassVar[Stage] = "publish"
     reach: ClassVar[Reach] = "cell"
     draws_alike: ClassVar[bool] = True
+    whole_output: ClassVar[bool] = False
+    """Whether values are put on a fixed grid, such as whole numbers, whatever they were before."""
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether continuous noise is published without rounding it.
+
+        The low-order bits of floating-point noise can reveal the count that it was added to
+        (Mironov, CCS 2012). A mechanism that adds noise is taken to do so unless it says otherwise.
+        """
+        return self.stage == "noise" and not self.whole_output
+
+    @property
+    def title(self) -> str:
+        """A short phrase for people, which is never parsed: the label unless a mechanism has one.
+
+        Other settings of a mechanism have another title.
+        """
+        return self.label
 
     @property
     def guarantee(self) -> Guarantee:
@@ -85,6 +121,13 @@ class Defence(Component):
         raise NotImplementedError
 
     def _check_shape(self, counts: NDArray[Any], group_size: int) -> None:
+        if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iuf":
+            kind = getattr(counts, "dtype", type(counts).__name__)
+            raise InputError(f"counts are an array of integers or floats, not {kind}")
+        ends = (counts.min(), counts.max()) if counts.dtype.kind == "f" and counts.size else ()
+        if not np.isfinite(ends).all():  # NaN is the least and the largest of any
+            n_wrong = counts.size - int(np.isfinite(counts).sum())
+            raise InputError(f"{n_wrong} of {counts.size} counts are NaN or infinite")
         if counts.ndim < 2:
             raise InputError(f"counts have shape {counts.shape}; they are (…, roi, epoch)")
         if group_size < 1:
@@ -177,6 +220,24 @@ class Noisy(Defence):
     stage: ClassVar[Stage] = "noise"
     _sensitivity: ClassVar[str] = ""
     _told_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
+
+    @property
+    def title(self) -> str:
+        """The noise and the steps after it, in words."""
+        size = getattr(self, self._sensitivity) if self._sensitivity else None
+        parts = [self._noise_title]
+        parts += [] if size is None else [f"sensitivity {exact_number(size)}"]
+        parts += {"round": ["rounded"], "floor": ["rounded down"]}.get(self.integers, [])
+        return ", ".join([*parts, "from 0 to the group size"] if self.clip else parts)
+
+    @property
+    def _noise_title(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether noise is published as it was drawn: not rounded, and not discrete."""
+        return super().publishes_float_noise and self.integers == "none"
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism with the cube's own sensitivity, where none was given."""

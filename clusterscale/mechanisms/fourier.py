@@ -21,6 +21,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.defence import Noisy, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
+from clusterscale.wording import exact_number, plural
 
 __all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
 
@@ -76,6 +77,10 @@ class _FirstWaves(_Transformed):
         """Scale of the noise on the real and imaginary part of a coefficient."""
         return float(np.sqrt(self.coefficients)) * self._norm() / self.epsilon
 
+    @property
+    def _kept_title(self) -> str:
+        return f"first {plural(self.coefficients, 'Fourier coefficient')}"
+
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a series has fewer coefficients."""
         most = self._most(n_epochs)
@@ -102,6 +107,11 @@ class Fourier(_FirstWaves):
     """
 
     name: Literal["fourier"] = "fourier"
+
+    @property
+    def _noise_title(self) -> str:
+        epsilon = exact_number(self.epsilon)
+        return f"{self._kept_title} with noise, ε {epsilon} per user and place"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -140,6 +150,10 @@ class UnscaledFourier(_FirstWaves):
     name: Literal["unscaled_fourier"] = "unscaled_fourier"
 
     @property
+    def _noise_title(self) -> str:
+        return f"{self._kept_title} with too little noise, stated ε {exact_number(self.epsilon)}"
+
+    @property
     def guarantee(self) -> Guarantee:
         """None that is worth the name: √T times the ε that it is given."""
         return no_guarantee("noise for an orthonormal transform, on one that is √T times larger")
@@ -173,6 +187,11 @@ class EnhancedFourier(_Transformed):
     name: Literal["enhanced_fourier"] = "enhanced_fourier"
     epsilon: Positive
     delta: Probability
+
+    @property
+    def _noise_title(self) -> str:
+        epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
+        return f"cosine coefficients with noise, ε {epsilon} and δ {delta} per user and place"
 
     @property
     def sigma(self) -> float:

@@ -18,6 +18,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.mechanisms.accounting import gaussian_epsilon
 from clusterscale.mechanisms.defence import Noisy
+from clusterscale.wording import exact_number
 
 __all__ = ["Gaussian", "deviation", "promised"]
 
@@ -50,6 +51,11 @@ class Gaussian(Noisy):
     l2_sensitivity: Positive | None = None
 
     _sensitivity: ClassVar[str] = "l2_sensitivity"
+
+    @property
+    def _noise_title(self) -> str:
+        epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
+        return f"Gaussian noise, ε {epsilon} and δ {delta} per user"
 
     @property
     def sigma(self) -> float:

@@ -9,10 +9,12 @@ import numpy as np
 from clusterscale.contracts import Bounds, Counts, Guarantee, Noise, Positive, Spending, Values
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.defence import Noisy
+from clusterscale.wording import exact_number
 
 __all__ = ["Laplace"]
 
 _UNITS = {"event": "one event", "user_day": "one user's day", "user": "one user"}
+_PER = {"event": "event", "user_day": "user and day", "user": "user"}
 _MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
 
 
@@ -45,6 +47,11 @@ class Laplace(Noisy):
     _sensitivity: ClassVar[str] = "sensitivity"
 
     @property
+    def _noise_title(self) -> str:
+        law = "discrete Laplace" if self.discrete else "Laplace"
+        return f"{law} noise, ε {exact_number(self.epsilon)} per {_PER[self.unit]}"
+
+    @property
     def _known_norm(self) -> float:
         if self.sensitivity is None and self.unit == "event":
             return 1.0  # until bound to counts that may have a null ROI
@@ -54,6 +61,11 @@ class Laplace(Noisy):
     def scale(self) -> float:
         """Scale of the noise, in visits."""
         return self._norm() / self.epsilon
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether noise is continuous and not rounded."""
+        return super().publishes_float_noise and not self.discrete
 
     @property
     def guarantee(self) -> Guarantee:

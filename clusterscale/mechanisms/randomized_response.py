@@ -8,6 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, Probability, Spending, Values
 from clusterscale.mechanisms.defence import Noisy
+from clusterscale.wording import exact_percent
 
 __all__ = ["RandomizedResponse"]
 
@@ -27,6 +28,11 @@ class RandomizedResponse(Noisy):
     p: Probability
 
     draws_alike: ClassVar[bool] = False
+    whole_output: ClassVar[bool] = True  # a fixed function of how many said yes
+
+    @property
+    def _noise_title(self) -> str:
+        return f"random answers, {exact_percent(self.p)} yes whatever the truth"
 
     @property
     def guarantee(self) -> Guarantee:

@@ -10,6 +10,7 @@ from clusterscale.contracts import Count, Reach, Values
 from clusterscale.errors import ConfigError
 from clusterscale.kernel import kernel
 from clusterscale.mechanisms.defence import Revision
+from clusterscale.wording import plural
 
 __all__ = ["AdaptiveRanges", "FixedRanges"]
 
@@ -24,6 +25,14 @@ class FixedRanges(Revision):
     name: Literal["fixed_ranges"] = "fixed_ranges"
     size: Count
     integers: Literal["floor", "none"] = "none"
+
+    whole_output: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        rounded = " rounded down" if self.integers == "floor" else ""
+        return f"ranges of {self.size:,}, shown by their middle{rounded}"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if a range is larger than the largest count."""
@@ -58,6 +67,11 @@ class AdaptiveRanges(Revision):
 
     reach: ClassVar[Reach] = "series"
 
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"{plural(self.ranges, 'range')} per place, shown by their {self.publish}"
+
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if there are more ranges than counts can have values."""
         if self.ranges > group_size:
@@ -67,9 +81,11 @@ class AdaptiveRanges(Revision):
 
     def revise(self, values: Values) -> None:
         """Put the median or the middle of its range in place of each value."""
+        if not values.size:
+            return
         if self.publish == "median":
             _to_medians(values.reshape(-1, values.shape[-1]), self.ranges)
-        elif values.size:
+        else:
             _to_middles(values, self.ranges)
 
 

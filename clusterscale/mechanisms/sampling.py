@@ -19,6 +19,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
+from clusterscale.wording import exact_percent
 
 __all__ = ["SampleEvents", "SampleTraces"]
 
@@ -38,6 +39,11 @@ class SampleEvents(Defence):
 
     stage: ClassVar[Stage] = "sample"
     draws_alike: ClassVar[bool] = False
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"{exact_percent(self.remove)} of events removed"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -81,6 +87,11 @@ class SampleTraces(OnTraces):
 
     name: Literal["sample_traces"] = "sample_traces"
     remove: Probability
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"{exact_percent(self.remove)} of events removed, the same in all releases"
 
     def apply(
         self, traces: Traces, frame: Frame, *, rng: np.random.Generator

@@ -16,6 +16,7 @@ from clusterscale.mechanisms.defence import (
     Stage,
     no_guarantee,
 )
+from clusterscale.wording import exact_number, exact_percent
 
 __all__ = ["PerturbSmall", "SuppressSmall", "SuppressUnpopular"]
 
@@ -35,6 +36,12 @@ class SuppressSmall(Revision):
         if (self.below is None) == (self.up_to is None):
             raise ValueError("give exactly one of below, up_to")
         return self
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        small = f"up to {self.up_to:,}" if self.below is None else f"below {self.below:,}"
+        return f"counts {small} set to 0"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if no count could be published."""
@@ -60,6 +67,12 @@ class SuppressUnpopular(Revision):
     fraction: Probability
 
     reach: ClassVar[Reach] = "release"
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        share = exact_percent(self.fraction)
+        return f"quietest {share} of places set to 0 at the quietest {share} of times"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if there would be nothing to suppress."""
@@ -94,6 +107,12 @@ class PerturbSmall(Defence):
 
     stage: ClassVar[Stage] = "noise"
     draws_alike: ClassVar[bool] = False
+    whole_output: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What it does, in words."""
+        return f"Laplace noise of ε {exact_number(self.epsilon)} on counts below {self.below:,}"
 
     @property
     def guarantee(self) -> Guarantee:

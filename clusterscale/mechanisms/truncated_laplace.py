@@ -8,6 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, Positive, Spending, Values
 from clusterscale.mechanisms.defence import Noisy
+from clusterscale.wording import exact_number
 
 __all__ = ["TruncatedLaplace"]
 
@@ -29,7 +30,14 @@ class TruncatedLaplace(Noisy):
     name: Literal["truncated_laplace"] = "truncated_laplace"
     epsilon: Positive
 
+    whole_output: ClassVar[bool] = True
     _claimed: ClassVar[float] = 1.0  # visits that one event is taken to change
+
+    @property
+    def _noise_title(self) -> str:
+        return (
+            f"Laplace noise cut to whole numbers, stated ε {exact_number(self.epsilon)} per event"
+        )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -22,8 +22,10 @@ A promise of ε is held against what was seen, and against what could have been 
 'consistent'
 """
 
+from clusterscale.metrics.controls import is_judged, off_cells, weak_cells
 from clusterscale.metrics.drift import Drift, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound, largest_bound
+from clusterscale.metrics.exposure import EXPOSED_AUC, auc_p_values, reject_holm
 from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
 from clusterscale.metrics.pooling import (
     LEVELS,
@@ -38,6 +40,7 @@ from clusterscale.metrics.roc import accuracy, auc, resolvable_fpr, tpr_at_fpr
 from clusterscale.metrics.verdict import Verdict, judge
 
 __all__ = [
+    "EXPOSED_AUC",
     "LEVELS",
     "Drift",
     "Verdict",
@@ -45,13 +48,16 @@ __all__ = [
     "auc",
     "auc_ceiling",
     "auc_interval",
+    "auc_p_values",
     "calibrated_counts",
     "compare_exposure",
     "delong_variance",
     "epsilon_lower_bound",
+    "is_judged",
     "judge",
     "largest_bound",
     "mean_interval",
+    "off_cells",
     "pool_exposure",
     "pooled_auc",
     "pooled_epsilon_lower_bound",
@@ -59,6 +65,8 @@ __all__ = [
     "pooled_tpr_at_fpr",
     "privacy_gain",
     "privacy_loss",
+    "reject_holm",
     "resolvable_fpr",
     "tpr_at_fpr",
+    "weak_cells",
 ]

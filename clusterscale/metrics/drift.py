@@ -54,12 +54,12 @@ def compare_exposure(
     before_bounds: tuple[ArrayLike, ArrayLike] | None = None,
     after_bounds: tuple[ArrayLike, ArrayLike] | None = None,
     confidence: float = 0.95,
-    seed: int = 0,
 ) -> Drift:
     """Compare the privacy losses of people in a release with those before it.
 
     Users seen on both sides are compared each with itself. The interval of the mean difference is
-    :func:`mean_interval` from 20 users up and Student's below. The test is Wilcoxon's signed-rank
+    :func:`mean_interval` for 20 users or more, and for any number with equal differences, else
+    Student's. The test is Wilcoxon's signed-rank
     test, where no change has its rank but no sign (Wilcoxon 1945, Pratt 1959): exact for up to 50
     users, by all changes of sign, ties or not, and normal with a correction for continuity beyond.
     With fewer than 6 users on both sides no paired test reaches 5 %, so all users of the one are
@@ -89,15 +89,12 @@ def compare_exposure(
         :func:`auc_interval` turned into losses; NaN where not known.
     confidence
         Chance that the interval holds the true mean; strictly between 0 and 1.
-    seed
-        Root seed of the resamples.
 
     Returns
     -------
     Drift
-        The change is NaN without a common user, its interval with fewer than two, and the
-        p-value where a side has no user at all. Where all differences are equal, the interval is
-        that value twice, which does not say how far it can be trusted.
+        The change and its interval are NaN without a common user, and the p-value where a side
+        has no user at all.
 
     Raises
     ------
@@ -134,7 +131,7 @@ def compare_exposure(
     _, old, new = np.intersect1d(before[0], after[0], assume_unique=True, return_indices=True)
     was, now = before[1][old], after[1][new]
     difference = np.round(now - was, _DIGITS)
-    low, high = _interval(difference, confidence, seed)
+    low, high = _interval(difference, confidence)
     rose = (was <= limit) & (now > limit) & (difference > margin)
     fell = (was > limit) & (now <= limit) & (-difference > margin)
     # of unknown bounds neither comparison is true, so it is asked what speaks against a crossing
@@ -212,11 +209,11 @@ def _check_share(value: float, name: str) -> None:
         raise InputError(f"{name} is a privacy loss between 0 and 1, not {value}")
 
 
-def _interval(difference: Floats, confidence: float, seed: int) -> tuple[float, float]:
+def _interval(difference: Floats, confidence: float) -> tuple[float, float]:
     n = difference.size
     if n < 2 or n >= _MANY or np.ptp(difference) == 0:
-        return mean_interval(difference, confidence=confidence, seed=seed)
-    # resamples of few values are too much alike, and their range may not even hold the mean
+        return mean_interval(difference, confidence=confidence, bounds=(-1.0, 1.0))
+    # of few values the interval for any law is too wide to show a change
     reach = float(scipy.stats.t.isf((1 - confidence) / 2, n - 1) * difference.std(ddof=1) / n**0.5)
     mean = float(difference.mean())
     return max(-1.0, mean - reach), min(1.0, mean + reach)

@@ -20,6 +20,7 @@ from clusterscale.contracts import (
     Whereabouts,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, forget
+from clusterscale.wording import exact_percent
 
 __all__ = ["KnownSubset"]
 
@@ -48,6 +49,21 @@ class KnownSubset(Component):
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """What the adversary knows, in words."""
+        text = f"adversary knows {exact_percent(self.alpha)} of users"
+        if self.known_fraction < 1:
+            text += f" and {exact_percent(self.known_fraction)} of the target’s visits"
+        others = {
+            "sampling": "in pairs",
+            "challenges": f"{self.challenges:,} challenges",
+            "validation": f"{self.validation:,} validation groups",
+        }
+        given = self.model_dump(exclude_defaults=True)
+        parts = [f"{text}, trains on {self.training:,} groups"]
+        return ", ".join([*parts, *(others[name] for name in others if name in given)])
 
     @property
     def n_challenges(self) -> int:
@@ -97,7 +113,10 @@ class KnownSubset(Component):
         ------
         PoolError
             If a pool is too small for groups of that size.
+        InputError
+            If the target is none of the users.
         """
+        traces.check_user(target)
         others = rng.permutation(np.delete(np.arange(traces.n_users), target))
         n_others = self.n_known(traces.n_users) - 1
         known, rest = (

@@ -124,6 +124,11 @@ class SameGroups(_PastGroups):
     beta: Even = 150
 
     @property
+    def title(self) -> str:
+        """What the adversary knows, in words."""
+        return f"adversary saw past releases of the same {self.beta:,} groups"
+
+    @property
     def _n_seen(self) -> int:
         return self.beta
 
@@ -141,6 +146,11 @@ class DifferentGroups(_PastGroups):
 
     name: Literal["different_groups"] = "different_groups"
     beta: Annotated[int, Strict(), Field(ge=16, multiple_of=8)] = 400
+
+    @property
+    def title(self) -> str:
+        """What the adversary knows, in words."""
+        return f"adversary saw past releases of {self._n_seen:,} other groups"
 
     @property
     def _n_seen(self) -> int:

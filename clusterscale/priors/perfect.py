@@ -29,6 +29,13 @@ class Perfect(Component):
     adds_challenges: ClassVar[bool] = False
 
     @property
+    def title(self) -> str:
+        """What the adversary knows, in words."""
+        seen = "noisy" if self.adversary == "strategic" else "exact"
+        groups = f"{self.groups:,} groups"
+        return f"adversary knows all of {groups} but the noise, trains on {seen} counts"
+
+    @property
     def n_challenges(self) -> int:
         """All groups."""
         return self.groups

@@ -18,7 +18,7 @@ and another take over when that one has died. No row hangs on when, where or by 
 was made.
 """
 
-from clusterscale.reaudit.catalogue import Catalogue, Problem, find_releases
+from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases
 from clusterscale.reaudit.driver import Pending, Reaudit
 from clusterscale.reaudit.entry import Described, ReleaseEntry
 from clusterscale.reaudit.lease import Held, Lease
@@ -48,6 +48,7 @@ __all__ = [
     "ReauditPlan",
     "ReleaseEntry",
     "Verdict",
+    "expand",
     "exposures_of",
     "find_releases",
     "judge",

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube, storage
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
-from clusterscale.reaudit.entry import ReleaseEntry
+from clusterscale.reaudit.entry import PLACES, ReleaseEntry
 from clusterscale.reaudit.listed import Content, Listed, settle
 from clusterscale.reaudit.values import ENDINGS, read_values
 
-__all__ = ["Catalogue", "Problem", "find_releases", "read_file"]
+__all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,17 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
     return entries
 
 
+def expand(entry: ReleaseEntry) -> tuple[ReleaseEntry, ...]:
+    """Return an entry for each release whose name fits, all else the same; itself if no pattern."""
+    if not entry.is_pattern:
+        return (entry,)
+    try:
+        found = find_releases(entry.counts)
+    except MissingError:
+        return ()
+    return tuple(entry.model_copy(update={"counts": each.counts}) for each in found)
+
+
 class Catalogue:
     """Releases, and what is known of them from earlier.
 
@@ -78,7 +90,7 @@ class Catalogue:
     entries
         The releases, in order.
     cube
-        Address of whom they are made, where they do not say.
+        Address of the cube of those whose entry does not give another.
     memory
         File that keeps what is known; it may be lost, and is then made again.
     """
@@ -138,7 +150,9 @@ class Catalogue:
 
     def _look(self, entry: ReleaseEntry) -> tuple[str, Listed, str]:
         """Return a release, with the key that it is known by and the hash of what is behind it."""
-        key = hash_of([entry.model_dump(mode="json"), self._cube, [*_stamp(entry.counts)]])
+        _refuse_indirect(entry.counts)
+        said = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
+        key = hash_of([*said, self._cube, [*_stamp(entry.counts)]])
         known = self._known.get(key)
         if isinstance(known, dict):
             try:
@@ -146,22 +160,21 @@ class Catalogue:
             except ValidationError:  # written by another version
                 pass
             else:
-                behind = self._behind(listed)
-                if known.get("behind") == behind:
+                same_places = all(getattr(listed, at) == getattr(entry, at) for at in PLACES)
+                if same_places and known.get("behind") == (behind := self._behind(listed)):
                     return key, listed, behind
         listed, _ = self._settle(entry)
         return key, listed, self._behind(listed)
 
     def _behind(self, listed: Listed) -> str:
-        """Return the hash of a release's cube and members, which its attributes may name."""
+        """Return the hash of a release's cube and members."""
         members = [*_stamp(listed.members)] if listed.members else []
         return hash_of([self.cube_of(listed).fingerprint, members])
 
     def _settle(self, entry: ReleaseEntry) -> tuple[Listed, Content]:
         written = read_values(entry.counts, entry.variable)
-        said = entry.or_else(written.described)
-        members = read_file(said["members"]) if said.get("members") else b""
-        return settle(entry, written, self._open(said.get("cube")), members)
+        members = read_file(entry.members) if entry.members else b""
+        return settle(entry, written, self._open(entry.cube), members)
 
 
 def read_file(uri: str) -> bytes:
@@ -178,6 +191,15 @@ def read_file(uri: str) -> bytes:
         return storage.read(uri)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise MissingError(f"{uri}: there is no such file") from None
+
+
+def _refuse_indirect(uri: str) -> None:
+    """Refuse an address through which a release, or its name, would say what else is opened."""
+    if "::" in uri or urlsplit(uri).scheme == "reference":
+        raise InputError(
+            f"{uri}: chained addresses (::) and reference:// are not opened: a release could point "
+            "to any file through them; give the address of its own store"
+        )
 
 
 def _recall(memory: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from clusterscale.consistency import CHECKS, Finding, Table, check_table
 from clusterscale.contracts import MEMORY, Executor, Reason
 from clusterscale.cube import storage
-from clusterscale.errors import ClusterscaleError, StoreError
+from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.reaudit.audited import Question, audit_release, make_table
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
@@ -134,6 +134,9 @@ class Reaudit:
             if isinstance(error, RuntimeError):  # of the cluster, not of the release
                 raise
             return Problem(listed.name, error)
+        if row.verdict == "error":
+            texts = [each["text"] for each in row.why if each["level"] == "error"]
+            return Problem(listed.name, InputError("; ".join(texts)))
         check()
         self.ledger.append(row)
         return row
@@ -225,7 +228,7 @@ class Reaudit:
             mean_privacy_loss_low=found.mean_loss.low,
             mean_privacy_loss_high=found.mean_loss.high,
             worst_privacy_loss=found.worst_loss,
-            share_above=found.share_exposed,
+            share_above=found.share_exposed.value,
             loss_above=found.exposed_above,
             epsilon_lower=found.epsilon_seen,
             epsilon_declared=found.epsilon_declared,

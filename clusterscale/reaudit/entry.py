@@ -11,7 +11,10 @@ from clusterscale.contracts import Address, Component, Count, Mechanism
 from clusterscale.contracts.lists import PERHAPS
 from clusterscale.mechanisms import MECHANISMS
 
-__all__ = ["Declared", "Described", "First", "Name", "ReleaseEntry", "Size"]
+__all__ = ["PLACES", "Declared", "Described", "First", "Name", "ReleaseEntry", "Size"]
+
+PLACES = ("cube", "members")
+"""Fields that say where something is: a catalogue may set them, a release's own store may not."""
 
 First = Annotated[int, Strict(), Field(ge=0)]
 Size = Annotated[int, Strict(), Field(ge=2)]
@@ -31,9 +34,7 @@ class Described(Component):
     ISO date and time in the time zone of the cube; ``epochs``: how many, where the mechanism merges
     some. ``observed``: first epochs of past windows that
     adversaries have seen. ``null_roi``: is being nowhere counted as a last place? ``series``:
-    releases of one series follow each other, and are compared. ``cube``: of whom it is made, if
-    not of the catalogue's cube. ``members``: a table, Parquet or CSV, with columns ``user`` (as in
-    the cube) and ``inside`` (true or false) of whom it is known.
+    releases of one series follow each other, and are compared.
     """
 
     group_size: Size | None = None
@@ -44,8 +45,6 @@ class Described(Component):
     observed: Annotated[tuple[First, ...], *PERHAPS] = ()
     null_roi: bool | None = None
     series: str = ""
-    cube: Address | None = None
-    members: Address | None = None
 
     @model_validator(mode="after")
     def _one_beginning(self) -> Self:
@@ -56,7 +55,7 @@ class Described(Component):
     def or_else(self, other: Described) -> dict[str, Any]:
         """Return the fields that are set here, and where they are not, those set in ``other``."""
         fields = set(Described.model_fields)
-        mine = {name: getattr(self, name) for name in self.model_fields_set & fields}
+        mine = {name: getattr(self, name) for name in self.model_fields_set & {*fields, *PLACES}}
         theirs = {name: getattr(other, name) for name in other.model_fields_set & fields}
         if mine.keys() & {"first", "start"}:
             theirs = {name: each for name, each in theirs.items() if name not in ("first", "start")}
@@ -67,12 +66,37 @@ class ReleaseEntry(Described):
     """One release of a catalogue: where its ``counts`` are, and what is said of them.
 
     ``counts``: a Zarr group or NetCDF file with a ``variable`` of dimensions (roi, epoch), or the
-    only one that has these. What is not said here is taken from the attributes of that store.
+    only one that has these; or a pattern for the names in a folder, as in ``releases/week-*.zarr``.
+    ``cube``: the cube that it was made from, if not the catalogue's. ``members``: a table, Parquet
+    or CSV, with columns ``user`` (as in the cube) and ``inside`` (true or false) for users whose
+    membership is known. In both, ``{name}`` stands for the name of the release. All other fields
+    are taken from the attributes of the store where they are not given here.
     """
 
     counts: Address
     name: Name | None = None
     variable: str | None = None
+    cube: Address | None = None
+    members: Address | None = None
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if self.name is not None and self.is_pattern:
+            raise ValueError(f"name: counts is a pattern ({self.counts}), so there may be several")
+        return self
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether ``counts`` is a pattern for names."""
+        return any(sign in self.counts.rstrip("/").rpartition("/")[2] for sign in "*?[")
+
+    def placed(self, members: str | None) -> ReleaseEntry:
+        """Return the entry with its name filled in, and ``members`` where it does not set them."""
+        given = {key: getattr(self, key) for key in PLACES if key in self.model_fields_set}
+        if members is not None:
+            given = {"members": members} | given
+        filled = {key: at and at.replace("{name}", self.label) for key, at in given.items()}
+        return self.model_copy(update=filled)
 
     @property
     def label(self) -> str:

@@ -21,6 +21,12 @@ from clusterscale.wording import explain
 
 __all__ = ["Content", "Listed", "settle"]
 
+# What attributes may name, and what the audit does if the catalogue says null instead.
+_POINTING = {
+    "cube": ("a cube", "use the cube of the whole catalogue"),
+    "members": ("a `members` file", "audit the release without known members"),
+}
+
 
 class Listed(Component):
     """What was released, in full, but for the values; as a catalogue lists it.
@@ -68,12 +74,14 @@ class Listed(Component):
         )
         fields = {name: getattr(template, name) for name in AuditTemplate.model_fields}
         try:
-            return AuditPlan(
-                **fields,
-                null_roi=self.null_roi,
-                group_sizes=(self.group_size,),
-                periods=(period,),
-                mechanisms=both,
+            return AuditPlan.model_validate(
+                fields
+                | {
+                    "null_roi": self.null_roi,
+                    "group_sizes": (self.group_size,),
+                    "periods": (period,),
+                    "mechanisms": both,
+                }
             )
         except ValidationError as error:
             raise ConfigError(explain(error, AuditPlan, prefix=(self.name,))) from None
@@ -109,6 +117,7 @@ def settle(
     said, where = entry.or_else(written.described), f"{entry.label} ({entry.counts})"
     if not written.values.size:
         raise ConfigError(f"{where}: it has shape {written.values.shape}: no epochs or no ROIs")
+    _refuse_places(entry, written, cube, where)
     content = _order(written, cube, where)
     for key in ("group_size", "mechanism"):
         if said.get(key) is None:
@@ -130,10 +139,22 @@ def settle(
         said["epochs"] = n_epochs
     said |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     try:
-        listed = Listed(**said, first=first, content=_hash(content, members))
+        listed = Listed.model_validate(said | {"first": first, "content": _hash(content, members)})
     except ValidationError as error:
         raise ConfigError(explain(error, Listed, prefix=(where,))) from None
     return listed, content
+
+
+def _refuse_places(entry: ReleaseEntry, written: Written, cube: TraceCube, where: str) -> None:
+    """Refuse attributes that point elsewhere, unless the catalogue says what to use instead."""
+    for key, place in written.places.items():
+        if key in entry.model_fields_set or (key == "cube" and place.rstrip("/") == cube.uri):
+            continue
+        what, without = _POINTING[key]
+        raise ConfigError(
+            f"{where}: the release's own attributes name {what}; it is not opened. Give it in the "
+            f"catalogue as `{key}:`, or write `{key}: null` to {without}"
+        )
 
 
 def _order(written: Written, cube: TraceCube, where: str) -> Content:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.audit import count_failed
+from clusterscale.audit.findings import RAW_COUNTS, Finding, find_exposures, worst_findings
 from clusterscale.contracts import Ints
-from clusterscale.errors import InputError
+from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
+from clusterscale.screening import is_counted
+from clusterscale.wording import name_best
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,6 +24,8 @@ __all__ = ["Estimate", "Exposures", "Measured", "exposures_of", "measure"]
 Floats = NDArray[np.float64]
 
 _NOTHING_PROMISED = "nothing promised"
+_TRIALS = ("broken", "too few samples", "consistent", _NOTHING_PROMISED)  # worst first
+_STATUSES = ("done", "failed", "missing", "unseen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Exposures:
 
     ``users`` are their rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
     ``high``, float64, shape (user,), the loss and the ends of its 95 % interval; ``attack`` is its
-    label, and ``everyone`` tells whether all of the cube are here.
+    label, and ``everyone`` tells whether all users are here that a screen counts, or targets only.
     """
 
     users: Ints
@@ -71,6 +77,8 @@ class Measured:
 
     Attributes
     ----------
+    finding
+        The worst verdict on exposure, over periods, priors and group sizes.
     n_targets
         Targets of the audit that were finished.
     attack
@@ -83,14 +91,17 @@ class Measured:
         What was measured of the promise, at its unit; infinite and ``nothing promised`` where there
         is none.
     utility
-        By name of the measure: the value, and its ideal.
+        By name of the measure: the value, and its ideal; without those not known everywhere.
+    float_noise
+        Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
     """
 
+    finding: Finding
     n_targets: int
     attack: str
     mean_loss: Estimate
     worst_loss: float
-    share_exposed: float
+    share_exposed: Estimate
     n_screened: int
     exposed_above: float
     epsilon_seen: float
@@ -98,6 +109,7 @@ class Measured:
     verdict: str
     unit: str
     utility: dict[str, tuple[float, float]] = field(default_factory=dict)
+    float_noise: str = ""
 
 
 def measure(
@@ -119,18 +131,26 @@ def measure(
     Raises
     ------
     InputError
-        If the results have no such mechanism, or nothing of it was finished.
+        If the results have no such mechanism, if nothing of it was finished, or if tasks failed.
+    DamagedError
+        If a part of the results is missing.
     """
     told = _select(audit, mechanism)
-    strongest, losses = _strongest(told, ("period", "prior", "group_size", "attack"), "target")
-    low, high = mean_interval(losses)  # not a number of one target: nothing tells its spread
+    _check_whole(audit, mechanism)
+    strongest, losses = _strongest(_attacked(audit, mechanism), "target")
+    low, high = mean_interval(losses)
     promise = _promise(told)
+    exposed = exposures.loss > exposed_above
+    share = Estimate.exact(float(exposed.mean()))
+    if not exposures.everyone:
+        share = Estimate(share.value, *mean_interval(exposed))
     return Measured(
+        finding=worst_findings(find_exposures(audit))[mechanism],
         n_targets=len(losses),
         attack=strongest,
         mean_loss=Estimate(float(losses.mean()), low, high),
         worst_loss=float(losses.max()),
-        share_exposed=float((exposures.loss > exposed_above).mean()),
+        share_exposed=share,
         n_screened=len(exposures.users),
         exposed_above=exposed_above,
         epsilon_seen=promise.seen,
@@ -138,11 +158,14 @@ def measure(
         verdict=promise.verdict,
         unit=promise.unit,
         utility=_utility(told),
+        float_noise=_float_noise(told),
     )
 
 
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
     """Return the exposure of everyone, or of the targets where no screen knows the mechanism.
+
+    Everyone are the users that the screen counts: with an event in the period, as a rule.
 
     Parameters
     ----------
@@ -157,18 +180,41 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
         As :func:`measure`.
     """
     everyone = screen is not None and mechanism in screen.mechanism.values
-    told = _select(screen if everyone and screen is not None else audit, mechanism)
-    over, who = ("period", "group_size", "attack"), "user" if everyone else "target"
-    if not everyone:
-        over = ("period", "prior", "group_size", "attack")  # type: ignore[assignment]
-    table = told[["privacy_loss", "auc", "auc_low", "auc_high"]].transpose(..., who)
+    table, who = _attacked(audit, mechanism), "target"
+    if everyone and screen is not None:
+        table, who = _attacked(screen, mechanism), "user"
+    table = table[["privacy_loss", "auc", "auc_low", "auc_high"]]
+    if everyone and screen is not None:  # users without an event have nothing to lose
+        table = table.where(is_counted(screen))
+    table = table.transpose(..., who)
     flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
-    best, label = _best(table["privacy_loss"], flat["privacy_loss"], over)
+    best, label = _best(table["privacy_loss"], flat["privacy_loss"])
     known = np.isfinite(flat["auc"][best])
     ends = (np.maximum(2 * flat[name][best][known] - 1, 0) for name in ("auc_low", "auc_high"))
     low, high = (end.astype(np.float64) for end in ends)
     loss = flat["privacy_loss"][best][known].astype(np.float64)
     return Exposures(table[who].values[known], loss, low, high, label, everyone)
+
+
+def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
+    """Return what was attacked: for raw counts every mechanism, for it can be applied to them."""
+    told = _select(results, mechanism)
+    return results if mechanism == RAW_COUNTS else told.expand_dims("mechanism")
+
+
+def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
+    """Raise unless every case of a mechanism has ended, and has what a case must have."""
+    told = _select(audit, mechanism)
+    status = told.status.values.astype(object)
+    if n_failed := count_failed(audit):
+        raise InputError(f"{n_failed} tasks of this audit failed; run it again first")
+    if (status == "missing").any():
+        raise InputError("the audit has not finished; run it again first")
+    done = status == "done"
+    auc = told.auc.transpose(*told.status.dims).values
+    known = np.isin(status, _STATUSES).all() and np.isfinite(auc[done]).all()
+    if not known or not np.isin(told.verdict.values.astype(object), _TRIALS).all():
+        raise DamagedError("a part of the results is missing; remove them and run the audit again")
 
 
 def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
@@ -180,15 +226,15 @@ def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     return results.sel(mechanism=mechanism)
 
 
-def _strongest(told: xr.Dataset, over: tuple[str, ...], who: str) -> tuple[str, Floats]:
+def _strongest(told: xr.Dataset, who: str) -> tuple[str, Floats]:
     """Return the strongest attack with its setting, and the losses of its targets."""
     table = told.privacy_loss.transpose(..., who)
     loss = table.values.reshape(-1, table.sizes[who])
-    best, label = _best(table, loss, over)
+    best, label = _best(table, loss)
     return label, loss[best][np.isfinite(loss[best])]
 
 
-def _best(told: xr.DataArray, loss: Floats, over: tuple[str, ...]) -> tuple[int, str]:
+def _best(told: xr.DataArray, loss: Floats) -> tuple[int, str]:
     """Return the row of ``loss`` with the largest mean, and the name of that setting."""
     known = np.isfinite(loss)
     means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
@@ -196,37 +242,46 @@ def _best(told: xr.DataArray, loss: Floats, over: tuple[str, ...]) -> tuple[int,
     best = int(np.argmax(means))
     if not np.isfinite(means[best]):
         raise InputError("nothing was finished that could be judged")
-    dims = [str(dim) for dim in told.dims if dim in over]
-    places = np.unravel_index(best, [told.sizes[dim] for dim in dims])
+    return best, name_best([_name(told, row) for row in range(len(means))], means)
+
+
+def _name(told: xr.DataArray, row: int) -> str:
+    """Return the name of an attack with its setting, by what varies."""
+    dims = [str(dim) for dim in told.dims[:-1]]
+    places = np.unravel_index(row, [told.sizes[dim] for dim in dims])
     names = {dim: str(told[dim].values[i]) for dim, i in zip(dims, places, strict=True)}
     several = [names[dim] for dim in dims if dim == "attack" or told.sizes[dim] > 1]
-    return best, " · ".join(reversed(several))
+    return " · ".join(reversed(several))
 
 
 def _promise(told: xr.Dataset) -> _Promise:
     """Return what was measured of the promise, at the worst period and group size."""
     verdicts = [str(each) for each in told.verdict.values.ravel()]
     seen = told.epsilon_seen.transpose(*told.verdict.dims).values.ravel()
-    order = ["broken", "too few samples", "consistent", _NOTHING_PROMISED]
-    ranks = [order.index(each) if each in order else len(order) for each in verdicts]
+    ranks = [_TRIALS.index(each) for each in verdicts]
     worst = int(np.lexsort((-seen, ranks))[0])  # of the same verdict, where most is seen
     place = np.unravel_index(worst, told.verdict.shape)
     period = {"period": dict(zip(told.verdict.dims, place, strict=True))["period"]}
     return _Promise(
         float(seen[worst]),
         float(told.guarantee_epsilon.isel(period)),
-        verdicts[worst] or _NOTHING_PROMISED,
+        verdicts[worst],
         str(told.guarantee_unit.isel(period).values),
     )
 
 
+def _float_noise(told: xr.Dataset) -> str:
+    """Return ``yes`` where any period says so, ``no`` where all do, else nothing."""
+    words = set(map(str, told["float_noise"].values)) if "float_noise" in told else {""}
+    return next((word for word in ("yes", "") if word in words), "no")
+
+
 def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:
-    """Return each measure at its worst: furthest from the ideal."""
+    """Return each measure that is known everywhere, at its worst: furthest from the ideal."""
     found = {}
     for name, ideal in zip(told.measure.values, told.ideal.values, strict=True):
         values = told.utility.sel(measure=name).values.ravel()
-        values = values[np.isfinite(values)]
-        if len(values):
+        if np.isfinite(values).all():
             worst = values[np.argmax(np.abs(values - ideal))]
             found[str(name)] = float(worst), float(ideal)
     return found

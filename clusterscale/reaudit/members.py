@@ -6,6 +6,7 @@ import io
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clusterscale.audit.targets import find_users
 from clusterscale.contracts import Ints
@@ -24,6 +25,10 @@ class Membership:
 
     inside: Ints
     outside: Ints
+
+    def among(self, chosen: NDArray[np.bool_]) -> Membership:
+        """Return those who are ``chosen``, bool, one of each user of the cube."""
+        return Membership(self.inside[chosen[self.inside]], self.outside[chosen[self.outside]])
 
     def draw(self, most: int, seed: int) -> tuple[Ints, np.ndarray]:
         """Return up to ``most`` users, as many of either side, and who of them is inside.

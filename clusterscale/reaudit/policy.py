@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
+from clusterscale.audit.findings import Exposure
 from clusterscale.consistency import CHECKS
 from clusterscale.contracts import LEVELS, Component, Level, Probability
 from clusterscale.utility import UTILITIES
 from clusterscale.wording import choices
 
-__all__ = ["Limit", "Policy", "worst_of"]
+__all__ = ["ExposureLevels", "Judged", "Limit", "Policy", "worst_of"]
 
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
@@ -22,11 +23,20 @@ def worst_of(levels: Any) -> Level:
     return max(levels, key=LEVELS.index, default="pass")
 
 
-class Limit(Component):
-    """From where on something is told (``warn``) and from where on it is not allowed (``fail``).
+class Judged(NamedTuple):
+    """What a limit says of a number: the level, the limit that decided it, and a clause."""
 
-    A number alone is where it fails. What is measured with an interval fails where all of the
-    interval is beyond the limit, and is told where some of it is: then nobody can say.
+    level: Level
+    limit: float
+    text: str
+
+
+class Limit(Component):
+    """Above which value a release fails (``fail``), and above which it warns (``warn``).
+
+    A bare number is the failure threshold. For measures that are best when large, "above" is
+    below. A release fails where the estimate is beyond the limit, and warns where the interval of
+    the estimate reaches beyond it.
     """
 
     warn: Number | None = None
@@ -38,20 +48,24 @@ class Limit(Component):
             raise ValueError("give warn, fail or both")
         return self
 
-    def judge(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> Level:
-        """Return the level of a value, with its interval; beyond is further from ``ideal``."""
-        near, far = sorted((abs(low - ideal), abs(high - ideal)))
-        if low <= ideal <= high:
-            near = 0.0
-        if self.fail is not None:
-            limit = abs(self.fail - ideal)
-            if near > limit:
-                return "fail"
-            if far > limit:
-                return "warn"
-        if self.warn is not None and abs(value - ideal) > abs(self.warn - ideal):
-            return "warn"
-        return "pass"
+    def judge(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> Judged:
+        """Return what follows from a value with its interval; beyond is further from ``ideal``."""
+        furthest = max(abs(end - ideal) for end in (value, low, high))
+        levels: dict[Level, float | None] = {"fail": self.fail, "warn": self.warn}
+        limits = [(level, limit) for level, limit in levels.items() if limit is not None]
+        for level, limit in limits:
+            if abs(value - ideal) > abs(limit - ideal):
+                return Judged(level, limit, f"{_side(limit, ideal)} {limit:g} ({level})")
+        for level, limit in limits:
+            if furthest > abs(limit - ideal):
+                text = f"the interval reaches {_side(limit, ideal)} {limit:g} ({level})"
+                return Judged("warn", limit, text)
+        texts = [f"{level}s {_side(limit, ideal)} {limit:g}" for level, limit in limits]
+        return Judged("pass", limits[-1][1], ", ".join(texts))
+
+
+def _side(limit: float, ideal: float) -> str:
+    return "above" if limit >= ideal else "below"
 
 
 if TYPE_CHECKING:
@@ -66,9 +80,22 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+class ExposureLevels(Component):
+    """The level of each verdict on exposure; an inconclusive one never passes.
+
+    Where ``exposed`` or ``partly_exposed`` is not given, it is decided by the limits on privacy
+    loss and on the share of people exposed; without any of them it is ``fail`` and ``warn``.
+    """
+
+    exposed: Level | None = None
+    partly_exposed: Level | None = None
+    inconclusive: Literal["warn", "fail"] = "warn"
+
+
 class Policy(Component):
     """What a release may cost people, and must be worth; what is not limited is only told.
 
+    ``exposure``: the level of each verdict, as :class:`ExposureLevels`.
     ``mean_privacy_loss``: of the targets of the audit, by the strongest attack.
     ``worst_privacy_loss``: of the one who loses most; the largest of many measured numbers tends to
     be a little too large. ``share_exposed``: of everyone screened (of the targets where nobody is),
@@ -77,11 +104,13 @@ class Policy(Component):
     measure, floors for what is good when large, ceilings for what is good when small. ``change``:
     of the mean privacy loss since the last releases, and ``newly_exposed``, as a share of those
     compared. ``promise`` is the level of a broken promise: more ε is seen than is declared.
+    ``float_noise`` is the level of continuous noise that is published without rounding it.
     ``consistency`` is that of a release that contradicts itself, what is declared, or what was
     published before; by check where they are named. ``last``: how many releases of a series a new
     one is compared with.
     """
 
+    exposure: ExposureLevels = ExposureLevels()
     mean_privacy_loss: Bound | None = None
     worst_privacy_loss: Bound | None = None
     share_exposed: Bound | None = None
@@ -91,6 +120,7 @@ class Policy(Component):
     change: Bound | None = None
     newly_exposed: Bound | None = None
     promise: Level = "fail"
+    float_noise: Level = "warn"
     consistency: Level | Mapping[str, Level] = "fail"
     last: Annotated[int, Strict(), Field(ge=1, le=100)] = 4
 
@@ -114,3 +144,15 @@ class Policy(Component):
         if isinstance(self.consistency, str):
             return self.consistency
         return self.consistency.get(check, "fail")
+
+    def level_of_exposure(self, exposure: Exposure) -> Level:
+        """Return what follows from a verdict on exposure."""
+        if exposure == "inconclusive":
+            return self.exposure.inconclusive
+        limits = self.mean_privacy_loss, self.worst_privacy_loss, self.share_exposed
+        limited = any(limit is not None for limit in limits)
+        if exposure == "exposed":
+            return self.exposure.exposed or ("pass" if limited else "fail")
+        if exposure == "partly exposed":
+            return self.exposure.partly_exposed or ("pass" if limited else "warn")
+        return "pass"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isfinite, nan
+from typing import Literal
 
 from clusterscale.consistency import Finding
 from clusterscale.contracts import Level, Reason
+from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.measured import Estimate, Measured
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
@@ -16,8 +18,13 @@ __all__ = ["judge", "judge_change", "judge_findings", "verdict_of"]
 _UNITS = {"event": "an event", "user_day": "a day", "user": "a user", "roi_series": "a place"}
 
 
-def verdict_of(reasons: Sequence[Reason]) -> Level:
-    """Return the worst level of all reasons; what is unknown is no reason against a release."""
+def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
+    """Return the worst level of all reasons, ``error`` where a rule could not be applied.
+
+    A check that could not be made is no reason against a release.
+    """
+    if any(reason.level == "error" for reason in reasons):
+        return "error"
     return worst_of(reason.level for reason in reasons if reason.level != "unknown")
 
 
@@ -27,21 +34,22 @@ def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reas
     ``published`` is the AUC of the attack on the very values that were published.
     """
     who = f"the {found.n_targets} targets" if found.n_targets > 1 else "the one target"
-    mean = f"{_told(found.mean_loss)} of {who} is lost on average, to {found.attack}"
+    yield _exposed(policy, found)
+    mean = f"the mean privacy loss of {who} is {_told(found.mean_loss)}, by {found.attack}"
     if policy.mean_privacy_loss is not None:
         yield _of("mean_privacy_loss", policy.mean_privacy_loss, found.mean_loss, mean)
     worst = Estimate.exact(found.worst_loss)
     if policy.worst_privacy_loss is not None:
-        text = f"{found.worst_loss:.2f} is lost by the most exposed of {who}"
+        text = f"the largest privacy loss of {who} is {found.worst_loss:.2f}"
         yield _of("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
     if policy.share_exposed is not None:
-        share = Estimate.exact(found.share_exposed)
         text = (
-            f"{found.share_exposed:.1%} of {found.n_screened:,} users lose more than "
-            f"{found.exposed_above:g}"
+            f"{found.share_exposed.value:.1%} of {found.n_screened:,} users have a privacy loss "
+            f"above {found.exposed_above:g}"
         )
-        yield _of("share_exposed", policy.share_exposed, share, text)
+        yield _of("share_exposed", policy.share_exposed, found.share_exposed, text)
     yield _promised(policy, found)
+    yield _rounded(policy, found)
     for name, limit in policy.utility.items():
         yield _useful(name, limit, found)
     if policy.published_auc is not None:
@@ -85,24 +93,23 @@ def _of(
 ) -> Reason:
     """Return the reason that a limit is; ``one_sided``: what is below the ideal is as good."""
     if not found.known:
-        return Reason(check, "unknown", nan, _bound(limit), "nothing is known of it")
+        text = f"the policy limits {check}, but its value is missing"
+        return Reason(check, "error", nan, nan, text)
     value, low, high = found.value, found.low, found.high
     low, high = (low if isfinite(low) else value), (high if isfinite(high) else value)
     if one_sided:
         value, low, high = (max(each, ideal) for each in (value, low, high))
-    level = limit.judge(value, low, high, ideal=ideal)
-    return Reason(check, level, found.value, _bound(limit), f"{text}; {_limits(limit)}")
+    judged = limit.judge(value, low, high, ideal=ideal)
+    return Reason(check, judged.level, found.value, judged.limit, f"{text}: {judged.text}")
 
 
-def _bound(limit: Limit) -> float:
-    """Return what is told as the limit: that of failing, or else of warning."""
-    bound = limit.fail if limit.fail is not None else limit.warn
-    return nan if bound is None else bound
-
-
-def _limits(limit: Limit) -> str:
-    parts = [("not beyond", limit.fail), ("told beyond", limit.warn)]
-    return ", ".join(f"{word} {bound:g}" for word, bound in parts if bound is not None)
+def _exposed(policy: Policy, found: Measured) -> Reason:
+    """Return what follows from the verdict on exposure."""
+    finding = found.finding
+    text = f"people are {finding.exposure}: {finding.reason}"
+    if finding.exposure == "inconclusive":
+        text = f"whether people are exposed is inconclusive: {finding.reason}"
+    return Reason("exposure", policy.level_of_exposure(finding.exposure), finding.mean, nan, text)
 
 
 def _promised(policy: Policy, found: Measured) -> Reason:
@@ -117,15 +124,27 @@ def _promised(policy: Policy, found: Measured) -> Reason:
         return Reason("promise", "pass", seen, declared, text)
     if found.verdict == "too few samples":
         text = f"ε {declared:g} is promised for {unit}; too few trials to tell"
-        return Reason("promise", "unknown", seen, declared, text)
+        level: Level = "pass" if policy.promise == "pass" else "warn"
+        return Reason("promise", level, seen, declared, text)
     return Reason("promise", "pass", nan, nan, "nothing is promised")
+
+
+def _rounded(policy: Policy, found: Measured) -> Reason:
+    """Return whether continuous noise is published unrounded."""
+    if found.float_noise == "yes":
+        text = f"noise is published unrounded: {FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
+        return Reason("float_noise", policy.float_noise, nan, nan, text)
+    if found.float_noise == "no":
+        return Reason("float_noise", "pass", nan, nan, "no continuous noise is published unrounded")
+    text = "the results do not say whether noise is published unrounded: run the audit again"
+    return Reason("float_noise", policy.float_noise, nan, nan, text)
 
 
 def _useful(name: str, limit: Limit, found: Measured) -> Reason:
     """Return what is left of the data by one measure, at its worst setting."""
     fitting = [key for key in found.utility if key.split("(")[0] == name]
     if not fitting:
-        return Reason(name, "unknown", nan, _bound(limit), f"{name} was not measured")
+        return _of(name, limit, Estimate(), "")
     worst = max(fitting, key=lambda key: abs(found.utility[key][0] - found.utility[key][1]))
     value, ideal = found.utility[worst]
     text = f"{worst} is {value:.3g}, where {ideal:g} is best"

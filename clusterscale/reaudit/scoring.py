@@ -14,6 +14,7 @@ from clusterscale.audit.published import (
     list_published,
     score_published,
 )
+from clusterscale.audit.targets import Presence
 from clusterscale.contracts import Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
@@ -38,7 +39,12 @@ def score(
     users: tuple[Range, ...],
     tell: Callable[[str, int, int, int], None],
 ) -> tuple[Scored, dict[int, bool], int]:
-    """Return what attacks say of known users, who of these is inside, and how many tasks failed."""
+    """Return what attacks say of known users, who of these is inside, and how many tasks failed.
+
+    Users without an event in the period are left out, unless the plan includes them.
+    """
+    if plan.targets.unseen == "exclude":
+        members = members.among(Presence.of(cube, plan.periods).total > 0)
     rows, labels = members.draw(most, plan.seed)
     tasks = list(list_published(plan, cube, rows, plan.mechanisms[-1], values))
     found, n_lost = Scored(), 0

@@ -39,9 +39,12 @@ _NUMBERS = (
 
 
 def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return what JSON can hold of some verdicts: the worst of them, and each with its reasons."""
+    """Return what JSON can hold of some verdicts: the worst of them, and each with its reasons.
+
+    The worst is ``error`` where a release could not be audited.
+    """
     return {
-        "verdict": worst_of(row.verdict for row in verdicts),
+        "verdict": "error" if problems else worst_of(row.verdict for row in verdicts),
         "releases": [_told(row) for row in verdicts],
         "problems": [{"release": each.name, "error": _say(each)} for each in problems],
     }

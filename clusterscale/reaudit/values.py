@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from clusterscale.errors import (
     MissingError,
     StoreError,
 )
-from clusterscale.reaudit.entry import Described
+from clusterscale.reaudit.entry import PLACES, Described
 from clusterscale.wording import explain
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Written:
         Published beside them.
     described
         What the attributes of the store say of the release.
+    places
+        Attributes that say where something else is, by name, as text: never to be opened.
     """
 
     values: Values
@@ -72,6 +74,7 @@ class Written:
     epochs: NDArray[Any] | None
     totals: Totals
     described: Described
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_values(uri: str, variable: str | None = None) -> Written:
@@ -89,7 +92,8 @@ def read_values(uri: str, variable: str | None = None) -> Written:
     MissingError
         If nothing is there.
     FormatError
-        If it is neither, has no such variable or several, or values that are no numbers.
+        If it is neither, has no such variable or several, or values that are no numbers, or parts
+        of it are kept in other files.
     ConfigError
         If an attribute that describes a release is not what it should be.
     DamagedError, StoreError
@@ -104,12 +108,14 @@ def read_values(uri: str, variable: str | None = None) -> Written:
             values = _numbers(array.values, f"{uri}: {name}")
             totals = Totals(*(_total(dataset, each, uri) for each in _TOTALS))
             rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
-            described = _describe({**dataset.attrs, **array.attrs}, uri)
+            attributes = {**dataset.attrs, **array.attrs}
+            described = _describe(attributes, uri)
+            places = {key: str(attributes[key]) for key in PLACES if key in attributes}
     except (MemoryError, FormatError, InputError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
-    return Written(values, _names(rois), epochs, totals, described)
+    return Written(values, _names(rois), epochs, totals, described, places)
 
 
 def _open(uri: str) -> xr.Dataset:
@@ -119,6 +125,8 @@ def _open(uri: str) -> xr.Dataset:
         if uri.rstrip("/").endswith(ENDINGS[1:]):
             content = io.BytesIO(storage.read(uri))
             engine = "h5netcdf" if content.getvalue()[:4] == b"\x89HDF" else "scipy"
+            if engine == "h5netcdf":
+                _refuse_other_files(content, uri)
             return xr.open_dataset(content, engine=engine)
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
@@ -133,6 +141,27 @@ def _open(uri: str) -> xr.Dataset:
         raise
     except Exception as error:
         raise FormatError(f"{uri} is neither a Zarr group nor a NetCDF file: {error}") from error
+
+
+def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
+    """Refuse HDF5 links and datasets that would make the library open files that they name."""
+    import h5py
+
+    found: list[str] = []
+
+    def check_link(name: str, link: object) -> None:
+        if isinstance(link, h5py.ExternalLink):
+            found.append(name)
+
+    def check_object(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
+            found.append(name)
+
+    with h5py.File(content, "r") as file:
+        file.visititems_links(check_link)
+        file.visititems(check_object)
+    if found:
+        raise FormatError(f"{uri}: {found[0]} is kept in another file, which is not opened")
 
 
 def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:

@@ -43,7 +43,7 @@ def check(plan: RecoveryPlan, cube: TraceCube, memory: int = MEMORY) -> None:
     if needed > memory:
         raise ConfigError(
             f"memory: {memory:,} bytes a worker are too few for the visits of {cube.n_users:,} "
-            f"users, who are all assigned together; give {needed:,} or more"
+            f"users, who are all assigned together; give {needed:,} or more with `memory`"
         )
 
 

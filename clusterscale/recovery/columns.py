@@ -40,6 +40,11 @@ class Column:
         float64, shape (entry,), above 0: how likely each is in the ROI.
     n_users
         How many users there are.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit each other, or segments or users are out of range.
     """
 
     begin: Ids
@@ -47,6 +52,20 @@ class Column:
     user: Ranks
     probability: Values
     n_users: int
+
+    def __post_init__(self) -> None:
+        begin, end, user = self.begin, self.end, self.user
+        if begin.shape != end.shape or self.probability.shape != user.shape:
+            raise InputError(
+                f"segments from {begin.shape} to {end.shape}, users {user.shape} and probabilities "
+                f"{self.probability.shape} do not fit each other"
+            )
+        if len(begin) and (begin.min() < 0 or end.max() > len(user)):
+            raise InputError(f"segments are not within the {len(user)} entries")
+        if len(user) and (user.min() < 0 or user.max() >= self.n_users):
+            raise InputError(
+                f"users from {user.min()} to {user.max()} are not among {self.n_users} users"
+            )
 
     @property
     def n_rois(self) -> int:
@@ -103,7 +122,14 @@ class Column:
         """Return the sum of each user's probabilities once ROIs have weights, shape (user,).
 
         ``weights``, float64, shape (roi,): what the probabilities of a ROI are multiplied with.
+
+        Raises
+        ------
+        InputError
+            If there is not one weight for each ROI.
         """
+        if weights.shape != (self.n_rois,):
+            raise InputError(f"weights of shape {weights.shape} do not fit {self.n_rois} ROIs")
         begin, end, shares = self.segments()
         total = np.bincount(shares, weights, len(begin)).astype(np.float64)
         return _add_up(begin, end, self.user, self.probability, total, self.n_users)

@@ -17,6 +17,7 @@ from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.release import ReleaseTask, measure
 from clusterscale.recovery.results import RecoveryStore, open_recovery
 from clusterscale.recovery.task import Recovered, RecoveryTask, recover
+from clusterscale.wording import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,11 +77,14 @@ def run(
 
     Raises
     ------
+    InputError
+        If the plan or the cube is something else.
     ConfigError
         If the cube cannot answer the plan, or memory is too short.
     ExistsError
         If ``output`` holds another recovery and ``force`` is not set.
     """
+    check_kinds(plan=(plan, RecoveryPlan), cube=(cube, TraceCube))
     check(plan, cube, memory)
     source = Source.of(cube, null_roi=True, seed=plan.seed)
     executor.preflight(partial(open_source, source))

@@ -8,6 +8,7 @@ from math import log
 import numpy as np
 
 from clusterscale.contracts import Values
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 from clusterscale.recovery.columns import Column, Ids, Ranks
 
@@ -63,8 +64,16 @@ def compare(truth: Column, estimate: Estimate, threshold: float) -> Comparison:
     The distance needs an estimate only where the user was: with ``p`` true, ``q`` estimated and
     ``m`` their mean, twice the divergence is the sum of ``p log(p / m) + q log(q / m)`` there, and
     ``q log 2`` anywhere else.
+
+    Raises
+    ------
+    InputError
+        If these are of other users or ROIs.
     """
     column, weights = estimate.column, estimate.weights
+    sizes = [(each.n_users, each.n_rois) for each in (truth, column)]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"the truth is of {sizes[0]} users and ROIs, the estimate of {sizes[1]}")
     mass = column.mass(weights)
     least = threshold * (mass if estimate.normalised else np.ones_like(mass))
     begin, end, which = column.segments()

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from clusterscale.contracts import Ints, Traces
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
 
@@ -37,7 +38,17 @@ class Visits:
 
     @classmethod
     def of(cls, traces: Traces, order: Ids) -> Self:
-        """Return the visits of traces with a null ROI, users being ranked by ``order``."""
+        """Return the visits of traces with a null ROI, users being ranked by ``order``.
+
+        Raises
+        ------
+        InputError
+            If the traces have no null ROI, or ``order`` does not name each user once.
+        """
+        if not traces.null_roi:
+            raise InputError("visits are of traces with a null ROI, and these have none")
+        if not np.array_equal(np.sort(order), np.arange(traces.n_held)):
+            raise InputError(f"order does not name each of {traces.n_held} users once")
         n_places = traces.n_rois - 1
         bounds, user = _turn(traces.offsets, traces.cells, order, n_places, traces.n_epochs)
         return cls(bounds, user, traces.n_held, traces.n_epochs, n_places)

@@ -8,6 +8,7 @@ import numpy as np
 
 from clusterscale.report.defences import BARE, Defences, Measure, Place
 from clusterscale.report.summary import Floats, mean
+from clusterscale.utility import NEARLY_EMPTY
 
 __all__ = ["Bargain", "bargain", "least_gains", "price_of"]
 
@@ -17,8 +18,10 @@ class Bargain:
     """A mechanism with what it buys and costs where bare counts expose most.
 
     ``period`` is empty where there is only one. ``gain`` is the mean privacy gain, the least over
-    ``n_priors`` priors. The price is told by the measure in which it comes closest to a random
-    guess, for others flatter: ``value`` and ``guess`` are not numbers where nothing was measured.
+    ``n_priors`` priors. ``equals`` are others with that gain, to two digits; ``same_price`` tells
+    whether they cost no more, to three digits. The price is told by the measure in which it comes
+    closest to a random guess, for others flatter: ``value`` and ``guess`` are not numbers where
+    nothing was measured.
     """
 
     mechanism: str
@@ -29,17 +32,22 @@ class Bargain:
     measure: Measure | None
     value: float
     guess: float
+    equals: tuple[str, ...] = ()
+    same_price: bool = False
 
 
 def bargain(found: Defences) -> Bargain | None:
     """Return the mechanism with the highest gain, the cheapest of equals; None without gains.
 
     All are compared at one place, on the same targets: a mean over places would favour those that
-    were only tried where it is easy. Every prior counts, for the defender cannot choose.
+    were only tried where it is easy. Every prior counts, for the defender cannot choose. One whose
+    release is nearly empty, or not known not to be, is never chosen.
     """
     if not found.gains_known:
         return None
     place, gains = _compare(found)
+    share = found.released_share[place.period, place.size]
+    gains = {i: gain for i, gain in gains.items() if share[i] >= NEARLY_EMPTY}
     if not gains:
         return None
     share = _shares(found, place)
@@ -47,6 +55,7 @@ def bargain(found: Defences) -> Bargain | None:
     price[price < 0] = np.inf  # one that is not known is no low one
     # of those that look the same on the page, the cheapest
     best = min(gains, key=lambda i: (-round(gains[i], 2), float(price[i])))
+    equals = [i for i in gains if i != best and round(gains[i], 2) == round(gains[best], 2)]
     worst = int(np.nanargmax(share[best])) if np.isfinite(price[best]) else None
     at = (place.period, place.size)
     return Bargain(
@@ -58,6 +67,8 @@ def bargain(found: Defences) -> Bargain | None:
         measure=None if worst is None else found.measures[worst],
         value=np.nan if worst is None else float(found.utility[at][best, worst]),
         guess=np.nan if worst is None else float(found.guess[at][worst]),
+        equals=tuple(found.mechanisms[i] for i in equals),
+        same_price=bool(np.allclose(price[equals], price[best], rtol=0, atol=5e-4)),
     )
 
 
@@ -72,15 +83,17 @@ def least_gains(found: Defences) -> dict[str, float]:
     return {found.mechanisms[mechanism]: gain for mechanism, gain in gains.items()}
 
 
-def price_of(found: Defences, mechanism: str) -> float:
-    """Return the largest utility loss of a mechanism, over places and measures.
+def price_of(found: Defences, mechanism: str) -> tuple[float, Measure | None]:
+    """Return the largest utility loss of a mechanism, over places and measures, and the measure.
 
-    As a share of what values drawn without any data lose; NaN where nothing was measured.
+    As a share of what values drawn without any data lose; NaN and None where nothing was measured.
     """
     index = found.mechanisms.index(mechanism)
-    shares = [_shares(found, place)[index] for place in found.places()]
-    known = np.concatenate(shares)[np.isfinite(np.concatenate(shares))]
-    return float(known.max()) if len(known) else float("nan")
+    shares = np.array([_shares(found, place)[index] for place in found.places()])
+    if not np.isfinite(shares).any():
+        return float("nan"), None
+    _, worst = np.unravel_index(np.nanargmax(shares), shares.shape)
+    return float(np.nanmax(shares)), found.measures[worst]
 
 
 def _compare(found: Defences) -> tuple[Place, dict[int, float]]:
@@ -97,13 +110,16 @@ def _compare(found: Defences) -> tuple[Place, dict[int, float]]:
 
 
 def _priors(found: Defences, place: Place) -> list[int]:
-    return [i for i in range(len(found.priors)) if found.strongest(place, i) is not None]
+    return [i for i in range(len(found.priors)) if found.strongest(place, i)]
 
 
 def _shares(found: Defences, place: Place) -> Floats:
     """Return utility losses as shares of a guess's, shape (mechanism, measure)."""
     at = (place.period, place.size)
     lost, guessed = found.loss[at], found.guess_loss[at]
+    # What is not kept of the events is lost, however far a guess is off, which adds many.
+    is_total = np.array([measure.is_total for measure in found.measures], np.bool_)
+    guessed = np.where(is_total & (found.utility[at] < 1), np.minimum(guessed, 1), guessed)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = lost / guessed
     return np.where(np.isfinite(share), share, np.nan)

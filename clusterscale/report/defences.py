@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
+from markupsafe import Markup
 
+from clusterscale.report.section import breakable, fill
 from clusterscale.report.summary import Cases, Floats, cases, mean
+from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.wording import find_ties
 
-__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "tried"]
+__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "emptiness"]
+__all__ += ["list_float_noise", "name_mechanism", "tried"]
 
 BARE = "exact"
 """Label of the mechanism that publishes the counts as they are."""
@@ -31,8 +36,13 @@ class Measure:
 
     @property
     def relative(self) -> bool:
-        """Whether it is an error relative to the counts, which may pass 1 many times over."""
-        return "relative_error" in self.name
+        """Whether it is relative to the counts, so that its loss may pass 1 many times over."""
+        return "relative_error" in self.name or self.is_total
+
+    @property
+    def is_total(self) -> bool:
+        """Whether it is the share of all events that is kept."""
+        return self.name == "events_kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,8 @@ class Defences:
 
     ``auc`` and ``gain`` are on the axes (period, prior, mechanism, group_size, attack, target),
     NaN wherever a case did not finish; ``utility`` and ``spread`` on (period, group_size,
-    mechanism, measure), ``guess`` on (period, group_size, measure).
+    mechanism, measure), ``released_share`` on (period, group_size, mechanism), ``guess`` on
+    (period, group_size, measure).
     """
 
     table: Cases
@@ -62,6 +73,7 @@ class Defences:
     gain: Floats
     utility: Floats
     spread: Floats
+    released_share: Floats
     guess: Floats
 
     @property
@@ -96,21 +108,34 @@ class Defences:
                 parts = [name] if len(self.periods) > 1 else []
                 yield Place(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
 
-    def strongest(self, place: Place, prior: int) -> int | None:
-        """Return the attack with the highest mean AUC on bare counts; None where there is none."""
+    def emptiness(self, place: Place, mechanism: int) -> str:
+        """Return ``empty`` or ``nearly empty`` for what a mechanism releases at a place, or ""."""
+        return emptiness(float(self.released_share[place.period, place.size, mechanism]))
+
+    def emptiest(self, mechanism: str) -> str:
+        """Return the same for a mechanism where it releases least."""
+        shares = self.released_share[..., self.mechanisms.index(mechanism)]
+        return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
+
+    def strongest(self, place: Place, prior: int) -> list[int]:
+        """Return the attacks with the highest mean AUC on bare counts; empty where there is none.
+
+        Several where their means agree to three digits.
+        """
         if BARE not in self.mechanisms:
-            return None
+            return []
         bare = self.auc[place.period, prior, self.mechanisms.index(BARE), place.size]
-        means = [mean(values) for values in bare]
-        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+        return find_ties([mean(values) for values in bare])
 
     def gains(self, place: Place, prior: int, mechanism: int) -> Floats:
-        """Return the known privacy gains of targets against the strongest attack on bare counts."""
-        attack = self.strongest(place, prior)
-        if attack is None:
-            return np.empty(0)
-        values = self.gain[place.period, prior, mechanism, place.size, attack]
-        return np.asarray(values[np.isfinite(values)])
+        """Return the known privacy gains of targets against the strongest attack on bare counts.
+
+        Of several strongest attacks, against the one with the lowest mean gain.
+        """
+        attacks = self.strongest(place, prior)
+        gains = self.gain[place.period, prior, mechanism, place.size]
+        known = [each[np.isfinite(each)] for each in gains[attacks]]
+        return min((each for each in known if each.size), key=mean, default=np.empty(0))
 
     def left(self, place: Place, prior: int, mechanism: int) -> float:
         """Return the highest mean AUC that any attack still has; NaN when none is known."""
@@ -162,6 +187,34 @@ def tried(results: xr.Dataset) -> list[Tried]:
     return found
 
 
+def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
+    """Return the labels of mechanisms that publish unrounded noise, in the order of the results.
+
+    ``word`` ``"yes"``: those that do; ``""``: those of which older results do not say.
+    """
+    labels = [str(label) for label in results["mechanism"].values]
+    if "float_noise" not in results:
+        return [] if word else labels
+    words = results["float_noise"].transpose("mechanism", "period").values
+    return [label for label, told in zip(labels, words, strict=True) if word in told]
+
+
+def emptiness(released_share: float) -> str:
+    """Return ``empty``, ``nearly empty`` or "" for a share of the events that is released.
+
+    "" for NaN too: then nothing is known, which is not said to be good either.
+    """
+    if released_share == 0:
+        return "empty"
+    return "nearly empty" if released_share < NEARLY_EMPTY else ""
+
+
+def name_mechanism(found: Defences, place: Place, mechanism: int) -> Markup:
+    """Write the label of a mechanism, and in red if its release is nearly empty at a place."""
+    name, empty = breakable(found.mechanisms[mechanism]), found.emptiness(place, mechanism)
+    return fill("mechanism.html.j2", name=name, empty=empty)
+
+
 def defences(results: xr.Dataset) -> Defences:
     """Return the numbers of ``results`` by mechanism, group sizes ascending."""
     table = cases(results)
@@ -189,5 +242,6 @@ def defences(results: xr.Dataset) -> Defences:
         gain=table.gain.reshape(by_setting),
         utility=values("utility", *price),
         spread=values("utility_sd", *price),
+        released_share=values("released_share", *price[:-1]),
         guess=values("random_guess", "period", "group_size", "measure"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from clusterscale.report.section import Column, Table, number
+from clusterscale.report.section import Column, Table, embedded, number
 
 __all__ = ["LongColumn", "long_table"]
 
@@ -94,6 +93,5 @@ def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Mar
         for i, column in enumerate(columns)
     ]
     data = {"file": file, "columns": [column.held() for column in columns]}
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     script = Markup('<script type="application/json" class="rows">{}</script>')
-    return Table(caption, heads, [("", rows)]).html + script.format(Markup(text))
+    return Table(caption, heads, [("", rows)]).html + script.format(embedded(data))

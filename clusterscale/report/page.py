@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from bokeh.resources import Resources
 from markupsafe import Markup
 
 from clusterscale.cube.storage import put
-from clusterscale.report.section import TEMPLATES, Section, fill
+from clusterscale.report.section import TEMPLATES, Section, embedded, fill
 
 __all__ = ["Told", "page", "write"]
 
@@ -28,7 +28,9 @@ class Told:
         return Told(self.name, groups)
 
 
-def page(told: Sequence[Told], *, kind: str, title: str) -> str:
+def page(
+    told: Sequence[Told], *, kind: str, title: str, settings: Mapping[str, str] | None = None
+) -> str:
     """Return one HTML page that needs nothing but itself.
 
     Parameters
@@ -39,6 +41,8 @@ def page(told: Sequence[Told], *, kind: str, title: str) -> str:
         What the page is, above its title.
     title
         Heading of the page.
+    settings
+        What a script shows where the pointer is over words on the page: the settings they are for.
     """
     return str(
         fill(
@@ -47,6 +51,7 @@ def page(told: Sequence[Told], *, kind: str, title: str) -> str:
             title=title,
             runs=told,
             style=_asset("page.css"),
+            settings=embedded(settings) if settings else "",
             scripts=[_asset("tables.js"), *_bokeh(told)],
         )
     )

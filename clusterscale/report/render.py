@@ -9,6 +9,7 @@ from clusterscale.report.kinds import KINDS
 from clusterscale.report.page import Told, page, write
 from clusterscale.report.run import Results, Run, runs_of
 from clusterscale.report.section import Section, join
+from clusterscale.report.titles import entitle
 
 __all__ = ["render", "write_report"]
 
@@ -36,12 +37,13 @@ def render(results: Results, *, title: str | None = None) -> str:
     FormatError
         If they are none of these.
     """
-    runs = runs_of(results)
+    runs = entitle(runs_of(results))
     told = [_tell(run) for run in runs]
     if len(told) > 1:
         told = [each.within(f"run-{i + 1}-") for i, each in enumerate(told)]
     first = KINDS[next(iter(runs[0].parts()))[0]]
-    return page(told, kind=first.word, title=title or first.title)
+    settings = {title: label for run in runs for label, title in run.titles.items()}
+    return page(told, kind=first.word, title=title or first.title, settings=settings)
 
 
 def write_report(results: Results, uri: str | Path, *, title: str | None = None) -> str:

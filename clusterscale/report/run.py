@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import xarray as xr
 
@@ -25,6 +26,7 @@ class Run:
     """What is told together: datasets that are made of one cube, at most one of a kind.
 
     ``name`` tells the run from others on a page; it is not shown where there is one only.
+    ``titles`` are what a page shows in place of labels.
     """
 
     audit: xr.Dataset | None = None
@@ -32,6 +34,7 @@ class Run:
     traits: xr.Dataset | None = None
     recovery: xr.Dataset | None = None
     name: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, found: Iterable[xr.Dataset], *, name: str = "") -> Run:
@@ -43,7 +46,7 @@ class Run:
             If there is none, two are of a kind, one is of no kind or does not keep its schema, or
             they are made of different cubes.
         """
-        parts: dict[str, xr.Dataset] = {}
+        parts: dict[str, Any] = {}
         for dataset in found:
             form = dataset.attrs.get("format", schema.RESULTS_FORMAT)
             if form not in _KINDS:

@@ -11,14 +11,18 @@ import xarray as xr
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from clusterscale.wording import plural
+
 __all__ = [
     "TEMPLATES",
     "Build",
     "Column",
     "Section",
     "Table",
+    "absent_users",
     "breakable",
     "build_all",
+    "embedded",
     "fill",
     "interval",
     "join",
@@ -122,6 +126,46 @@ def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {name: value}
 
 
+def embedded(value: object) -> Markup:
+    """Return a value as JSON that can stand in a script of the page."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def absent_users(results: xr.Dataset) -> list[str]:
+    """Return a sentence for each period in which some users of the cube have no event.
+
+    Of an audit or a screen; empty where all have one in every period.
+    """
+    plan, cube = json_attribute(results, "plan"), json_attribute(results, "cube")
+    n_users = results.sizes.get("user", cube.get("n_users"))
+    if not isinstance(n_users, int):
+        return []
+    targets = plan.get("targets")
+    included = "include" in (
+        plan.get("unseen"),
+        targets.get("unseen") if isinstance(targets, dict) else "",
+    )
+    sentences = []
+    for i, period in enumerate(results["period"].values):
+        n_absent = n_users - int(results["n_seen"].values[i])
+        if n_absent > 0:
+            have, are = ("has", "is") if n_absent == 1 else ("have", "are")
+            text = f"{n_absent:,} of {n_users:,} users {have} no event in {period}"
+            text += f", but {are} included" if included else f" and {are} left out"
+            sentences.append(f"{text}{_absent_targets(results, i)}.")
+    return sentences
+
+
+def _absent_targets(results: xr.Dataset, period: int) -> str:
+    if "status" not in results:
+        return ""
+    unseen = results["status"].isel(period=period) == "unseen"
+    n_targets = unseen.sizes["target"]
+    n_absent = int(unseen.all([dim for dim in unseen.dims if dim != "target"]).sum())
+    return f", {n_absent:,} of the {n_targets:,} targets among them" if n_absent else ""
+
+
 def number(value: float, digits: int = 3) -> str:
     """Write a number with fixed digits, nothing without a sign; an en dash where there is none."""
     return f"{value:z.{digits}f}" if isfinite(value) else "–"
@@ -142,11 +186,6 @@ def percent(share: float) -> str:
     if text == "100" and share < 1:
         return "> 99 %"
     return f"{text} %"
-
-
-def plural(n: int, noun: str) -> str:
-    """Write a count with its noun, thousands apart."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def quantity(value: float, *, none: str = "none") -> str:

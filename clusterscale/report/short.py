@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from clusterscale import schema
+from clusterscale.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import FormatError
 from clusterscale.markup import Cell
 from clusterscale.report.audited.overview import strongest as strongest_rows
 from clusterscale.report.defences import BROKEN, tried
 from clusterscale.report.distinguished.comparisons import comparisons
-from clusterscale.report.recovered.errors import GOALS, Errors, closest, read_errors, strongest
+from clusterscale.report.recovered.errors import GOALS, find_best, read_errors
 from clusterscale.report.screened.exposure import LEVELS as ABOVE
 from clusterscale.report.screened.exposure import read_places
-from clusterscale.report.section import interval, json_attribute, number, percent, plural
+from clusterscale.report.section import (
+    absent_users,
+    interval,
+    json_attribute,
+    number,
+    percent,
+    plural,
+)
 from clusterscale.report.summary import LEVELS, Cases, cases
 
 __all__ = ["Short", "shorten"]
@@ -68,11 +76,13 @@ def _audit(results: xr.Dataset) -> Short:
     table = cases(results)
     facts = {
         "targets": plural(table.n_targets, "target") + _of_all(results),
+        **_absent(results),
         "priors": _labels(results, "prior"),
         "mechanisms": _labels(results, "mechanism"),
         "attacks": list(table.attacks),
         "cases": _counts(table),
         "promises": _promises(results),
+        "verdict": _verdicts(results),
     }
     columns = ("Group size", "Strongest attack", "Mean AUC", "95 % interval", "Median target")
     lines = strongest_rows(table)
@@ -101,6 +111,11 @@ def _of_all(results: xr.Dataset) -> str:
     return among + (f", {source}" if isinstance(source, str) else "")
 
 
+def _absent(results: xr.Dataset) -> dict[str, Cell]:
+    sentences = absent_users(results)
+    return {"absent users": " ".join(sentences)} if sentences else {}
+
+
 def _counts(table: Cases) -> str:
     n_failed, n_done = int((table.status == "failed").sum()), int(np.isfinite(table.auc).sum())
     return f"{n_done:,} done, {n_failed:,} failed" if n_failed else f"{n_done:,} done, none failed"
@@ -115,10 +130,17 @@ def _promises(results: xr.Dataset) -> str:
     return f"broken: {', '.join(broken)}" if broken else f"{len(made)} tried, none broken"
 
 
+def _verdicts(results: xr.Dataset) -> list[str]:
+    """Say how exposed people are by each mechanism at its worst, and why."""
+    worst = worst_findings(find_exposures(results))
+    return [f"{name}: {found.exposure}, {found.reason}" for name, found in worst.items()]
+
+
 def _screen(screened: xr.Dataset) -> Short:
     found = list(read_places(screened))
     facts = {
         "users": f"{screened.sizes['user']:,}",
+        **_absent(screened),
         "mechanisms": _labels(screened, "mechanism"),
         "attacks": _labels(screened, "attack"),
         "groups compared": f"{found[0].n_groups:,} (median)" if found else "none",
@@ -149,26 +171,13 @@ def _recovery(found: xr.Dataset) -> Short:
         "priors": _labels(found, "prior"),
         "mechanisms": _labels(found, "mechanism"),
     }
-    rows = [row for goal in GOALS for row in _goal(read_errors(found, goal))]
-    heads = ("Goal", "From bare counts", "Prior", "Strategy", "Error before", "Error", "Users hit")
-    return Short("Recovery of whereabouts", facts, heads, rows)
-
-
-def _goal(errors: Errors) -> Iterator[Row]:
-    """Yield the guess that is closest, and the one that a release helps most, if it helps any."""
-    prior, strategy, error = closest(errors)
-    yield errors.goal.name, "closest", prior, strategy, "", number(error), ""
-    if best := strongest(errors):
-        known, left = number(best.known), number(best.left)
-        yield (
-            errors.goal.name,
-            "helped most",
-            best.prior,
-            best.strategy,
-            known,
-            left,
-            percent(best.hit),
-        )
+    rows = []
+    for goal in GOALS:
+        best = find_best(read_errors(found, goal))
+        errors = number(best.known), number(best.left)
+        rows.append((goal.name, best.without, errors[0], best.within, errors[1], percent(best.hit)))
+    heads = ("Goal", "Best without a release", "Error", "Best with bare counts", "Error")
+    return Short("Recovery of whereabouts", facts, (*heads, "Users hit"), rows)
 
 
 def _traits(found: xr.Dataset) -> Short:

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.metrics import mean_interval
+from clusterscale.wording import name_best
 
 __all__ = [
     "LEVELS",
@@ -104,8 +105,15 @@ class Cases:
 
     def strongest(self, setting: int, size: int) -> int | None:
         """Return the attack with the highest mean AUC at a setting and group size."""
-        means = [mean(values) for values in self.auc[setting, size]]
+        means = self._means(setting, size)
         return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+
+    def name_strongest(self, setting: int, size: int) -> str:
+        """Return the name of that attack, or of all whose means agree to three digits."""
+        return name_best(self.attacks, self._means(setting, size))
+
+    def _means(self, setting: int, size: int) -> list[float]:
+        return [mean(values) for values in self.auc[setting, size]]
 
 
 def by_attack(values: Floats) -> dict[int, Floats]:

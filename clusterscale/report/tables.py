@@ -93,8 +93,9 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
 def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iterator[pd.DataFrame]:
     """Yield the table of those ``variables`` that have the dimensions of ``variable``, in pieces.
 
-    Columns are the dimensions, the variables, and what hangs on one of the dimensions alone, each
-    in the order given. Rows whose ``status`` is ``missing`` are left out.
+    Columns are the dimensions, the variables, and what depends on one of the dimensions alone or on
+    user and period, each in the order given. Rows whose ``status`` is ``missing`` or ``unseen`` are
+    left out.
     """
     dims = dataset[variable].dims
     names = [name for name in variables if dataset[name].dims == dims and name not in dims]
@@ -110,12 +111,14 @@ def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iter
         piece = table.isel({first: slice(start, start + step)}).compute()
         frame = piece.to_dataframe(dim_order=list(dims)).reset_index()
         frame = frame[[*dims, *names, *(name for name in about if name not in dims)]]
-        yield frame[frame["status"] != "missing"] if "status" in frame else frame
+        run = ~frame["status"].isin(("missing", "unseen")) if "status" in frame else slice(None)
+        yield frame[run]
 
 
 def _alone(dims: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """Return what has each of several dimensions alone: numbers of a user beside those of cases."""
-    return {(dim,) for dim in dims} if len(dims) > 1 else set()
+    """Return the dimensions of what is put beside cases: each alone, and user with period."""
+    pairs = {("user", "period")} if {"user", "period"} < set(dims) else set()
+    return {(dim,) for dim in dims} | pairs if len(dims) > 1 else set()
 
 
 def _save(uri: str, content: Any, write: Callable[[Any, Path], None]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Literal, Self
 
 from clusterscale.contracts import Executor
 from clusterscale.cube.storage import put
+from clusterscale.runtime.process import ProcessId
 from clusterscale.runtime.status import BEAT, Stage, Status, place_of
 from clusterscale.secrets import clean
 
@@ -198,12 +197,14 @@ class Beacon:
             self._changed = False
             self._number += 1
             state, reason = self._ending
+            process = ProcessId.current()
             return Status(
                 work=self._work,
                 state=state,
                 reason=reason,
                 cluster=self._cluster,
-                driver=f"{platform.node()}, process {os.getpid()}",
+                driver=f"{process.host}, process {process.pid}",
+                process=process,
                 dashboard=self._dashboard,
                 n_workers=crew.n_workers if crew else None,
                 n_threads=crew.n_threads if crew else None,

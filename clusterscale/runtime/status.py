@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError
+from clusterscale.runtime.process import ProcessId
 from clusterscale.schema import STATUS
 
 __all__ = ["BEAT", "Stage", "Status", "place_of", "read_status"]
@@ -83,6 +84,8 @@ class Status(_Told):
     cluster, driver, dashboard
         The cluster's name and settings, the machine and process of the driver, and where the
         cluster can be watched, empty where it cannot.
+    process
+        The driver's process; None in files of versions that did not write it.
     n_workers, n_threads
         At work when this was said; None where that is not known.
     began, told
@@ -105,6 +108,7 @@ class Status(_Told):
     reason: Words = ""
     cluster: Words = ""
     driver: Words = ""
+    process: ProcessId | None = None
     dashboard: Words = ""
     n_workers: Number | None = None
     n_threads: Number | None = None
@@ -138,6 +142,11 @@ class Status(_Told):
         if stage is None or not self.rate or self.state != "running":
             return None
         return stage.n_left / self.rate
+
+    @property
+    def has_lost_driver(self) -> bool:
+        """Whether the driver ended without saying so; only ever True on its own machine."""
+        return self.state == "running" and self.process is not None and self.process.is_gone()
 
     def is_silent(self, seconds: float) -> bool:
         """Tell whether a driver that runs should have said something within ``seconds``."""

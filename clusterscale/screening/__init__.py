@@ -10,7 +10,7 @@ can be audited; the attacks that learn then spend their time on the most exposed
 from clusterscale.screening.budget import ScreenCost, check, predict
 from clusterscale.screening.driver import ScreenProgress, run
 from clusterscale.screening.plan import Screen, ScreenPlan
-from clusterscale.screening.results import open_screen
+from clusterscale.screening.results import is_counted, open_screen
 
 __all__ = [
     "Screen",
@@ -18,6 +18,7 @@ __all__ = [
     "ScreenPlan",
     "ScreenProgress",
     "check",
+    "is_counted",
     "open_screen",
     "predict",
     "run",

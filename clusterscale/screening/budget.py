@@ -94,7 +94,7 @@ def arrange(
     if width < 1:
         raise ConfigError(
             f"memory: {memory:,} bytes a worker are too few for a block of {n_users:,} users and "
-            f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more"
+            f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more with `memory`"
         )
     return Arrangement(int(width), tuple((mechanism,) for mechanism in mechanisms))
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
 __all__ = ["compare", "gap", "gather", "interval", "judge"]
@@ -15,7 +16,6 @@ __all__ = ["compare", "gap", "gather", "interval", "judge"]
 Singles = NDArray[np.float32]
 
 
-@kernel
 def gather(
     offsets: Ints,
     cells: Ints,
@@ -33,12 +33,49 @@ def gather(
         Traces; users from ``first`` on, as many as ``total`` has rows. ``idle`` has no column
         where there is no null ROI.
     rows
-        Row of ``terms`` of each cell.
+        Row of ``terms`` of each cell, −1 where nobody is.
     terms
         float32, shape (row, column).
     total
         float32, shape (user, column): overwritten.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit each other, or there are no such users or rows.
     """
+    if terms.ndim != 2 or total.shape[1:] != terms.shape[1:]:
+        raise InputError(f"totals of shape {total.shape} do not fit terms of shape {terms.shape}")
+    if first < 0 or first + len(total) >= len(offsets):
+        raise InputError(
+            f"users {first} to {first + len(total)} are not among {len(offsets) - 1} users"
+        )
+    if len(rows) and not -1 <= rows.min() <= rows.max() < len(terms):
+        raise InputError(
+            f"rows from {rows.min()} to {rows.max()} are not within the {len(terms)} of terms"
+        )
+    events = cells[offsets[first] : offsets[first + len(total)]]
+    if len(events) and not 0 <= events.min() <= events.max() < len(rows):
+        raise InputError(
+            f"cells from {events.min()} to {events.max()} are not within 0 to {len(rows) - 1}"
+        )
+    if (rows[events] < 0).any():
+        raise InputError("a user has an event in a cell without a row")
+    if len(idle) != len(offsets) - 1 or idle.shape[1] > len(rows):
+        raise InputError(f"idle of shape {idle.shape} does not fit {len(offsets) - 1} users")
+    _gather(offsets, cells, idle, rows, terms, first, total)
+
+
+@kernel
+def _gather(
+    offsets: Ints,
+    cells: Ints,
+    idle: NDArray[np.bool_],
+    rows: NDArray[np.int32],
+    terms: Singles,
+    first: int,
+    total: Singles,
+) -> None:
     n_columns = terms.shape[1]
     nowhere = len(rows) - idle.shape[1]
     for i in range(total.shape[0]):
@@ -55,7 +92,6 @@ def gather(
                     found[column] += row[column]
 
 
-@kernel
 def judge(
     sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
 ) -> None:
@@ -74,7 +110,26 @@ def judge(
     found
         float32, shape (4, user, attack), overwritten: AUC, the ends of its interval, the gap; not
         a number where fewer than two groups are left.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit each other.
     """
+    n_users, n_attacks, n_sides, n_groups = sums.shape
+    right = n_sides == 2 and start.shape == sums.shape[1:]
+    if not right or apart.shape != (n_users, n_groups) or found.shape != (4, n_users, n_attacks):
+        raise InputError(
+            f"sums {sums.shape}, start {start.shape}, apart {apart.shape} and found {found.shape} "
+            "do not fit each other"
+        )
+    _judge(sums, start, apart, z, found)
+
+
+@kernel
+def _judge(
+    sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
+) -> None:
     n_groups = apart.shape[1]
     # three arrays and not the rows of one, which the compiler would not run in parallel lanes
     inside, outside = np.empty(n_groups, np.float32), np.empty(n_groups, np.float32)
@@ -117,8 +172,15 @@ def compare(inside: Singles, outside: Singles, won: Singles) -> tuple[float, flo
     -------
     tuple of float
         AUC and its standard error.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two groups, or shapes differ.
     """
     n = len(inside)
+    if n < 2 or len(outside) != n or len(won) != n:
+        raise InputError("compare two groups at least, each with and without the user")
     total = 0.0
     for i in range(n):
         won[i] = 0
@@ -164,8 +226,16 @@ def interval(auc: float, error: float, n: int, z: float) -> tuple[float, float]:
 
 @kernel
 def gap(inside: Singles, outside: Singles) -> float:
-    """Return the gap between the means of two worlds in standard deviations of a score."""
+    """Return the gap between the means of two worlds in standard deviations of a score.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two groups, or shapes differ.
+    """
     n = len(inside)
+    if n < 2 or len(outside) != n:
+        raise InputError("compare two groups at least, each with and without the user")
     mean_in, mean_out = 0.0, 0.0
     for i in range(n):
         mean_in += inside[i]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, Strict
 
@@ -88,7 +88,8 @@ class Setting:
 class Screen:
     """One screen: every user × period × group size × mechanism × attack.
 
-    ``periods`` are names and spans of epochs.
+    ``periods`` are names and spans of epochs. ``unseen``: whether statistics leave out users
+    without an event in a period; they are scored either way.
     """
 
     seed: int
@@ -97,6 +98,7 @@ class Screen:
     group_sizes: tuple[int, ...]
     mechanisms: tuple[Mechanism, ...]
     plan: ScreenPlan
+    unseen: Literal["exclude", "include"] = "exclude"
 
     def settings(self) -> Iterator[tuple[Setting, tuple[Mechanism, ...]]]:
         """Yield every setting with the mechanisms that share it."""
@@ -108,6 +110,7 @@ class Screen:
     def describe(self) -> dict[str, Any]:
         """Return plain values that tell this screen from any other."""
         return {
+            **({"unseen": self.unseen} if self.unseen != "exclude" else {}),
             "seed": self.seed,
             "null_roi": self.null_roi,
             "periods": [[name, *span] for name, span in self.periods],

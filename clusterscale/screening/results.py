@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterscale.contracts import Component
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.origin import tell_origin
+from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import SCREEN, SCREEN_FORMAT
 from clusterscale.screening.budget import part_size
@@ -22,7 +24,7 @@ from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ScreenStore", "open_screen"]
+__all__ = ["ScreenStore", "is_counted", "open_screen"]
 
 Place = tuple[int, int]  # of period and group size
 
@@ -90,14 +92,32 @@ def open_screen(uri: str | Path) -> xr.Dataset:
     return open_table(uri, "screen", SCREEN_FORMAT, SCREEN)
 
 
+def is_counted(screened: xr.Dataset) -> xr.DataArray:
+    """Tell in which periods each user of a screen counts in its statistics.
+
+    Users without an event in a period have nothing to expose, and count only where the plan says
+    ``unseen: include``.
+
+    Returns
+    -------
+    xr.DataArray
+        bool, (user, period).
+    """
+    includes = json.loads(screened.attrs["plan"]).get("unseen") == "include"
+    least = 0 if includes else 1
+    return screened["n_events"].transpose("user", "period") >= least
+
+
 def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
+    n_events = count_events(cube, tuple(span for _, span in screen.periods))[:-1]
     columns: dict[str, Sequence[Any]] = {
         "period": [name for name, _ in screen.periods],
         "group_size": screen.group_sizes,
         "mechanism": [mechanism.label for mechanism in screen.mechanisms],
         "attack": [attack.label for attack in screen.plan.attacks],
         "user": range(cube.n_users),
-        "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
+        "n_events": n_events.T,  # type: ignore[dict-item]
+        "n_seen": (n_events > 0).sum(axis=1).tolist(),
     }
     create_table(
         uri,
@@ -109,6 +129,13 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
             "complete": False,
             "plan": json.dumps(screen.describe()),
             "plan_digest": screen.digest,
+            "mechanisms": json.dumps(
+                [
+                    each.model_dump(mode="json")
+                    for each in screen.mechanisms
+                    if isinstance(each, Component)
+                ]
+            ),
             "seed": screen.seed,
             "confidence": CONFIDENCE,
             **tell_origin(cube, null_roi=screen.null_roi),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,6 +18,7 @@ from clusterscale.traits.importance import sides
 
 if TYPE_CHECKING:
     import xarray as xr
+    import zarr
 
 __all__ = ["Exposed", "Exposure", "hash_exposures", "list_exposures"]
 
@@ -71,7 +73,11 @@ class Exposure:
         return self.source, *setting, self.mechanism, self.attack
 
     def read(self) -> Exposed:
-        """Return who was told and how well; who was not attacked, or failed, is left out."""
+        """Return who was told and how well.
+
+        Whose tasks failed, who was not attacked, and whom a screen does not count because they have
+        no event in the period, are left out.
+        """
         group = storage.open_group(self.uri)
         auc = np.asarray(group["auc"][(slice(None), *self.at)], np.float64)
         if self.source == "screen":
@@ -80,6 +86,8 @@ class Exposure:
             second = _mean(np.asarray(group["auc"][(slice(None), *self.at[:-1])], np.float64))
         users = np.asarray(group[_WHO[self.source]][:], np.int64)
         known = np.isfinite(auc)
+        if self.source == "screen" and not _counts_unseen(group):
+            known &= np.asarray(group["n_events"][:, self.at[0]]) > 0
         return Exposed(users[known], auc[known], np.nan_to_num(second[known]))
 
 
@@ -112,6 +120,11 @@ def hash_exposures(exposures: tuple[Exposure, ...]) -> str:
         for numbers in (told.auc, told.second):
             total.update(numbers.astype("<f8").tobytes())
     return total.hexdigest()
+
+
+def _counts_unseen(screened: zarr.Group) -> bool:
+    plan = json.loads(str(screened.attrs.get("plan", "{}")))
+    return bool(plan.get("unseen") == "include")
 
 
 def _mean(auc: Values) -> Values:

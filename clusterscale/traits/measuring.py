@@ -152,7 +152,7 @@ def slices(
             needed = n_slots(int(active.max())) * SLOT_BYTES + _beside(cube)
             raise ConfigError(
                 f"memory: {memory:,} bytes a worker are too few to tell which of {number:,} users "
-                f"are unique in an epoch; give {needed:,} or more"
+                f"are unique in an epoch; give {needed:,} or more with `memory`"
             )
         full = total + number > wished or n_slots(total + number) * SLOT_BYTES > room
         if full and epoch > first:

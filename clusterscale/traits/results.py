@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.origin import tell_origin, tell_shapes
+from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import TRAITS, TRAITS_FORMAT
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
@@ -123,9 +124,11 @@ def open_traits(uri: str | Path) -> xr.Dataset:
 def _create(uri: str, question: Question, cube: TraceCube) -> None:
     regions = cube.regions.with_null() if question.null_roi else cube.regions
     views, epochs = question.views, question.epochs
+    n_events = count_events(cube, tuple(span for _, span in question.periods))[:-1]
     columns: dict[str, Sequence[Any]] = {
         "user": range(cube.n_users),
-        "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
+        "n_events": n_events.T,  # type: ignore[dict-item]
+        "n_seen": (n_events > 0).sum(axis=1).tolist(),
         "period": [name for name, _ in question.periods],
         "characteristic": CHARACTERISTICS,
         "characteristic_title": list(TITLES.values()),

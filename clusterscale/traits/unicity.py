@@ -78,8 +78,13 @@ class Sets:
         Raises
         ------
         InputError
-            If there are more sets than there is room for.
+            If there are more sets than there is room for, or users than were announced.
         """
+        if start < 0 or start + traces.n_held > self._n_users:
+            raise InputError(
+                f"users {start} to {start + traces.n_held} are not among the {self._n_users} that "
+                "were announced"
+            )
         most = self._n_sets - self._n_added
         n_epochs = traces.n_epochs
         n_added = _add(

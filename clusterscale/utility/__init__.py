@@ -11,10 +11,15 @@ Measure                              Task it stands for                  Ideal  
 :func:`jensen_shannon`               where people are (map inference)    0      POMACS20 eq. 5
 :func:`jensen_shannon_distance`      the same, as the paper tabulates    0      POMACS20 appendix A
 :func:`pearson`                      when it is unusual (anomalies)      1      POMACS20 eq. 6
+:func:`events_kept`                  how many visits there are           1
+:func:`total_variation`              which share of visits is elsewhere  0
 ===================================  ==================================  =====  ====================
 
-*Ideal* is what a release equal to the raw counts gets. What a guess without data gets is found by
-measuring :func:`random_guess` (POMACS20 Table 4).
+*Ideal* is what a release equal to the raw counts gets, whatever these are; a measure is NaN where
+raw has nothing to measure, such as no counts at all. What a guess without data gets is found by
+measuring :func:`random_guess` (POMACS20 Table 4). A release that keeps less than
+:data:`NEARLY_EMPTY` of the events is no use, whatever other measures say: where most counts are 0,
+zeros have a small relative error.
 
 >>> import numpy as np
 >>> from clusterscale import utility
@@ -34,8 +39,10 @@ from clusterscale.utility.correlation import Pearson, pearson
 from clusterscale.utility.divergence import (
     JensenShannon,
     JensenShannonDistance,
+    TotalVariation,
     jensen_shannon,
     jensen_shannon_distance,
+    total_variation,
 )
 from clusterscale.utility.guess import random_guess
 from clusterscale.utility.hotspots import (
@@ -48,17 +55,22 @@ from clusterscale.utility.hotspots import (
 )
 from clusterscale.utility.measure import Utility
 from clusterscale.utility.relative_error import (
+    NEARLY_EMPTY,
     BusiestRelativeError,
+    EventsKept,
     MeanRelativeError,
     busiest_relative_error,
+    events_kept,
     mean_relative_error,
 )
 
 __all__ = [
+    "NEARLY_EMPTY",
     "UTILITIES",
     "Utility",
     "busiest_relative_error",
     "create",
+    "events_kept",
     "hotspot_f1",
     "hotspot_tau",
     "hotspot_tau_listwise",
@@ -67,6 +79,7 @@ __all__ = [
     "mean_relative_error",
     "pearson",
     "random_guess",
+    "total_variation",
 ]
 
 UTILITIES: Registry[Utility] = Registry(
@@ -79,5 +92,7 @@ UTILITIES: Registry[Utility] = Registry(
     JensenShannon,
     JensenShannonDistance,
     Pearson,
+    EventsKept,
+    TotalVariation,
 )
 create = UTILITIES.create

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from clusterscale.contracts import Component, Values
-from clusterscale.errors import InputError
 from clusterscale.utility.pair import check_pair
 
 __all__ = ["Pearson", "pearson"]
@@ -27,20 +26,23 @@ def pearson(raw: ArrayLike, released: ArrayLike) -> float:
     Returns
     -------
     float
-        Between −1 and 1; 1 if every series is its counts times a positive number plus another.
+        Between −1 and 1; 1 if every series is its counts times a positive number plus another; NaN
+        if no ROI's counts vary.
 
     Raises
     ------
     InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
-        value is not finite, raw has no counts at all, or no ROI's counts vary.
+        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
+        released value is not finite.
     """
     before, after = check_pair(raw, released)
-    varies = np.ptp(before, axis=1) > 0
+    varies = (before != before[:, :1]).any(axis=1)
     if not varies.any():
-        raise InputError("no ROI's raw counts vary over the epochs: nothing to average over")
+        return float("nan")
     first, second = _standardise(before[varies]), _standardise(after[varies])
-    return float(np.clip((first * second).sum(axis=1), -1, 1).mean())
+    # For vectors of norm 1, first · second = 1 - |first - second|² / 2: exactly 1 for equal series.
+    correlation = np.clip(1 - ((first - second) ** 2).sum(axis=1) / 2, -1, 1)
+    return float(np.where(second.any(axis=1), correlation, 0).mean())
 
 
 def _standardise(series: Values) -> Values:

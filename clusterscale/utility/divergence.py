@@ -8,13 +8,15 @@ import scipy
 from numpy.typing import ArrayLike
 
 from clusterscale.contracts import Component, Values
-from clusterscale.utility.pair import check_pair
+from clusterscale.utility.pair import check_pair, mean_known
 
 __all__ = [
     "JensenShannon",
     "JensenShannonDistance",
+    "TotalVariation",
     "jensen_shannon",
     "jensen_shannon_distance",
+    "total_variation",
 ]
 
 
@@ -33,15 +35,16 @@ def jensen_shannon(raw: ArrayLike, released: ArrayLike) -> float:
     Returns
     -------
     float
-        In bits, between 0 (released is proportional to raw) and 1 (no ROI in common).
+        In bits, between 0 (released is proportional to raw) and 1 (no ROI in common); NaN if raw
+        has no counts.
 
     Raises
     ------
     InputError
-        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
-        value is not finite, or raw has no counts at all.
+        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
+        released value is not finite.
     """
-    return float(_divergences(raw, released).mean() / log(2))
+    return mean_known(_divergences(raw, released)) / log(2)
 
 
 def jensen_shannon_distance(raw: ArrayLike, released: ArrayLike) -> float:
@@ -50,14 +53,43 @@ def jensen_shannon_distance(raw: ArrayLike, released: ArrayLike) -> float:
     The square root of the divergence in nats, so between 0 and √(ln 2) ≈ .833: what POMACS20's
     appendix A tabulates as *JS*. Parameters and errors are those of :func:`jensen_shannon`.
     """
-    return float(np.sqrt(_divergences(raw, released)).mean())
+    return mean_known(np.sqrt(_divergences(raw, released)))
+
+
+def total_variation(raw: ArrayLike, released: ArrayLike) -> float:
+    """Return the total-variation distance of visits over ROIs, mean over epochs.
+
+    Half the sum over ROIs of |p' − p|, where p and p' are the shares of the ROIs in the raw and the
+    released total of an epoch: the share of visits that the release puts elsewhere.
+
+    Parameters
+    ----------
+    raw
+        Counts, real, shape (roi, epoch), visits. Epochs without any are left out.
+    released
+        Published values, real, shape (roi, epoch), visits. Negative values count as 0. An epoch
+        without a value above 0 counts 1: all visits are lost.
+
+    Returns
+    -------
+    float
+        Between 0 (released is proportional to raw) and 1 (no ROI in common, or nothing released);
+        NaN if raw has no counts.
+
+    Raises
+    ------
+    InputError
+        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
+        released value is not finite.
+    """
+    first, second = _epoch_shares(raw, released)
+    distances = np.minimum(np.abs(first - second).sum(axis=0) / 2, 1)
+    return mean_known(np.where(second.any(axis=0), distances, 1))
 
 
 def _divergences(raw: ArrayLike, released: ArrayLike) -> Values:
     """Return the divergence of every epoch that has raw counts, in nats, shape (epoch,)."""
-    before, after = check_pair(raw, released)
-    counted = before.any(axis=0)
-    first, second = _shares(before[:, counted]), _shares(after[:, counted])
+    first, second = _epoch_shares(raw, released)
     both = first + second
     # 2p against p + q, not p against their mean, which may vanish where p does not.
     nats: Values = (
@@ -66,11 +98,18 @@ def _divergences(raw: ArrayLike, released: ArrayLike) -> Values:
     return np.clip(nats, 0, log(2))
 
 
+def _epoch_shares(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
+    """Return the shares of ROIs in the epochs that have raw counts, shape (roi, epoch)."""
+    before, after = check_pair(raw, released)
+    counted = before.any(axis=0)
+    return _shares(before[:, counted]), _shares(after[:, counted])
+
+
 def _shares(values: Values) -> Values:
     """Return the share of every ROI in its epoch; an epoch without visits keeps its zeros."""
     mass = np.maximum(values, 0)
     for whole in (np.max, np.sum):  # by the largest first: the sum of huge values overflows
-        total = whole(mass, axis=0)
+        total = whole(mass, axis=0, initial=0)
         mass /= np.where(total > 0, total, 1)
     return mass
 
@@ -99,3 +138,17 @@ class JensenShannonDistance(Component):
     def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
         """Return the distance, between 0 and √(ln 2)."""
         return jensen_shannon_distance(raw, released)
+
+
+class TotalVariation(Component):
+    """Visits put elsewhere, as :func:`total_variation` computes them."""
+
+    ideal: ClassVar[float] = 0.0
+    title: ClassVar[str] = "total-variation distance"
+    events_only: ClassVar[bool] = True
+
+    name: Literal["total_variation"] = "total_variation"
+
+    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
+        """Return the distance, between 0 and 1."""
+        return total_variation(raw, released)

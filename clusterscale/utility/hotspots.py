@@ -3,11 +3,11 @@
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Component, Share, Values
 from clusterscale.kernel import kernel
-from clusterscale.utility.pair import busiest, check_pair
+from clusterscale.utility.pair import busiest, check_pair, mean_known
 
 __all__ = [
     "HotspotF1",
@@ -20,87 +20,125 @@ __all__ = [
 
 
 def hotspot_f1(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
-    """Return the share of the busiest ROIs that the release names, mean over epochs.
+    """Return how well the release names the busiest ROIs: F1 score, mean over epochs.
 
-    POMACS20 eq. 3. Raw and released name equally many, so precision, recall and F1 are all this
-    share.
+    POMACS20 eq. 3. The hotspots of an epoch are its busiest ROIs, but only those with a value above
+    0: fewer than ``top`` asks for where few ROIs have a count, and none in an epoch that is
+    released as zeros. Where raw and released have equally many hotspots, precision, recall and F1
+    are all the share of hotspots in common.
 
     Parameters
     ----------
     raw
-        Counts, real, shape (roi, epoch), visits.
+        Counts, real, shape (roi, epoch), visits. Epochs without any are left out.
     released
         Published values, real, shape (roi, epoch), visits.
     top
         Share of the ROIs that are hotspots, in (0, 1], rounded down, at least one ROI. They are
-        ordered by descending count; equal counts, by index.
+        ordered by descending value; equal values, by index.
 
     Returns
     -------
     float
-        Between 0 and 1; 1 if the hotspots are the same; about ``top`` for a guess.
+        Between 0 and 1; 1 if the hotspots are the same, 0 if nothing above 0 is released, about
+        ``top`` for a guess where all ROIs have counts; NaN if raw has no counts.
 
     Raises
     ------
     InputError
         If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
-        value is not finite, raw has no counts at all, or ``top`` is not in (0, 1].
+        value is not finite, or ``top`` is not in (0, 1].
     """
-    before, after = _by_epoch(raw, released)
-    is_hotspot = np.zeros(before.shape, np.bool_)
-    np.put_along_axis(is_hotspot, busiest(before, top), True, axis=1)
-    return float(np.take_along_axis(is_hotspot, busiest(after, top), axis=1).mean())
+    first, second = (_mark_hotspots(rows, top) for rows in _by_epoch(raw, released))
+    n_common, n_both = (first & second).sum(axis=1), first.sum(axis=1) + second.sum(axis=1)
+    return mean_known(2 * n_common / n_both)
 
 
 def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
     """Return Kendall's τ-b of raw and released counts over raw's hotspots, mean over epochs.
 
-    POMACS20 eq. 4. An epoch whose τ is undefined, since all hotspots tie in raw or in released,
-    counts 0: a release equal to the raw counts gets 1 if each epoch has two unequal hotspots.
-    Parameters and errors are those of :func:`hotspot_f1`; the value is between −1 and 1.
+    POMACS20 eq. 4. Epochs in which raw's hotspots have no order, since there is one or all have the
+    same count, are left out. An epoch in which raw orders hotspots and the release does not, since
+    all their released values are equal, counts 0. Parameters and errors are those of
+    :func:`hotspot_f1`; the value is between −1 and 1, or NaN if no epoch is left.
     """
     before, after = _by_epoch(raw, released)
-    hotspots = busiest(before, top)
-    return _mean_tau(*(np.take_along_axis(rows, hotspots, axis=1) for rows in (before, after)))
+    hotspots, n_hotspots = _list_hotspots(before, top)
+    first, second = (np.take_along_axis(rows, hotspots, axis=1) for rows in (before, after))
+    return _mean_tau(first, second, n_hotspots, n_hotspots)
 
 
 def hotspot_tau_listwise(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
-    """Return Kendall's τ between the two ordered lists of hotspots' ids, mean over epochs.
+    """Return Kendall's τ-b between the two ordered lists of hotspots' ids, mean over epochs.
 
     The i-th hotspot of raw is paired with the i-th of released, and positions of ROIs are taken as
     numbers. That depends on how ROIs are numbered, but it is what POMACS20's appendix A tabulates.
-    An epoch with one hotspot counts 0. Parameters and errors are those of :func:`hotspot_f1`; the
-    value is between −1 and 1.
+    Where the release has fewer hotspots than raw, pairs with a missing one count as ties; where it
+    has more, the rest of its list is not used. Epochs with one hotspot are left out. Parameters and
+    errors are those of :func:`hotspot_f1`; the value is between −1 and 1, or NaN if no epoch is
+    left.
     """
-    before, after = _by_epoch(raw, released)
-    return _mean_tau(*(busiest(rows, top).astype(np.float64) for rows in (before, after)))
+    lists = [_list_hotspots(rows, top) for rows in _by_epoch(raw, released)]
+    (first, n_first), (second, n_second) = lists
+    n_compared = np.minimum(n_first, n_second)
+    return _mean_tau(first.astype(np.float64), second.astype(np.float64), n_first, n_compared)
 
 
 def _by_epoch(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
+    """Return the epochs that have a raw count, shape (epoch, roi)."""
     before, after = check_pair(raw, released)
-    return np.ascontiguousarray(before.T), np.ascontiguousarray(after.T)
+    counted = before.any(axis=0)
+    return np.ascontiguousarray(before[:, counted].T), np.ascontiguousarray(after[:, counted].T)
 
 
-def _mean_tau(first: Values, second: Values) -> float:
-    taus = np.zeros(len(first))
-    _tau_b(first, second, taus)
-    return float(taus.mean())
+def _list_hotspots(rows: Values, top: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the busiest ROIs of each epoch, busiest first, and how many of them are above 0."""
+    ranked = busiest(rows, top)
+    return ranked, (np.take_along_axis(rows, ranked, axis=1) > 0).sum(axis=1)
+
+
+def _mark_hotspots(rows: Values, top: float) -> NDArray[np.bool_]:
+    is_hotspot = np.zeros(rows.shape, np.bool_)
+    np.put_along_axis(is_hotspot, busiest(rows, top), True, axis=1)
+    return is_hotspot & (rows > 0)
+
+
+def _mean_tau(
+    first: Values, second: Values, n_first: NDArray[np.int64], n_second: NDArray[np.int64]
+) -> float:
+    """Return the mean τ-b of pairs of rows, of which so many values each are compared."""
+    taus = np.full(len(first), np.nan)
+    _tau_b(first, second, n_first, n_second, taus)
+    return mean_known(taus)
 
 
 @kernel
-def _tau_b(first: Values, second: Values, taus: Values) -> None:
-    """Store τ-b of each pair of rows, by looking at every two columns; undefined stays as it is."""
+def _tau_b(
+    first: Values,
+    second: Values,
+    n_first: NDArray[np.int64],
+    n_second: NDArray[np.int64],
+    taus: Values,
+) -> None:
+    """Store τ-b of each pair of rows, by comparing every two columns.
+
+    Values beyond ``n_second`` are missing and tie with all others. τ stays as it is where ``first``
+    has no order, and is 0 where only ``second`` has none.
+    """
     for i in range(len(first)):
-        net = n_first = n_second = 0
-        for j in range(first.shape[1]):
+        net = n_ordered = n_ordered_second = 0
+        for j in range(n_first[i]):
             for k in range(j):
                 x = int(first[i, j] > first[i, k]) - int(first[i, j] < first[i, k])
-                y = int(second[i, j] > second[i, k]) - int(second[i, j] < second[i, k])
+                y = 0
+                if j < n_second[i]:
+                    y = int(second[i, j] > second[i, k]) - int(second[i, j] < second[i, k])
                 net += x * y
-                n_first += x * x
-                n_second += y * y
-        if n_first > 0 and n_second > 0:
-            taus[i] = net / np.sqrt(float(n_first) * float(n_second))
+                n_ordered += x * x
+                n_ordered_second += y * y
+        if n_ordered > 0:
+            ordered = np.sqrt(float(n_ordered) * float(n_ordered_second))
+            taus[i] = net / ordered if n_ordered_second > 0 else 0.0
 
 
 class HotspotF1(Component):

@@ -11,10 +11,13 @@ __all__ = ["Utility"]
 class Utility(Protocol):
     """Says how much of the raw counts a release still tells.
 
+    A class that has ``events_only = True`` compares visits only: in an audit with a null ROI, which
+    counts who is nowhere, it is given the other ROIs.
+
     Attributes
     ----------
     ideal
-        The value when the release equals the raw counts.
+        The value when the release equals the raw counts, whatever these are.
     title
         Name for people, in tables and figures.
     """
@@ -31,4 +34,7 @@ class Utility(Protocol):
         """Name with its settings."""
 
     def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Compare raw counts and published values, both of shape (roi, epoch)."""
+        """Compare raw counts and published values, both of shape (roi, epoch).
+
+        NaN where raw has nothing to measure, such as no counts at all.
+        """

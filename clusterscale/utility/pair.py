@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
 
-__all__ = ["busiest", "check_pair"]
+__all__ = ["busiest", "check_pair", "mean_known"]
 
 
 def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
@@ -15,7 +15,7 @@ def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
     Parameters
     ----------
     raw
-        Real, shape (roi, epoch), visits: finite, not negative, not all zero.
+        Real, shape (roi, epoch), visits: finite, not negative.
     released
         Real, shape (roi, epoch): finite.
 
@@ -33,9 +33,13 @@ def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
         raise InputError(f"{n_bad} of {before.size} raw counts are negative or not finite")
     if n_bad := int((~np.isfinite(after)).sum()):
         raise InputError(f"{n_bad} of {after.size} released values are not finite")
-    if not before.any():
-        raise InputError("raw has no counts at all: there is nothing to average over")
     return before, after
+
+
+def mean_known(values: Values) -> float:
+    """Return the mean of the values that are not NaN; NaN if there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def busiest(values: Values, top: float) -> NDArray[np.int64]:

@@ -7,14 +7,24 @@ from numpy.typing import ArrayLike
 
 from clusterscale.contracts import Component, Positive, Share, Values
 from clusterscale.errors import InputError
-from clusterscale.utility.pair import busiest, check_pair
+from clusterscale.utility.pair import busiest, check_pair, mean_known
 
 __all__ = [
+    "NEARLY_EMPTY",
     "BusiestRelativeError",
+    "EventsKept",
     "MeanRelativeError",
     "busiest_relative_error",
+    "events_kept",
     "mean_relative_error",
 ]
+
+NEARLY_EMPTY = 0.05
+"""A release with :func:`events_kept` below this is nearly empty.
+
+Less than one event in twenty is left: a cell needs a count of more than 20 for one event of it to
+be expected in the release.
+"""
 
 
 def mean_relative_error(raw: ArrayLike, released: ArrayLike, *, floor: float = 0.001) -> float:
@@ -36,13 +46,13 @@ def mean_relative_error(raw: ArrayLike, released: ArrayLike, *, floor: float = 0
     Returns
     -------
     float
-        0 or more; 0 if the two are equal where there are counts.
+        0 or more; 0 if the two are equal where there are counts; NaN if raw has no counts.
 
     Raises
     ------
     InputError
         If shapes differ or are not (roi, epoch), a raw count is negative or not finite, a released
-        value is not finite, raw has no counts at all, or ``floor`` is not a positive number.
+        value is not finite, or ``floor`` is not a positive number.
     """
     before, after = check_pair(raw, released)
     return _relative_error(before, after, floor)
@@ -66,13 +76,42 @@ def busiest_relative_error(
     return _relative_error(before[kept], after[kept], floor)
 
 
+def events_kept(raw: ArrayLike, released: ArrayLike) -> float:
+    """Return the released total over the raw total, of the cells that have a raw count.
+
+    Of what is released elsewhere nothing is counted: no event was there.
+
+    Parameters
+    ----------
+    raw
+        Counts, real, shape (roi, epoch), visits.
+    released
+        Published values, real, shape (roi, epoch), visits.
+
+    Returns
+    -------
+    float
+        1 if the totals are equal, 0 if nothing is released; above 1 where the release adds visits,
+        below 0 where noise takes more away than there was; NaN if raw has no counts.
+
+    Raises
+    ------
+    InputError
+        If shapes differ or are not (roi, epoch), a raw count is negative or not finite, or a
+        released value is not finite.
+    """
+    before, after = check_pair(raw, released)
+    counted = before > 0
+    return float(after[counted].sum() / before[counted].sum()) if counted.any() else float("nan")
+
+
 def _relative_error(before: Values, after: Values, floor: float) -> float:
     if not 0 < floor < np.inf:
         raise InputError(f"floor is a share of a ROI's total count, above 0, not {floor}")
     visited = before.any(axis=1)
     before, after = before[visited], after[visited]
     least = floor * before.sum(axis=1, keepdims=True)
-    return float(np.mean(np.abs(after - before) / np.maximum(least, before)))
+    return mean_known(np.abs(after - before) / np.maximum(least, before))
 
 
 class MeanRelativeError(Component):
@@ -102,3 +141,17 @@ class BusiestRelativeError(Component):
     def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
         """Return the error, 0 or more."""
         return busiest_relative_error(raw, released, top=self.top, floor=self.floor)
+
+
+class EventsKept(Component):
+    """Released total over raw total, as :func:`events_kept` computes it."""
+
+    ideal: ClassVar[float] = 1.0
+    title: ClassVar[str] = "events kept"
+    events_only: ClassVar[bool] = True
+
+    name: Literal["events_kept"] = "events_kept"
+
+    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
+        """Return the released total as a share of the raw total."""
+        return events_kept(raw, released)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from oracles.plays import EXACT, deal
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create
 from clusterscale.attacks.threshold import youden
-from clusterscale.contracts import Noise, Release
+from clusterscale.contracts import Examples, Knowledge, Noise, Release, hash_of
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
 NOISES = [EXACT, Noise("laplace", 1.0)]
@@ -36,6 +38,46 @@ def test_scores_are_those_of_scikit_learn(noise, cost, seed):
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=["exact", "laplace"])
+@pytest.mark.parametrize("seed", range(3))
+def test_standardised_scores_are_those_of_scikit_learn(noise, seed):
+    """To rounding. By default liblinear stops early, here within 0.2 of the exact scores."""
+    play = deal(seed, noise=noise)
+    training = play.knowledge.training
+    settings = {"l1_ratio": 1, "solver": "liblinear", "C": 1.0, "random_state": 0}
+    exact, usual = (
+        make_pipeline(StandardScaler(), LogisticRegression(**settings, **stop))
+        .fit(training.release.flat.astype(float), training.labels)
+        .decision_function(play.challenge.flat.astype(float))
+        for stop in ({"tol": 1e-13, "max_iter": 1_000_000}, {})
+    )
+    scores = fit(play.knowledge, standardize=True).score(play.challenge)
+    np.testing.assert_allclose(scores, exact, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(scores, usual, rtol=0, atol=0.2)
+    assert np.abs(scores - fit(play.knowledge).score(play.challenge)).max() > 0.1
+
+
+@pytest.mark.parametrize("factor", [3.0, 0.7])
+def test_standardised_cells_that_are_alike_share_their_weight(factor):
+    """A multiple of another cell is that cell once standardised; a constant cell has no weight."""
+    values = np.random.default_rng(0).random((20, 1, 3))
+    values[:, 0, 1] = values[:, 0, 0] * factor + 0.1
+    values[:, 0, 2] = factor
+    training = Examples(Release(values, 5, "noisy"), values[:, 0, 0] > 0.5, np.arange(20))
+    found = fit(Knowledge(training), standardize=True).distinguisher
+    np.testing.assert_array_equal(found.cells, [0, 1])
+    assert found.weights[0] == pytest.approx(found.weights[1] * factor)
+
+
+def test_the_setting_is_part_of_the_label_only_where_it_is_set():
+    assert create("cells").label == "cells"
+    assert create("cells", standardize=True).label == "cells(standardize=True)"
+    assert create("cells").digest == hash_of({"name": "cells", "cost": 1.0})
+    assert create("cells", standardize=True).digest != create("cells").digest
+    for attack in (create("cells"), create("cells", standardize=True)):
+        assert create(**attack.model_dump()) == attack
+
+
+@pytest.mark.parametrize("noise", NOISES, ids=["exact", "laplace"])
 def test_the_threshold_is_chosen_on_validation_groups(noise):
     knowledge = deal(4, noise=noise, size=15, validate=True).knowledge
     found = fit(knowledge)
@@ -51,18 +93,18 @@ def test_without_validation_groups_it_is_chosen_on_the_training_ones():
     found = fit(replace(knowledge, validation=None))
     assert found.threshold == youden(training.labels, found.score(training.release))
     both = fit(knowledge)
-    np.testing.assert_array_equal(both.weights, found.weights)
-    assert both.intercept == found.intercept
+    np.testing.assert_array_equal(both.distinguisher.weights, found.distinguisher.weights)
+    assert both.distinguisher.intercept == found.distinguisher.intercept
 
 
 def test_cells_without_weight_do_not_count():
     play = deal(5)
     found = fit(play.knowledge)
     values = play.challenge.values.copy()
-    rest = np.setdiff1d(np.arange(values[0].size), found.cells)
-    assert 0 < len(found.cells) < len(rest)
-    assert (found.weights != 0).all()
-    values.reshape(len(values), -1)[:, rest] = 99
+    rest = np.setdiff1d(np.arange(values[0].size), found.distinguisher.cells)
+    assert 0 < len(found.distinguisher.cells) < len(rest)
+    assert (found.distinguisher.weights != 0).all()
+    values.reshape(len(values), -1)[:, rest] = 8
     other = Release(values, 8, "exact", EXACT)
     np.testing.assert_array_equal(found.score(other), found.score(play.challenge))
 
@@ -70,7 +112,7 @@ def test_cells_without_weight_do_not_count():
 def test_at_little_cost_no_cell_is_used():
     play = deal(6)
     found = fit(play.knowledge, cost=1e-4)
-    assert len(found.cells) == 0
+    assert len(found.distinguisher.cells) == 0
     assert np.ptp(found.score(play.challenge)) == 0
     assert np.isfinite(found.threshold)
 

@@ -110,7 +110,7 @@ def test_elimination_is_shared_by_all_that_train_on_the_same_examples(monkeypatc
 
     monkeypatch.setattr(learned, "eliminate", counted)
     knowledge = deal(4).knowledge
-    kept = [fit(name, knowledge).kept for name in NAMES * 2]
+    kept = [fit(name, knowledge).distinguisher.kept for name in NAMES * 2]
     assert calls == [0.1]
     assert all(other is kept[0] for other in kept)
     fit("logistic", knowledge, elimination_step=0.2)
@@ -126,7 +126,7 @@ def test_the_step_changes_what_is_kept(step):
     model, asked = pipeline(KNeighborsClassifier(), play, step=step)
     usual = fit("nearest", play.knowledge)
     found = fit("nearest", play.knowledge, elimination_step=step)
-    assert not np.array_equal(found.kept, usual.kept)
+    assert not np.array_equal(found.distinguisher.kept, usual.distinguisher.kept)
     np.testing.assert_array_equal(found.score(play.challenge), model.predict_proba(asked)[:, 1])
 
 
@@ -134,7 +134,7 @@ def test_the_step_changes_what_is_kept(step):
 def test_no_more_features_than_releases_are_all_kept(name):
     dense = np.random.default_rng(6).random((60, 2, 12)) < 0.3
     found = fit(name, deal(6, dense=dense).knowledge)
-    np.testing.assert_array_equal(found.kept, np.arange(14))
+    np.testing.assert_array_equal(found.distinguisher.kept, np.arange(14))
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9 / 3])
@@ -144,7 +144,7 @@ def test_constant_features_do_not_upset_the_perceptron(constant):
     release = Release(values, 5, "noisy")
     training = Examples(release, np.arange(20) % 2 == 0, np.arange(20))
     found = fit("perceptron", Knowledge(training))
-    assert (found.kept >= 7).any(), "the constant ones are among the kept"
+    assert (found.distinguisher.kept >= 7).any(), "the constant ones are among the kept"
     scores = found.score(release)
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0

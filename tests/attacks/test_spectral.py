@@ -100,7 +100,7 @@ def test_what_no_release_varies_is_left_out(value):
     values[:, 1, 2] = value
     training = Examples(Release(values, 5, "noisy"), np.arange(20) % 2 == 0, np.arange(20))
     found = create("spectral", standardize=True).fit(Knowledge(training), rng=RNG)
-    np.testing.assert_array_equal(found.weights == 0, np.arange(6) == 5)
+    np.testing.assert_array_equal(found.distinguisher.weights == 0, np.arange(6) == 5)
 
 
 def test_inner_products_are_worked_out_once_a_release_and_then_forgotten(monkeypatch):

@@ -1,15 +1,19 @@
 """Which way an audit goes, what it is said to take, and that it keeps to it."""
 
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, arrange, predict
 from clusterscale.audit.budget import _PROCESS
+from clusterscale.audit.cost import UNSURE
+from clusterscale.audit.workload import measure_slowness
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError
+from clusterscale.screening import predict as predict_screen
 
 GB = 10**9
 
@@ -124,3 +128,57 @@ def test_studying_every_release_costs_as_often(wide, plan_fields):
     )
     assert every == pytest.approx(100 * once)
     assert told("per_release", 40).task_bytes == told("shared", 40).task_bytes, "one at a time"
+
+
+def test_seconds_are_told_for_this_machine(cube, plan_fields):
+    usual, slow = (
+        predict(plan(plan_fields), cube, 16 * GB, 4, slowness=slowness) for slowness in (1.0, 2.5)
+    )
+    for name in ("seconds", "core_seconds"):
+        one, other = getattr(usual.arrangement, name), getattr(slow.arrangement, name)
+        assert other == pytest.approx(2.5 * one)
+    least, most = usual.seconds_range
+    assert least * UNSURE == pytest.approx(usual.arrangement.seconds) == most / UNSURE
+
+
+def test_a_machine_is_slow_if_the_same_work_takes_longer():
+    def clock(seconds):
+        """Return a clock that moves on by so much at every second look."""
+        looks = count()
+        return lambda: (next(looks) + 1) // 2 * seconds
+
+    fast, slow = (measure_slowness(clock(seconds)) for seconds in (0.05, 0.2))
+    assert slow == pytest.approx(4 * fast)
+    assert measure_slowness() > 0
+
+
+def test_a_screen_that_finds_the_targets_is_part_of_the_cost(cube, plan_fields):
+    fields = plan_fields | {"screen": {"groups": 60}}
+    some = predict(plan(fields, targets={"random": 5}), cube)
+    exposed = plan(fields, targets={"most_exposed": 5})
+    screen = predict_screen(exposed.whole_screen, cube)
+    with_screen = predict(exposed, cube)
+    assert with_screen.n_targets == some.n_targets
+    more = with_screen.arrangement.seconds - some.arrangement.seconds
+    assert more == pytest.approx(screen.seconds)
+
+
+def test_what_is_done_once_is_no_work_of_a_target(wide, plan_fields):
+    one, two, three = (
+        arrange(plan(plan_fields), wide, 16 * GB, 1, n_targets=n).core_seconds for n in (1, 2, 3)
+    )
+    assert two - one == pytest.approx(three - two)
+    assert one > two - one, "processes are started, promises are tried"
+    trials = plan_fields | {"verdict": {"trials": 200_000}}
+    more = arrange(plan(trials), wide, 16 * GB, 1, n_targets=1).core_seconds
+    assert more > one
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_every_attack_costs_something(wide, plan_fields, name):
+    bare = plan_fields | {"attacks": [{"name": "projection"}]}
+    both = plan_fields | {"attacks": [{"name": "projection"}, {"name": name}]}
+    if name == "projection":
+        both = plan_fields | {"attacks": [{"name": "projection"}, {"name": "cells"}]}
+    one, two = (arrange(plan(fields), wide, 16 * GB, 1).core_seconds for fields in (bare, both))
+    assert two > one

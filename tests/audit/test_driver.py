@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from clusterscale.audit import task as audit_task
 from clusterscale.audit.journal import Journal, PriceJournal
 from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.reaudit import exposures_of, measure
 from clusterscale.report import write_report
 from clusterscale.runtime import Local, SerialExecutor
 
@@ -78,6 +80,24 @@ def test_results_are_complete_and_kept(plan, cube, tmp_path):
     assert results.attrs["plan_digest"] == plan.digest
     assert results.attrs["cube_fingerprint"] == cube.fingerprint
     assert json.loads(results.attrs["plan"])["seed"] == 3
+
+
+def test_results_say_whose_noise_is_published_unrounded(cube, tmp_path, plan_fields):
+    laplace = {"name": "laplace", "epsilon": 1.0, "unit": "event"}
+    ways = [{"name": "exact"}, laplace, laplace | {"integers": "round"}]
+    small = {"targets": {"random": 1}, "group_sizes": [3], "attacks": [{"name": "projection"}]}
+    small |= {"verdict": {"trials": 100}, "utility": {"measures": [{"name": "pearson"}]}}
+    plan = AuditPlan(**(plan_fields | small | {"mechanisms": ways}))
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
+    assert results.float_noise.dims == ("period", "mechanism")
+    assert set(map(tuple, results.float_noise.values.tolist())) == {("no", "yes", "no")}
+    shutil.rmtree(tmp_path / "run" / "results.zarr" / "float_noise")
+    old = open_results(tmp_path / "run")
+    assert set(map(tuple, old.float_noise.values.tolist())) == {("", "", "")}
+    for found, known in ((results, "yes"), (old, "")):
+        exposures = exposures_of(found, None, plan.mechanisms[1].label)
+        numbers = measure(found, exposures, plan.mechanisms[1].label, exposed_above=0.5)
+        assert numbers.float_noise == known
 
 
 def test_no_user_id_leaves_the_cube(cube, tmp_path, plan_fields):
@@ -145,7 +165,7 @@ def test_another_plan_needs_force(plan, cube, tmp_path, plan_fields):
         run(other, cube, tmp_path / "run", SerialExecutor())
     assert str(caught.value) == (
         f"{tmp_path}/run holds a run of another plan: "
-        "choose another output, or overwrite it with force"
+        "choose another `output`, or overwrite it with `force=True`"
     )
     assert open_results(tmp_path / "run").sizes["group_size"] == 2, "nothing may be lost"
     forced = run(other, cube, tmp_path / "run", SerialExecutor(), force=True)

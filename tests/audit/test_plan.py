@@ -5,13 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from clusterscale.audit import AuditPlan, Targets, predict
 from clusterscale.audit.targets import TERTILES
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
-from clusterscale.wording import explain
 
 
 def test_tertiles_are_thirds_by_events(cube, dense):
@@ -164,6 +162,6 @@ def test_digest_is_of_the_question(plan_fields):
     ],
 )
 def test_refused_fields(plan_fields, change, message):
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigError) as caught:
         AuditPlan(**(plan_fields | change))
-    assert explain(caught.value, AuditPlan) == message
+    assert str(caught.value) == f"AuditPlan.{message}"

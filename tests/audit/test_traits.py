@@ -125,7 +125,9 @@ def test_everybody_is_described_in_every_period(found, cube, crowd):
         span = slice(period["first"], period["first"] + period["epochs"])
         expected = oracle.characteristics(crowd[:, :, span], days[span])
         np.testing.assert_allclose(found.value.sel(period=period["name"]), expected, rtol=1e-6)
-    np.testing.assert_array_equal(found.n_events, crowd.sum(axis=(1, 2)))
+        n_events = crowd[:, :, span].sum(axis=(1, 2))
+        np.testing.assert_array_equal(found.n_events.sel(period=period["name"]), n_events)
+        assert found.n_seen.sel(period=period["name"]) == (n_events > 0).sum()
     assert tuple(found.characteristic.values) == CHARACTERISTICS
 
 

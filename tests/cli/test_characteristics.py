@@ -52,14 +52,15 @@ def test_nobody_is_known_to_be_exposed_before_an_audit(config):
 
 @pytest.mark.slow
 def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "80")
     for verb in ("audit", "screen"):
         assert call(verb, config).exit_code == 0
     result = call("traits", config)
     assert result.exit_code == 0, result.output
     shown = " ".join(result.output.split())  # however lines are broken
     for words in (
-        "audit, all, known_subset(alpha=0.5, training=20, challenges=20), 4, exact, projection",
+        "audit, all, A, 4, exact, projection",
+        "A known_subset(alpha=0.5, training=20, challenges=20)",
         "screen, all, 4, exact, projection",
         "the 2 most exposed, mean AUC",
         "the 10 most exposed, mean AUC",
@@ -70,6 +71,8 @@ def test_a_table_for_the_audit_and_one_for_the_screen(config, tmp_path, monkeypa
     ):
         assert words in shown
     assert "u00" not in result.output
+    lines = [line for line in result.output.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= 80
     found = open_traits(tmp_path / "run")
     row = found.isel(comparison=0, characteristic=0)
     assert f"{row.top_mean.item():.1f} ± {row.top_sd.item():.1f}" in result.output

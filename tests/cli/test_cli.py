@@ -1,6 +1,7 @@
 """The command line as a person uses it: what it prints, and how it ends."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import clusterscale
 from clusterscale import cli, errors
 from clusterscale.audit import open_results
 from clusterscale.cli import app
@@ -45,6 +47,11 @@ def config(tmp_path, cube, plan_fields):
     return path
 
 
+def test_the_version_is_printed():
+    result = call("--version")
+    assert (result.exit_code, result.output) == (0, f"clusterscale {clusterscale.__version__}\n")
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_audit_writes_results_and_report(config, tmp_path):
     result = call("audit", config)
@@ -52,9 +59,71 @@ def test_audit_writes_results_and_report(config, tmp_path):
     assert (open_results(tmp_path / "run").status == "done").all()
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
     assert "projection" in result.output
+    lines = result.output.splitlines()
+    assert len(lines) <= 40
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
     again = call("report", tmp_path / "run", "--output", tmp_path / "again.html")
     assert again.exit_code == 0
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "run/report.html").read_bytes()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_command_for_every_case_can_be_pasted(config, tmp_path):
+    folder = tmp_path / "it's a (new) run"
+    result = call("audit", config, "--output", folder)
+    line = next(
+        line for line in result.output.splitlines() if line.startswith("every case, and utility: ")
+    )
+    words = shlex.split(line.removeprefix("every case, and utility: "))
+    assert words == ["clusterscale", "report", str(folder), "--full"]
+    page = folder / "report.html"
+    page.unlink()
+    full = call(*words[1:])
+    assert full.exit_code == 0, full.output
+    assert "groups of 6" in full.output
+    assert not page.exists(), "it only shows"
+    assert "groups of 6" in call("audit", config, "--output", folder, "--full").output
+
+
+def test_only_an_audit_has_cases(config, tmp_path):
+    result = CliRunner().invoke(app, ["report", str(tmp_path), "--full"])
+    assert "there are no results" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            ["--cluster", "slurm"],
+            "3.0 GB of each worker, 70 % of what it has; set it by `--memory`",
+        ),
+        (["--cluster", "kubernetes"], "3.0 GB of each worker, 70 % of what it has"),
+        ([], "2.0 GB of each worker, as cluster serial names none; set it by `--memory`"),
+        (["--cluster", "slurm", "--memory", "4GB"], "4.0 GB of each worker, as `--memory` says"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["audit", "screen"])
+def test_explain_counts_the_memory_of_the_chosen_cluster(verb, options, told, config):
+    result = call(verb, config, "--explain", *options)
+    assert result.exit_code == 0, result.output
+    shown = " ".join(result.output.split())
+    assert told in shown
+    assert (
+        max(len(line) for line in result.output.splitlines() if str(config.parent) not in line)
+        <= 80
+    )
+
+
+def test_explain_with_too_little_memory_names_the_flag(config, monkeypatch, capsys):
+    monkeypatch.setattr(
+        sys, "argv", ["clusterscale", "audit", str(config), "--explain", "--memory", "600kB"]
+    )
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    said = capsys.readouterr().err
+    assert "600,000 bytes a worker are too few" in said
+    assert said.strip().endswith("give that or more with `--memory`")
 
 
 def test_explain_runs_nothing(config, tmp_path):
@@ -62,6 +131,25 @@ def test_explain_runs_nothing(config, tmp_path):
     assert result.exit_code == 0
     assert "tasks" in result.output
     assert not (tmp_path / "run").exists()
+
+
+def test_explain_says_which_noise_is_not_safe_as_floats(tmp_path, cube, plan_fields, config):
+    content = yaml.safe_load(config.read_text())
+    laplace = {"name": "laplace", "epsilon": 1.0, "unit": "event"}
+    content["audit"]["mechanisms"] = [
+        {"name": "exact"},
+        laplace | {"integers": "round"},
+        laplace | {"discrete": True},
+    ]
+    config.write_text(yaml.safe_dump(content))
+    assert "not safe to publish" not in call("audit", config, "--explain").output
+    content["audit"]["mechanisms"].append(laplace)
+    config.write_text(yaml.safe_dump(content))
+    said = call("audit", config, "--explain").output.partition("not safe to publish as")[2]
+    said = " ".join(said.split())
+    assert said.count("laplace(epsilon=1.0, unit='event')") == 1
+    assert "exact" not in said
+    assert "publish whole numbers: integers: round" in said
 
 
 @pytest.mark.usefixtures("no_figures")

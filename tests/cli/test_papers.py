@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from clusterscale import config
 from clusterscale.cli import app
-from clusterscale.errors import MissingError
+from clusterscale.errors import InputError, MissingError
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -40,6 +40,19 @@ def test_studies_are_listed(studies):
     for word in ("popets24/small", "popets24/drawn", "ndss18/cabs", "Figure 7"):
         assert word in result.output
     assert "ndss18/cabs" not in call("reproduce", "popets24", "--list").output
+
+
+def test_the_list_needs_no_names(studies):
+    listed = call("reproduce", "--list")
+    assert listed.exit_code == 0, listed.output
+    assert listed.output == call("reproduce", "all", "--list").output
+    assert not (studies / "runs").exists()
+
+
+def test_without_names_or_list_it_says_what_to_type(studies):
+    result = call("reproduce")
+    assert isinstance(result.exception, InputError)
+    assert "`clusterscale reproduce --list` shows which there are" in str(result.exception)
 
 
 def test_what_can_be_run_is_run_and_told(studies):

@@ -36,7 +36,7 @@ def config(tmp_path):
 
 
 def test_everybody_is_recovered_and_nobody_named(config, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "80")
     result = call("recover", config)
     assert result.exit_code == 0, result.output
     found = open_recovery(tmp_path / "run")
@@ -44,7 +44,10 @@ def test_everybody_is_recovered_and_nobody_named(config, tmp_path, monkeypatch):
     bare = found.sel(mechanism="exact", prior="roi_day", strategy="max_user")
     words = f"{bare.profiling_error.mean():.2f} {bare.localization_error.mean('user').min():.2f}"
     assert words in result.output
-    assert "laplace(epsilon=0.5, unit='event'), relative error" in result.output
+    assert "20 users, A, relative error" in result.output
+    assert "A  laplace(epsilon=0.5, unit='event')" in result.output
+    lines = [line for line in result.output.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= 80
     page = (tmp_path / "run" / "report.html").read_text()
     for text in (result.output, page):
         assert "u00" not in text

@@ -1,6 +1,7 @@
 """The verbs that judge releases: exit codes, what they write, what they refuse."""
 
 import json
+import shlex
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -12,7 +13,7 @@ from oracles.catalogues import write_catalogue, write_release
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.errors import InputError, MissingError
+from clusterscale.errors import ConfigError, DamagedError, InputError, MissingError
 from clusterscale.reaudit import Lease
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -38,13 +39,15 @@ def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     listed = call("reaudit", catalogue, "--list")
     assert listed.exit_code == 0, listed.output
     assert "2 releases, 2 to be judged" in listed.output
+    assert max(map(len, listed.output.splitlines())) <= 80
     result = call(
         "reaudit", catalogue, "--json", tmp_path / "a.json", "--junit", tmp_path / "a.xml"
     )
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     assert verdicts(tmp_path).release.tolist() == ["day-0", "day-1"]
+    assert "exposed is inconclusive" in result.output, "an audit of few targets"
     told = json.loads((tmp_path / "a.json").read_text())
-    assert told["verdict"] == "pass"
+    assert told["verdict"] == "warn"
     assert [each["release"] for each in told["releases"]] == ["day-0", "day-1"]
     assert told == json.loads((tmp_path / "ledger" / "summary.json").read_text())
     suites = list(JUnitXml.fromfile(str(tmp_path / "a.xml")))
@@ -55,7 +58,7 @@ def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     for user in ("u000", "u001", "u059"):
         assert user not in page + result.output + (tmp_path / "a.xml").read_text()
     again = call("reaudit", catalogue)
-    assert again.exit_code == 0
+    assert again.exit_code == 0, again.output
     assert "nothing new among 2 releases" in again.output
     assert len(verdicts(tmp_path)) == 2
 
@@ -77,20 +80,20 @@ def test_what_is_wrong_ends_in_4_and_what_is_told_in_3(catalogue, cube, tmp_path
 
 @pytest.mark.slow
 def test_a_release_that_changes_is_judged_again(catalogue, cube, tmp_path):
-    assert call("reaudit", catalogue).exit_code == 0
+    assert call("reaudit", catalogue).exit_code == 3
     write_release(cube, tmp_path / "releases" / "day-1.nc", first=24, fault=1.5)
     assert call("reaudit", catalogue).exit_code == 4
     table = verdicts(tmp_path)
     assert table.release.tolist() == ["day-0", "day-1", "day-1"]
-    assert table.verdict.tolist() == ["pass", "pass", "fail"]
+    assert table.verdict.tolist() == ["warn", "warn", "fail"]
 
 
 def test_the_same_content_under_another_name_is_not_audited_again(catalogue, cube, tmp_path):
-    assert call("reaudit", catalogue).exit_code == 0
+    assert call("reaudit", catalogue).exit_code == 3
     runs = sorted((tmp_path / "ledger" / "runs").iterdir())
     write_release(cube, tmp_path / "releases" / "day-1-again.nc", first=24)
     result = call("reaudit", catalogue)
-    assert result.exit_code in (0, 4), result.output
+    assert result.exit_code in (3, 4), result.output
     table = verdicts(tmp_path)
     assert table.release.tolist() == ["day-0", "day-1", "day-1-again"]
     assert table.run[2] == table.run[1]
@@ -118,7 +121,7 @@ def test_the_second_of_two_does_nothing(catalogue, tmp_path):
 def test_a_folder_and_a_config_apart(catalogue, cube, tmp_path):
     pattern = tmp_path / "releases" / "*-1.nc"
     result = call("reaudit", pattern, "--config", catalogue, "--output", tmp_path / "other")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 3, result.output
     table = pd.read_parquet(tmp_path / "other" / "verdicts.parquet")
     assert table.release.tolist() == ["day-1"]
 
@@ -171,25 +174,81 @@ def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
     server.server_close()
 
 
-def test_a_gate_before_release(cube, plan_fields, tmp_path):
-    run = {
+@pytest.fixture
+def run(cube, plan_fields, tmp_path):
+    """The folder of a finished audit."""
+    content = {
         "cube": cube.uri,
         "output": str(tmp_path / "run"),
         "audit": plan_fields,
         "cluster": {"name": "serial"},
     }
     path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(run))
+    path.write_text(yaml.safe_dump(content))
     assert call("audit", path).exit_code == 0
-    free = call("gate", tmp_path / "run", "--json", tmp_path / "gate.json")
-    assert free.exit_code == 0, free.output
-    assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "pass"
-    for limit, code in ((0.01, 4), ({"warn": 0.01}, 3), (1.0, 0)):
-        config = write_catalogue(cube, tmp_path, policy={"worst_privacy_loss": limit})
-        result = call("gate", tmp_path / "run", "--config", config)
+    return tmp_path / "run"
+
+
+def write_policy(tmp_path, **policy):
+    path = tmp_path / "policy.yaml"
+    path.write_text(yaml.safe_dump(policy))
+    return path
+
+
+def test_a_gate_before_release(cube, run, tmp_path):
+    ours = call("gate", run, "--json", tmp_path / "gate.json")
+    told = json.loads((tmp_path / "gate.json").read_text())
+    assert ours.exit_code == {"warn": 3, "fail": 4}[told["verdict"]], ours.output
+    reasons = {each["check"]: each for each in told["reasons"]}
+    assert next(iter(reasons)) == "exposure"
+    assert reasons["float_noise"]["level"] == "warn"
+    assert "discrete: true" in reasons["float_noise"]["text"]
+    limits = {"promise": "pass", "float_noise": "pass", "exposure": {"inconclusive": "warn"}}
+    for limit, code in ((0.01, 4), ({"warn": 0.01}, 3)):
+        policy = write_policy(tmp_path, worst_privacy_loss=limit, **limits)
+        result = call("gate", run, "--policy", policy)
         assert result.exit_code == code, result.output
-    bare = call("gate", tmp_path / "run", "--config", config, "--mechanism", "exact")
-    assert bare.exit_code == 0
-    unknown = call("gate", tmp_path / "run", "--mechanism", "none")
+        same = write_catalogue(cube, tmp_path, policy=yaml.safe_load(policy.read_text()))
+        assert call("gate", run, "--policy", same).exit_code == code
+    unknown = call("gate", run, "--mechanism", "none", "--json", tmp_path / "gate.json")
     assert isinstance(unknown.exception, InputError)
     assert "there are no results of none" in str(unknown.exception)
+    told = json.loads((tmp_path / "gate.json").read_text())
+    assert (told["verdict"], told["error"]) == ("error", str(unknown.exception))
+
+
+def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path):
+    policy = write_policy(tmp_path, utility={"pearson": 0.1}, float_noise="pass")
+    for part, error in (("verdict", DamagedError), ("status", DamagedError), ("utility", None)):
+        chunks = run / "results.zarr" / part / "c"
+        chunks.rename(tmp_path / part)
+        gone = call("gate", run, "--policy", policy, "--json", tmp_path / "gate.json")
+        assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "error"
+        assert gone.exit_code == 2 if error is None else isinstance(gone.exception, error)
+        (tmp_path / part).rename(chunks)
+    assert "the policy limits pearson, but its value is missing" in " ".join(gone.output.split())
+
+
+def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp_path):
+    laplace = {"name": "laplace", "unit": "user_day", "epsilon": 1.0}
+    plan = plan_fields | {"mechanisms": [laplace, laplace | {"epsilon": 2.0}]}
+    content = {
+        "cube": cube.uri,
+        "output": str(tmp_path / "run"),
+        "audit": plan,
+        "cluster": {"name": "serial"},
+    }
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(content))
+    assert call("audit", path).exit_code == 0
+    refused = call("gate", tmp_path / "run").exception
+    assert isinstance(refused, InputError)
+    flag, label = shlex.split(str(refused).partition("e.g. ")[2])
+    assert flag == "--mechanism"
+    assert call("gate", tmp_path / "run", flag, label).exit_code in (3, 4)
+
+
+def test_a_policy_with_a_fault_is_refused(run, tmp_path):
+    refused = call("gate", run, "--policy", write_policy(tmp_path, exposure={"exposed": "no"}))
+    assert isinstance(refused.exception, ConfigError)
+    assert "exposure.exposed" in str(refused.exception)

@@ -1,5 +1,7 @@
 """Screening from the command line."""
 
+import re
+
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -32,7 +34,7 @@ def config(tmp_path, cube, plan_fields):
 
 
 def test_everyone_is_screened_and_nobody_named(config, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "80")
     result = call("screen", config)
     assert result.exit_code == 0, result.output
     found = open_screen(tmp_path / "run")
@@ -40,7 +42,10 @@ def test_everyone_is_screened_and_nobody_named(config, tmp_path, monkeypatch):
     assert "60 users, all, groups of 6" in result.output
     laplace = found.sel(group_size=6, mechanism="laplace(epsilon=1.0, unit='event')").auc
     means = laplace.isel(period=0).mean("user").values
-    line = result.output[result.output.rindex("laplace") :].splitlines()[0]
+    lines = [line for line in result.output.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= 80
+    letter = next(line for line in lines if line.endswith("laplace(epsilon=1.0, unit='event')"))[0]
+    line = next(line for line in reversed(lines) if re.match(rf"{letter} +[a-z]+ +[01]\.", line))
     assert f"{means.max():.3f}" in line
     assert str(laplace.attack.values[means.argmax()]) in line
     above = laplace.isel(period=0, attack=means.argmax()).values > 0.9

@@ -7,12 +7,15 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
-from clusterscale.cli import show
+from clusterscale.cli import results as module
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
 CASE = ("target", "period", "prior", "group_size", "mechanism", "attack")
+SIZED = ("period", "group_size", "mechanism")
 CHAIN = "chain(steps=[sample_events(remove=0.4), fourier(epsilon=10.0, coefficients=20)])"
+
+LAPLACE = "laplace(epsilon=0.1,unit=user_day,clip=true,integers=round)"
 
 
 def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
@@ -30,6 +33,14 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "naive_auc": (CASE, np.full(shape, 0.55)),
             "privacy_gain": (CASE, gain.copy()),
             "utility": (("period", "group_size", "mechanism", "measure"), utility),
+            "auc_low": (CASE, np.full(shape, 0.7)),
+            "auc_high": (CASE, np.full(shape, 0.8)),
+            "status": (CASE, np.full(shape, "done", dtype=object)),
+            "n_seen": (("period",), [90]),
+            "float_noise": (("period", "mechanism"), [["no"] * len(mechanisms)]),
+            "released_share": (SIZED, np.ones((1, 2, len(mechanisms)))),
+            "epsilon_seen": (SIZED, np.full((1, 2, len(mechanisms)), np.nan)),
+            "verdict": (SIZED, np.full((1, 2, len(mechanisms)), "nothing promised")),
             "random_guess": (("period", "group_size", "measure"), np.full((1, 2, 2), 7.5)),
         },
         coords={
@@ -42,15 +53,16 @@ def results(mechanisms, priors=("known_subset(alpha=0.2)",)):
             "measure_title": ("measure", ["mean relative error", "Pearson correlation"]),
             "ideal": ("measure", [0.0, 1.0]),
         },
+        attrs={"plan": "{}", "cube": '{"n_users": 100}'},
     )
 
 
 @pytest.fixture
 def shown(monkeypatch):
-    def call(dataset):
-        monkeypatch.setattr(show, "out", Console(width=100, record=True, file=None, quiet=False))
-        with show.out.capture() as text:
-            show.show_results(dataset)
+    def call(dataset, full=True):
+        monkeypatch.setattr(module, "out", Console(width=80, record=True, file=None, quiet=False))
+        with module.out.capture() as text:
+            module.show_results(dataset, full=full)
         return text.get()
 
     return call
@@ -69,17 +81,117 @@ def test_defences_have_a_gain_and_their_utility_beside_a_guess(shown):
     for number in ("0.000", "0.250", "0.500", "0.125", "7.500"):
         assert number in text
     assert text.count("random guess") == 2  # one a group size
-    assert "a  mean relative error, best 0" in text
-    assert "b  Pearson correlation, best 1" in text
+    assert "mean relative error, best 0" in text
+    assert "Pearson correlation, best 1" in text
     assert "[bold]x[/bold]" in text  # a label, not a style
-    assert "chain(steps=[sample_events" in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert CHAIN in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_priors_have_a_table_each(shown):
     text = shown(results(["exact", "laplace(epsilon=1.0)"], priors=("a[1]", "b")))
-    assert "mean over targets, a[1]" in text
-    assert "mean over targets, b" in text
+    assert "mean over targets, prior a[1]\n" in text
+    assert "mean over targets, prior b\n" in text
+
+
+def rows_of(text, first):
+    """Return the cells of the rows after the header that begins with ``first``."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(first))
+    return [line.split() for line in lines[start + 2 :]]
+
+
+def test_every_case_stands_under_its_group_size_and_mechanism(shown):
+    dataset = results([f"m{i}" for i in range(3)])
+    dataset["auc"] = dataset.auc.copy()
+    dataset["auc"].loc[{"group_size": 100, "mechanism": "m1"}] = 0.625
+    rows = rows_of(shown(dataset), "mechanism")
+    assert rows[0] == ["groups", "of", "5"]
+    assert [row[:3] for row in rows[1:4]] == [[f"m{i}", "A", "0.750"] for i in range(3)]
+    assert rows[4] == []
+    assert rows[5] == ["groups", "of", "100"]
+    assert [row[2] for row in rows[6:9]] == ["0.750", "0.625", "0.750"]
+
+
+def test_a_summary_shows_the_strongest_case_of_each_mechanism(shown):
+    dataset = results(["exact", LAPLACE], priors=("weak", "strong"))
+    dataset["auc"] = dataset.auc.copy()
+    dataset["auc"].loc[{"group_size": 5, "mechanism": "exact", "prior": "strong"}] = 0.9
+    text = shown(dataset, full=False)
+    exact, laplace = rows_of(text, "mechanism")[:2]
+    assert exact == ["exact", "0.900", "0.500", "0.000", "strong", "5", "A"]
+    assert laplace[0] != LAPLACE
+    assert " ".join(laplace[4:]) == "tie of 2 tie of 2 A", "nobody wins by being the first"
+    assert f"{laplace[0]}  {LAPLACE}" in text
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_each_mechanism_has_a_verdict(shown, full):
+    few = results(["exact", LAPLACE])
+    dataset = xr.concat([few] * 8, "target", data_vars="minimal")
+    for name in ("auc", "auc_low", "auc_high"):
+        dataset[name].loc[{"mechanism": "exact"}] = 0.95
+    dataset["n_seen"][:] = 60
+    text = " ".join(shown(dataset, full=full).split())
+    assert "exposed: 1 (exact)" in text
+    assert re.search(r"partly exposed: 1 \([A-Z]\)", text)
+    assert "40 of 100 users have no event in 0:168 and are left out" in text
+
+
+def test_a_summary_shows_the_utility_that_is_farthest_from_ideal(shown):
+    dataset = results(["exact", LAPLACE])
+    dataset["utility"].loc[{"group_size": 5, "mechanism": LAPLACE}] = [0.5, 0.9]
+    text = shown(dataset, full=False)
+    row = next(line.split() for line in text[text.index("utility") :].splitlines() if "0.5" in line)
+    assert row[1:] == ["0.500", "0.125"], "errors are best at 0, correlations at 1"
+
+
+@pytest.mark.parametrize("n_mechanisms", [1, 2, 5, 8, 9, 40])
+@pytest.mark.parametrize("n_priors", [1, 3])
+def test_a_summary_fits_in_40_lines_of_80_columns(shown, n_mechanisms, n_priors):
+    labels = ["exact", *(f"{CHAIN[:-1]}, {LAPLACE} {i}]" for i in range(n_mechanisms - 1))]
+    priors = [f"known_subset(alpha=0.2, training={i})" for i in range(n_priors)]
+    dataset = results(labels, priors)
+    dataset["auc"] = dataset.auc.copy()
+    dataset["auc"].loc[{"mechanism": labels[-1]}] = 0.875
+    dataset["auc"].loc[{"mechanism": labels[-1], "prior": priors[-1]}] = 0.9
+    lines = shown(dataset, full=False).splitlines()
+    assert len(lines) <= 35, "five are left for errors, and where results are"
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    for word in ("mechanism", "privacy", "group", "0.900"):
+        assert word in text
+    assert " ".join(labels[-1].split()) in text, "who exposes most is never left out"
+
+
+def test_many_measures_stand_in_tables_below_each_other(shown):
+    dataset = results(["exact", LAPLACE])
+    many = [f"a measure called {i}" for i in range(9)]
+    shape = (*dataset.utility.shape[:3], 9)
+    wide = dataset.drop_dims("measure").assign(
+        utility=(dataset.utility.dims, np.full(shape, 123456.0)),
+        random_guess=(dataset.random_guess.dims, np.full((1, 2, 9), -0.5)),
+    )
+    wide = wide.assign_coords(
+        measure=many, measure_title=("measure", many), ideal=("measure", [0.0] * 9)
+    )
+    text = shown(wide)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("1.23e+05") == 2 * 2 * 9
+    for title in many:
+        assert f"{title}, best 0" in text
+
+
+def test_a_nearly_empty_release_is_marked(shown):
+    dataset = results(["exact", CHAIN, "suppress_small(below=5)"])
+    dataset["released_share"][0, 1, 1:] = [0.049, 0]
+    dataset["released_share"][0, 0, 1:] = [0.05, np.nan]
+    text = shown(dataset)
+    assert (text.count("(nearly empty)"), text.count("(empty)")) == (1, 1)
+    assert "exact (" not in text
+    brief = shown(dataset, full=False)
+    assert "(empty)" in brief, "the summary shows the worst group size"
+    assert "nearly empty releases: B, C" in brief
 
 
 def test_utility_that_was_not_measured_is_not_shown(shown):
@@ -103,9 +215,9 @@ def test_controls_at_chance_are_told_in_a_line(shown):
 def test_a_control_off_chance_is_red_and_warned_of(monkeypatch, name, words):
     dataset = results(["exact"])
     dataset[name].loc[{"group_size": 100}] = 0.625
-    monkeypatch.setattr(show, "out", Console(width=100, force_terminal=True, no_color=False))
-    with show.out.capture() as text:
-        show.show_results(dataset)
+    monkeypatch.setattr(module, "out", Console(width=80, force_terminal=True, no_color=False))
+    with module.out.capture() as text:
+        module.show_results(dataset, full=True)
     told = text.get()
     assert "\x1b[1;31m0.62\x1b[0m" in told
     assert told.count("\x1b[1;31m") == 2, "the case, and the line that warns of it"

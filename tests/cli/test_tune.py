@@ -38,7 +38,7 @@ def config(tmp_path, cube, plan_fields):
 
 
 def test_lines_can_be_pasted_into_the_config(config, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "80")
     result = call("tune", config, "--targets", 2, "--folds", 2)
     assert result.exit_code == 0, result.output
     lines = result.output[result.output.index("attacks:\n") :]
@@ -50,15 +50,17 @@ def test_lines_can_be_pasted_into_the_config(config, monkeypatch):
     for attack, given in zip(pasted, before, strict=True):
         assert attack in (given.variants() if attack.name != "projection" else [given])
     assert pasted[2].neighbours != 40, "nearly all neighbours tell little"
-    assert "logistic(cost=0.01)  as given" in result.output
+    assert "A  as given" in result.output
+    assert "A  logistic(cost=0.01)" in result.output
     assert result.output.count("logistic(") == 1, "the one given is the best"
+    assert max(map(len, result.output[: result.output.index("attacks:")].splitlines())) <= 80
     assert pasted[2].label in result.output
     assert "u0" not in result.output
 
 
 @pytest.mark.slow
 def test_a_cluster_chooses_the_same(config, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("COLUMNS", "80")
     words = ["tune", config, "--targets", 2, "--folds", 2]
     places = ["--cluster", "serial"], ["--cluster", "local", "--workers", 2]
     one, other = (call(*words, *place).output for place in places)

@@ -1,11 +1,14 @@
 """Verdicts on promises as a terminal shows them."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray as xr
 from rich.console import Console
 
 from clusterscale.cli import verdicts
+from clusterscale.cli.tables import Key
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -33,11 +36,13 @@ def results(periods=("first week",)):
 
 
 @pytest.fixture
-def shown(monkeypatch):
+def shown():
     def call(dataset):
-        monkeypatch.setattr(verdicts, "out", Console(width=110, record=True, file=None))
-        with verdicts.out.capture() as text:
-            verdicts.show_verdicts(dataset)
+        out, key = Console(width=80, record=True, file=None), Key()
+        with out.capture() as text:
+            for part in verdicts.promise_table(dataset, key):
+                out.print(part)
+            key.show(out)
         return text.get()
 
     return call
@@ -45,20 +50,20 @@ def shown(monkeypatch):
 
 def test_one_line_for_each_promise_and_group_size(shown):
     text = shown(results())
-    lines = [line.split("│")[1:-1] for line in text.splitlines() if line.startswith("│")]
-    rows = [[cell.strip() for cell in line] for line in lines]
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    rule = next(i for i, line in enumerate(lines) if set(line.strip()) == {"─"})
+    rows = [re.split(r" {2,}", line.strip()) for line in lines[rule + 1 : rule + 7]]
     assert rows == [
-        [NAMES[1], "event", "20", "1", "1.41", "broken"],
-        [NAMES[1], "event", "100", "1", "1.41", "broken"],
-        [NAMES[2], "user", "20", "2.5, δ", "0.12", "consistent"],
-        ["", "", "", "1e-05", "", ""],
-        [NAMES[2], "user", "100", "2.5, δ", "0.12", "consistent"],
-        ["", "", "", "1e-05", "", ""],
-        [NAMES[3], "user's day", "20", "9", "6.79", "too few"],
-        ["", "", "", "", "", "samples"],
-        [NAMES[3], "user's day", "100", "9", "6.79", "too few"],
-        ["", "", "", "", "", "samples"],
+        ["A", "event", "20", "1", "1.41", "broken"],
+        ["A", "event", "100", "1", "1.41", "broken"],
+        ["gaussian[1]", "user", "20", "2.5, δ 1e-05", "0.12", "consistent"],
+        ["gaussian[1]", "user", "100", "2.5, δ 1e-05", "0.12", "consistent"],
+        ["B", "user's day", "20", "9", "6.79", "too few samples"],
+        ["B", "user's day", "100", "9", "6.79", "too few samples"],
     ]
+    assert f"A  {NAMES[1]}" in text
+    assert f"B  {NAMES[3]}" in text
     assert "exact" not in text
 
 
@@ -70,3 +75,22 @@ def test_what_is_the_same_for_all_has_no_column(shown):
 
 def test_nothing_promised_shows_nothing(shown):
     assert shown(results().isel(mechanism=[0])) == ""
+
+
+def test_unrounded_noise_is_named_once_with_the_remedy():
+    told = np.array([["no", "no", "yes", "no"]] * 2, dtype=object)
+    dataset = results(periods=("a", "b")).assign(float_noise=(("period", "mechanism"), told))
+    named, remedy = verdicts.name_float_noise(dataset, Key(longest=40), 8)
+    assert named.endswith(f"floating-point numbers:[/] {NAMES[2]}")
+    assert "publish whole numbers: integers: round" in remedy
+
+
+def test_a_summary_names_the_worst_verdict_of_each_mechanism():
+    dataset, key = results(), Key()
+    dataset["verdict"].loc[{"group_size": 100, "mechanism": NAMES[2]}] = "unheard of"
+    said = list(verdicts.count_promises(dataset, key, 8))
+    assert said == [
+        "promises [bold red]broken[/]: 1 (A)",
+        "promises too few samples: 1 (B)",
+        "promises unheard of: 1 (gaussian[1])",
+    ]

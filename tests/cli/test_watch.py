@@ -1,5 +1,6 @@
 """Looking on while others work: what is shown, and how it ends."""
 
+import inspect
 import io
 import os
 import pty
@@ -22,6 +23,7 @@ from clusterscale.cli.watch import Observer
 from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
+from clusterscale.runtime.process import ProcessId
 from clusterscale.runtime.status import Stage, Status, place_of
 
 pytestmark = pytest.mark.usefixtures("no_figures")
@@ -182,6 +184,78 @@ def test_it_ends_when_nothing_is_heard_for_long():
     assert 100 < observer.silence <= 102
     assert observer.overdue
     assert observer.exit_code is None
+
+
+@pytest.fixture
+def ended_process():
+    """Return the identity of a process of this machine that has ended."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        known = ProcessId.current().model_copy(update={"pid": process.pid, "started": None})
+        assert not known.is_gone()
+        process.kill()
+    return known
+
+
+def test_a_driver_whose_process_is_gone_is_told_at_once(ended_process):
+    observer, clock = observe([say(1, process=ended_process)])
+    assert look(observer, clock) == 1
+    assert clock.now == 0, "nobody waits"
+    assert observer.silence == 0
+    assert observer.overdue
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(watch._draw(observer))
+    text = " ".join(console.export_text().split())
+    assert "its process is gone from this machine; the same command goes on" in text
+    assert "rate" not in text
+
+
+def test_watching_a_driver_that_is_gone_ends_in_75(ended_process, tmp_path):
+    put(tmp_path, process=ended_process)
+    for options in ([], ["--once"]):
+        result = call(tmp_path, *options)
+        assert result.exit_code == TEMPORARY
+        assert "its process is gone" in " ".join(result.output.split())
+
+
+def test_what_a_driver_wrote_last_counts_though_it_is_gone(ended_process):
+    said = [say(1, process=ended_process), say(2, process=ended_process, state="finished")]
+    observer, clock = observe(said)
+    assert look(observer, clock) == 1
+    assert not observer.driver_is_gone
+    assert observer.exit_code == 1, "two tasks have failed"
+
+
+def test_a_later_process_with_the_same_number_is_not_the_driver():
+    now = ProcessId.current()
+    assert not now.is_gone()
+    assert now.started is not None
+    earlier = now.model_copy(update={"started": now.started - 1})
+    observer, clock = observe([say(1, process=earlier)])
+    assert look(observer, clock) == 1
+    assert observer.driver_is_gone
+
+
+def test_nothing_is_concluded_about_a_process_of_another_machine(ended_process):
+    elsewhere = ended_process.model_copy(update={"machine": "node17 0 pid:[1]"})
+    observer, clock = observe([say(1, process=elsewhere)])
+    assert look(observer, clock, patience=0) > 1
+    assert 30 < observer.silence <= 32, "three heartbeats"
+    assert not observer.driver_is_gone
+    assert observer.overdue
+
+
+def test_without_an_option_a_watcher_waits_for_three_heartbeats():
+    default = inspect.signature(watch.watch).parameters["patience"].default
+    observer, clock = observe([say(1)])
+    look(observer, clock, patience=default)
+    assert 30 < observer.silence <= 32
+
+
+def test_a_status_of_an_earlier_version_is_read(tmp_path):
+    path = tmp_path / "status" / "audit.json"
+    path.parent.mkdir()
+    path.write_text(RUNNING.model_dump_json(exclude={"process"}))
+    assert read_status(str(tmp_path)).process is None
 
 
 def test_clocks_that_differ_by_an_hour_do_not_matter():
@@ -398,16 +472,17 @@ def test_a_run_is_watched_to_its_end(driving, released, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_falls_silent(driving, tmp_path, monkeypatch):
+def test_a_driver_that_is_killed_is_told_at_once(driving, tmp_path, monkeypatch):
     assert call(tmp_path / "run", "--once").exit_code == 0
     driving.kill()
     driving.wait()
     clock = Clock()
     monkeypatch.setitem(Observer.__init__.__kwdefaults__, "clock", clock)
     monkeypatch.setattr(watch._looks, "__defaults__", (clock.sleep,))
-    result = call(tmp_path / "run", "--patience", 0)
+    result = call(tmp_path / "run")
+    assert clock.now == 0, "nobody waits"
     assert result.exit_code == TEMPORARY
-    assert "no sign of life" in result.output
+    assert "its process is gone" in " ".join(result.output.split())
 
 
 @pytest.mark.slow

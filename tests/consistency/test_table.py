@@ -41,6 +41,15 @@ def test_a_table_keeps_what_it_is_given():
         ("counts", np.ones((2, 3), np.int64), "counts are int64 (2, 3), not int32 (2, 3)"),
         ("counts", np.full((2, 3), 5, np.int32), "counts from 5 to 5 are not those of 4 members"),
         ("counts", np.full((2, 3), -2, np.int32), "counts from -2 to -2 are not those of 4"),
+        ("values", [[1.0, 1.0, 1.0]] * 2, "values are of type list, not an array of float64"),
+        ("values", np.ones((0, 3)), "values have shape (0, 3): there is no cell"),
+        ("values", None, "values have shape (); they are (roi, epoch)"),
+        ("counts", None, "counts are of type NoneType, not an array of int32"),
+        ("roi_totals", [3.0, 3.0], "roi_totals are of type list, not an array of float64"),
+        ("group_size", 4.5, "group_size is 4.5, but should be a whole number"),
+        ("group_size", True, "group_size is True, but should be a whole number"),
+        ("first_epoch", "0", "first_epoch is '0', but should be a whole number"),
+        ("mechanism", "exact", "mechanism is 'exact', but should be a mechanism"),
         ("group_size", 0, "a group of 0 is not a group"),
         ("first_epoch", -1, "first_epoch is -1, but counts from 0"),
         ("roi_totals", np.ones(3), "roi_totals are float64 (3,), not float64 (2,)"),
@@ -52,6 +61,12 @@ def test_bad_tables_are_refused(field, value, message):
     with pytest.raises(InputError) as caught:
         Table(**FIELDS | {field: value})
     assert str(caught.value).startswith(f"week 1: {message}")
+
+
+@pytest.mark.parametrize("name", ["", 3, None])
+def test_a_table_needs_a_name(name):
+    with pytest.raises(InputError, match="the name of a table is"):
+        Table(**FIELDS | {"name": name})
 
 
 @given(first=st.integers(0, 6), other=st.integers(0, 6), n=st.integers(1, 5), m=st.integers(1, 5))

@@ -160,7 +160,7 @@ def test_force_replaces_stores_and_nothing_else(tmp_path):
         with pytest.raises(ExistsError) as caught:
             crowd.write(uri, NEW, force=True)
         assert str(caught.value) == (
-            f"{uri} is no Zarr store, so it is not overwritten even with force: "
+            f"{uri} is no Zarr store, so it is not overwritten even with `force=True`: "
             "choose another place or remove it yourself"
         )
     (uri / "thesis.tex").unlink()

@@ -114,7 +114,17 @@ HINT = (
     "`clusterscale pack` turns a dense cube into an event cube"
 )
 
+
+def events_nowhere(cube):
+    zarr.open_array(cube / "event_cell", mode="r+")[:] = 30
+
+
 CORPUS = {
+    "events beyond the cells": (
+        events_nowhere,
+        DamagedError,
+        "{uri}: cells from 30 to 30 are not within 0 to 29: 5 ROIs and 6 epochs",
+    ),
     "byte of events": (
         flip("event_cell/c/4"),
         DamagedError,

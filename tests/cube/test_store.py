@@ -67,6 +67,7 @@ def test_a_block_is_those_users_whether_all_offsets_were_read_or_not(fresh, dens
     last = data.draw(st.integers(first + 1, cube.n_epochs))
     found = cube.block(start, stop, (first, last))
     np.testing.assert_array_equal(crowd.densify(found), dense[start:stop, :, first:last])
+    np.testing.assert_array_equal(crowd.densify(cube.block(start, stop)), dense[start:stop])
     assert loaded == ("offsets" in cube.__dict__)
     with pytest.raises(InputError, match=f"are not within 0 to {len(dense)}"):
         cube.block(start, len(dense) + 1)
@@ -207,7 +208,7 @@ def test_what_is_there_is_kept(fresh):
     with pytest.raises(ExistsError) as caught:
         crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1))
     assert str(caught.value) == (
-        f"{cube.uri} exists already: choose another place or overwrite it with force"
+        f"{cube.uri} exists already: choose another place, or overwrite it with `force=True`"
     )
     assert TraceCube(cube.uri).fingerprint == cube.fingerprint
     again = crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1), force=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cube import crowd
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterscale.cube.summary import activity, summarise
+from clusterscale.cube.summary import activity, count_events, summarise
 from clusterscale.errors import DamagedError
 
 
@@ -61,3 +61,26 @@ def test_chunks_that_changed_places_are_found(tmp_path, small_chunks):
     assert str(caught.value) == (
         f"{cube.uri}: the content does not have the fingerprint that was written"
     )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), size=st.sampled_from([1, 4, 64]))
+def test_events_of_each_user_in_each_span(tmp_path_factory, monkeypatch, data, size):
+    """Spans may overlap: an event in two of them counts once in all together."""
+    dense = crowd.draw(10, 3, 12, share=0.1)
+    cube = crowd.write(tmp_path_factory.mktemp("spans") / "cube", dense)
+    monkeypatch.setattr("clusterscale.cube.summary.block_size", lambda cube: size)
+    ends = st.tuples(st.integers(0, 11), st.integers(1, 12)).filter(lambda pair: pair[0] < pair[1])
+    spans = tuple(data.draw(st.lists(ends, min_size=1, max_size=3)))
+    within = np.array([[first <= epoch < last for epoch in range(12)] for first, last in spans])
+    found = count_events(cube, spans)
+    for row, inside in zip(found, [*within, within.any(axis=0)], strict=True):
+        np.testing.assert_array_equal(row, dense[:, :, inside].sum(axis=(1, 2)))
+    assert not found.flags.writeable
+
+
+def test_events_of_the_whole_cube_are_told_without_reading_any(tmp_path, monkeypatch):
+    dense = crowd.draw(10, 3, 12, share=0.1)
+    cube = crowd.write(tmp_path / "cube", dense)
+    monkeypatch.setattr(type(cube), "blocks", lambda *_: pytest.fail("events were read"))
+    np.testing.assert_array_equal(count_events(cube, ((0, 12),)), [dense.sum(axis=(1, 2))] * 2)

@@ -235,6 +235,8 @@ def test_provenance_names_preset_and_seed(tmp_path):
     cube = synthesise("milan", str(tmp_path / "milan"), users=1, seed=9)
     provenance = cube.attributes["provenance"]
     assert provenance == {"source": "synthetic", "preset": "milan", "seed": 9}
+    assert cube.attributes["ids_are_pseudonyms"] is True
+    np.testing.assert_array_equal(cube.pseudonyms(np.arange(cube.n_users)), cube.user_ids())
 
 
 def test_users_default_to_the_original(tmp_path):

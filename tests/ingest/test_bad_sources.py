@@ -100,7 +100,7 @@ CASES = {
     "times without a zone": Case(
         {"source.csv": HEAD + b"ann,2023-11-14T22:13:20,1,1\n"},
         "column timestamp of SOURCE: first bad value '2023-11-14T22:13:20' is a time without "
-        "a zone: set the reader's timezone; its only record cannot be used",
+        "a zone: set the reader's `timezone`; its only record cannot be used",
     ),
     "times in milliseconds": Case(
         {"source.csv": HEAD + b"ann,%d000,1,1\n" % START},
@@ -187,7 +187,7 @@ CASES = {
     ),
     "Parquet times without a zone": Case(
         {"source.parquet": parquet(timestamp=pa.array([START], pa.timestamp("s")))},
-        "column timestamp of SOURCE holds times without a zone: set the reader's timezone",
+        "column timestamp of SOURCE holds times without a zone: set the reader's `timezone`",
     ),
     "Parquet positions missing": Case(
         {"source.parquet": parquet(lat=pa.array([None], pa.float64()))},
@@ -246,7 +246,7 @@ CASES = {
     ),
     "positions and no regions": Case(
         {"source.csv": HEAD + GOOD},
-        "reader events gives positions: say which regions, by a grid, points or h3",
+        "reader events gives positions: say which regions with `locator`",
         InputError,
         locator=None,
     ),
@@ -258,13 +258,13 @@ CASES = {
     ),
     "a short key": Case(
         {"source.csv": HEAD + GOOD},
-        "pseudonymise: a key has 16 to 64 bytes, this one has 5",
+        "`pseudonymise`: a key has 16 to 64 bytes, this one has 5",
         InputError,
         options={"pseudonymise": b"short"},
     ),
     "top 0 users": Case(
         {"source.csv": HEAD + GOOD},
-        "top users is 0: keep at least 1",
+        "`top_users` is 0: keep at least 1",
         InputError,
         options={"top_users": 0},
     ),
@@ -290,6 +290,11 @@ def test_error_says_what_is_wrong(name: str, tmp_path: Path) -> None:
             calendar=CALENDAR,
             **case.options,
         )
-    assert str(caught.value).replace(source, "SOURCE") == case.message
+    said = str(caught.value).replace(source, "SOURCE")
+    if case.error is SourceError:
+        reader = case.reader or Events()
+        said, accepted = said.split("\n")
+        assert accepted == f"reader {reader.name} accepts {reader.accepts}"
+    assert said == case.message
     assert type(caught.value) is case.error
     assert [path.name for path in tmp_path.iterdir()] == ["records"] * bool(case.files)

@@ -85,7 +85,7 @@ def test_and_rightly_so():
     [
         ([[-1, 2]], "counts from -1 to 2 are not those of 10 members"),
         ([[0, 11]], "counts from 0 to 11 are not those of 10 members"),
-        ([[0.0, np.nan]], "counts from nan to nan are not those of 10 members"),
+        ([[0.0, np.nan]], "1 of 2 counts are NaN or infinite"),
         ([[0.5, 1.0]], "counts are not whole numbers"),
     ],
 )

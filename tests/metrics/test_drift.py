@@ -34,10 +34,12 @@ def trial(n, shift, rng):
     return [np.maximum(0, 2 * a - 1) for a in each]
 
 
-@pytest.mark.parametrize(("n", "repetitions"), [(5, 1500), (10, 1500), (19, 1500), (25, 500)])
+@pytest.mark.parametrize(("n", "repetitions"), [(5, 1500), (10, 1500), (19, 1500), (25, 200)])
 @pytest.mark.parametrize("shift", [0.0, -0.05])
-def test_the_interval_holds_the_change_as_often_as_it_says(n, repetitions, shift, monkeypatch):
-    """Three standard errors are 1.7 points at 1,500 repetitions and 2.9 at 500."""
+def test_the_interval_holds_the_change_at_least_as_often_as_it_says(
+    n, repetitions, shift, monkeypatch
+):
+    """Three standard errors are 1.7 points at 1,500 repetitions and 4.6 at 200."""
     monkeypatch.setattr("clusterscale.metrics.drift._test", lambda *_: 1.0)
     before, after = trial(500_000, shift, np.random.default_rng(0))
     truth = (after - before).mean()
@@ -45,7 +47,8 @@ def test_the_interval_holds_the_change_as_often_as_it_says(n, repetitions, shift
     found = [paired(*trial(n, shift, rng)) for _ in range(repetitions)]
     held = np.mean([each.low <= truth <= each.high for each in found])
     slack = 3 * (0.05 * 0.95 / repetitions) ** 0.5
-    assert 0.95 - slack <= held <= 0.975 + slack
+    assert held >= 0.95 - slack
+    assert n > 19 or held <= 0.975 + slack
 
 
 @pytest.mark.parametrize(("n", "repetitions"), [(6, 1500), (12, 1500), (40, 600), (80, 600)])
@@ -120,14 +123,14 @@ def test_few_common_users_leave_the_test_to_all():
     assert drift.change == pytest.approx((after[:5] - before[4:]).mean())
 
 
-def test_the_interval_is_of_student_for_few_and_the_bootstrap_for_many():
+def test_the_interval_is_that_of_student_for_few_users_and_for_any_law_for_many():
     rng = np.random.default_rng(7)
     before, after = 0.5 * rng.random((2, 40))
     few, difference = paired(before[:19], after[:19], confidence=0.9), (after - before)[:19]
     expected = stats.t.interval(0.9, 18, difference.mean(), stats.sem(difference))
     assert (few.low, few.high) == pytest.approx(expected)
-    many = paired(before, after, seed=3)
-    assert (many.low, many.high) == pytest.approx(mean_interval(after - before, seed=3))
+    many = paired(before, after)
+    assert (many.low, many.high) == mean_interval(np.round(after - before, 12), bounds=(-1, 1))
     wide = paired([0.0, 0.0], [0.0, 1.0])
     assert (wide.low, wide.high) == (-1, 1)
 
@@ -197,7 +200,7 @@ def test_users_without_a_loss_are_not_seen():
     drift = paired([0.1, np.nan, 0.2], [0.3, 0.9, np.nan])
     assert (drift.n_common, drift.n_newly_exposed) == (1, 0)
     assert drift.change == pytest.approx(0.2)
-    assert np.isnan([drift.low, drift.high]).all()
+    assert (drift.low, drift.high) == pytest.approx((0.025 * 1.2 - 1, 1 - 0.025 * 0.8))
 
 
 def test_nothing_to_compare_is_not_a_number():
@@ -210,7 +213,9 @@ def test_nothing_to_compare_is_not_a_number():
 def test_the_same_again_is_no_change(n):
     losses = np.linspace(0, 1, n)
     drift = paired(losses, losses)
-    assert drift == Drift(n, 0.0, 0.0, 0.0, 1.0, 0, 0)
+    low, high = mean_interval(np.zeros(n), bounds=(-1, 1))
+    assert drift == Drift(n, 0.0, low, high, 1.0, 0, 0)
+    assert low < 0 < high
 
 
 def test_a_pool_is_the_mean_over_the_releases_where_a_user_was_seen():

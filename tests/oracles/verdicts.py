@@ -1,8 +1,9 @@
-"""Rows of a ledger that differ only where a test wants it."""
+"""Rows of a ledger, and what was measured of a release, that differ only where a test wants it."""
 
 import json
 
-from clusterscale.reaudit import Verdict
+from clusterscale.audit.findings import Finding
+from clusterscale.reaudit import Estimate, Measured, Verdict
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 
@@ -23,3 +24,37 @@ def verdict(number=0, **fields):
         "question": "q", "policy": "p", "version": "1",
     }  # fmt: skip
     return Verdict(number=number, reasons=json.dumps(reasons), **(plain | fields))
+
+
+FINDING = Finding(
+    period="a week",
+    prior="known",
+    group_size=50,
+    mechanism="laplace",
+    attacks=("forest",),
+    n_targets=20,
+    n_done=20,
+    mean=0.625,
+    low=0.5625,
+    high=0.75,
+    n_above=0,
+    n_certain=0,
+    exposure="not seen to be exposed",
+    reason="so it is",
+)
+FOUND = Measured(
+    finding=FINDING,
+    n_targets=20,
+    attack="forest · known",
+    mean_loss=Estimate(0.25, 0.125, 0.5),
+    worst_loss=0.75,
+    share_exposed=Estimate.exact(0.0625),
+    n_screened=1000,
+    exposed_above=0.5,
+    epsilon_seen=0.5,
+    epsilon_declared=1.0,
+    verdict="consistent",
+    unit="user_day",
+    utility={"pearson": (0.75, 1.0), "mean_relative_error(floor=1.0)": (0.5, 0.0)},
+    float_noise="no",
+)

@@ -53,7 +53,7 @@ def rows(folder):
 def judged(cubes, tmp_path_factory):
     """The folder of a catalogue that grew, with what each run of the command said."""
     folder, said = tmp_path_factory.mktemp("weekly"), []
-    config = write_config(cubes["cabs"], folder)
+    config = write_config(cubes, folder)
     for first, stop in zip((0, *APPEARING), APPEARING, strict=False):
         for release in RELEASES[first:stop]:
             write(release, cubes[release.cube], folder)
@@ -63,13 +63,16 @@ def judged(cubes, tmp_path_factory):
 
 def test_each_is_judged_once_and_the_bad_ones_fail_with_the_reason(judged):
     folder, _, said = judged
-    assert [code for code, _, _ in said] == [0, 4, 4], said
+    assert [code for code, _, _ in said] in ([0, 4, 4], [3, 4, 4]), said
     table = pd.read_parquet(folder / "ledger" / "verdicts.parquet")
     assert table.number.tolist() == list(range(len(RELEASES)))
     assert table.release.tolist() == [each.name for each in RELEASES]
     for row in table.itertuples():
-        failed = [each["check"] for each in json.loads(row.reasons) if each["level"] == "fail"]
-        assert row.verdict == ("fail" if row.release in BAD else "pass"), (row.release, row.reasons)
+        reasons = json.loads(row.reasons)
+        failed = [each["check"] for each in reasons if each["level"] == "fail"]
+        warned = {each["check"] for each in reasons if each["level"] == "warn"}
+        assert (row.verdict == "fail") == (row.release in BAD), (row.release, row.reasons)
+        assert warned <= {"exposure"}, "few targets may be inconclusive"
         if row.release in BAD:
             assert BAD[row.release] in failed, (row.release, row.reasons)
     for stop, first in zip(APPEARING, (0, *APPEARING), strict=False):
@@ -99,7 +102,7 @@ def test_what_is_killed_and_run_again_ends_with_the_same_ledger(judged, cubes, t
     """Killed with -9 within an audit and between two; and started twice at the same time."""
     whole, _, _ = judged
     listed = [write(release, cubes[release.cube], tmp_path) for release in RELEASES[:N_KILLED]]
-    config, marker = write_config(cubes["cabs"], tmp_path, listed), tmp_path / "stopped"
+    config, marker = write_config(cubes, tmp_path, listed), tmp_path / "stopped"
     appended, kept = "clusterscale.reaudit.ledger.Ledger.append", "clusterscale.audit.journal"
     for name, n_calls in ((appended, 1), (f"{kept}.Journal.add", 2), (appended, 2)):
         with stopping.stopped(name, n_calls, marker, "reaudit", config):

@@ -23,7 +23,7 @@ def plan():
     return AuditPlan(
         seed=1,
         null_roi=False,
-        targets={"tertiles": 30},
+        targets={"tertiles": 30, "unseen": "include"},  # else all are told almost always
         group_sizes=[40],
         priors=[{"name": "known_subset", "alpha": 0.5, "challenges": 600}],
         mechanisms=MECHANISMS,

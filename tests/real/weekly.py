@@ -78,8 +78,6 @@ def write(release: Weekly, cube: TraceCube, folder: Path) -> Path:
             "group_size": release.group_size,
             "mechanism": json.dumps(release.declared),
             "series": release.cube,
-            "cube": cube.uri,
-            "members": str(known),
         },
     )
     place = folder / "releases"
@@ -103,12 +101,19 @@ def publish(release: Weekly, counts, bounds: Bounds, rng) -> np.ndarray:
     return mechanism.release(counts[None], group_size=release.group_size, rng=rng)[0]
 
 
-def write_config(cube: TraceCube, folder: Path, listed: Sequence[Path] = ()) -> Path:
+def write_config(cubes: dict[str, TraceCube], folder: Path, listed: Sequence[Path] = ()) -> Path:
     """Write the config of the catalogue: of what is ``listed``, or of all that will be there."""
+    places = {name: listed or [folder / "releases" / f"{name}-*"] for name in cubes}
     content = {
-        "cube": cube.uri,
+        "cube": cubes["cabs"].uri,
+        "members": str(folder / "members" / "{name}.csv"),
         "output": str(folder / "ledger"),
-        "releases": [{"counts": str(path)} for path in listed] or str(folder / "releases"),
+        "releases": [
+            {"counts": str(path), "cube": cubes[name].uri}
+            for name, paths in places.items()
+            for path in paths
+            if path.name.startswith(name)
+        ],
         "audit": {
             "seed": 1,
             "targets": {"tertiles": 2},
@@ -118,7 +123,13 @@ def write_config(cube: TraceCube, folder: Path, listed: Sequence[Path] = ()) -> 
             "verdict": {"trials": 2000},
             "control": False,
         },
-        "policy": {"change": 0.2, "newly_exposed": 0.25, "utility": {"hotspot_f1": 0.2}},
+        "policy": {
+            # cabs are exposed, whatever is wrong with a release
+            "exposure": {"exposed": "pass", "partly_exposed": "pass"},
+            "change": 0.2,
+            "newly_exposed": 0.25,
+            "utility": {"hotspot_f1": 0.2},
+        },
         "cluster": {"name": "serial"},
     }
     path = folder / "releases.yaml"

@@ -1,13 +1,14 @@
 """A release beside the last ones of its series."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracles.verdicts import verdict
+from oracles.verdicts import FOUND, verdict
 
 from clusterscale.reaudit.changes import change_since
-from clusterscale.reaudit.measured import Estimate, Exposures, Measured
+from clusterscale.reaudit.measured import Exposures
 
 USERS = np.arange(40)
 
@@ -20,7 +21,7 @@ def exposed(loss, users=USERS, *, width=0.01, everyone=True):
 
 def measured(**utility):
     found = {name: (value, 1.0) for name, value in utility.items()}
-    return Measured(40, "projection", Estimate(), 0.5, 0.1, 40, 0.5, np.nan, np.inf, "", "", found)
+    return replace(FOUND, utility=found)
 
 
 def row(number, **utility):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale import reaudit
-from clusterscale.errors import InputError
+from clusterscale.audit.findings import find_exposures, worst_findings
+from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.reaudit import Estimate, exposures_of
 
@@ -28,7 +29,7 @@ def measure(audit, screen, mechanism, *, exposed_above):
 
 
 def results(seed=0, n_targets=7, lost=0.2):
-    """Make the results of an audit; some tasks failed."""
+    """Make the results of an audit; some targets were absent from a period."""
     rng = np.random.default_rng(seed)
     over = ("period", "group_size", "prior", "mechanism", "attack", "target")
     shape = (2, 2, 2, 2, 2, n_targets)
@@ -44,6 +45,8 @@ def results(seed=0, n_targets=7, lost=0.2):
             "auc_low": (over, auc - 0.1),
             "auc_high": (over, np.minimum(auc + 0.1, 1)),
             "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
+            **{name: (over, auc * 0 + 0.5) for name in ("control_auc", "absent_auc", "naive_auc")},
+            "status": (over, np.where(np.isnan(auc), "unseen", "done").astype(object)),
             "verdict": (price, verdicts),
             "epsilon_seen": (price, rng.uniform(0, 3, (2, 2, 2))),
             "guarantee_epsilon": (("period", "mechanism"), rng.uniform(1, 2, (2, 2))),
@@ -55,6 +58,7 @@ def results(seed=0, n_targets=7, lost=0.2):
             "period": PERIODS, "group_size": SIZES, "prior": PRIORS, "mechanism": MECHANISMS,
             "attack": ATTACKS, "measure": MEASURES, "target": 3 * np.arange(n_targets),
         },
+        {"price_errors": "[]"},
     )  # fmt: skip
 
 
@@ -69,19 +73,26 @@ def screened(seed=1, n_users=40, mechanisms=MECHANISMS):
             "auc_low": (over, auc - 0.1),
             "auc_high": (over, np.minimum(auc + 0.1, 1)),
             "privacy_loss": (over, np.maximum(2 * auc - 1, 0)),
+            "n_events": (("user", "period"), np.ones((n_users, 2), int)),
         },
         {
             "period": PERIODS, "group_size": SIZES, "mechanism": mechanisms, "attack": ATTACKS,
             "user": np.arange(n_users),
         },
+        {"plan": "{}"},
     )  # fmt: skip
 
 
 def strongest(told, mechanism, dims):
-    """Return the losses and AUCs of who is known, by the attack that takes most on average."""
+    """Return the losses and AUCs of who is known, by the attack that takes most on average.
+
+    Raw counts are attacked as they are, and after any mechanism has been applied.
+    """
     best = None
-    for place in product(*(told[dim].values for dim in dims)):
-        at = told.sel(mechanism=mechanism, **dict(zip(dims, place, strict=True)))
+    if mechanism != "exact":
+        told = told.sel(mechanism=[mechanism])
+    for place in product(*(told[dim].values for dim in (*dims, "mechanism"))):
+        at = told.sel(dict(zip((*dims, "mechanism"), place, strict=True)))
         known = [i for i, loss in enumerate(at.privacy_loss.values) if not np.isnan(loss)]
         losses = [float(at.privacy_loss.values[i]) for i in known]
         if losses and (best is None or sum(losses) / len(losses) > best[0]):
@@ -95,15 +106,22 @@ def test_the_strongest_attack_at_its_worst_setting(seed, mechanism):
     audit = results(seed)
     found = measure(audit, None, mechanism, exposed_above=0.5)
     dims = ("period", "group_size", "prior", "attack")
-    mean, (period, size, prior, attack), known, losses, _ = strongest(audit, mechanism, dims)
+    mean, place, known, losses, _ = strongest(audit, mechanism, dims)
+    period, size, prior, attack, applied = place
     assert found.mean_loss.value == pytest.approx(mean)
     assert (found.mean_loss.low, found.mean_loss.high) == pytest.approx(mean_interval(losses))
     assert found.mean_loss.low <= mean <= found.mean_loss.high
-    assert found.attack == f"{attack} · {prior} · {size} · {period}"
+    parts = [attack, prior, str(size), period]
+    if mechanism == "exact":
+        parts.append(applied)
+    assert sorted(found.attack.split(" · ")) == sorted(parts)
+    assert found.finding == worst_findings(find_exposures(audit))[mechanism]
     assert found.n_targets == len(known)
     assert found.worst_loss == max(losses)
     assert found.n_screened == len(known)
-    assert found.share_exposed == pytest.approx(sum(each > 0.5 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(
+        sum(each > 0.5 for each in losses) / len(losses)
+    )
     assert found.exposed_above == 0.5
 
 
@@ -126,13 +144,41 @@ def test_the_promise_and_utility_at_their_worst(seed):
         assert found.utility[name] == (max(values, key=lambda each: abs(each - ideal)), ideal)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_users_without_an_event_in_the_period_are_nobody(seed):
+    """As if the screen had never scored them: in the share, and in who is strongest."""
+    audit, screen = results(), screened(seed)
+    gone = np.random.default_rng(seed).random((40, 2)) < 0.4
+    screen["n_events"] = screen.n_events.where(~gone, 0)
+    masked = screen.where(xr.DataArray(~gone, dims=("user", "period")))
+    _, (period, *_), known, losses, _ = strongest(
+        masked, LAPLACE, ("period", "group_size", "attack")
+    )
+    told = exposures_of(audit, screen, LAPLACE)
+    np.testing.assert_array_equal(told.users, known)
+    assert not gone[told.users, PERIODS.index(period)].any()
+    found = measure(audit, screen, LAPLACE, exposed_above=0.4)
+    assert found.n_screened == len(known) < 40
+    assert found.share_exposed.value == pytest.approx(
+        sum(each > 0.4 for each in losses) / len(losses)
+    )
+    screen.attrs["plan"] = '{"unseen": "include"}'
+    everyone = measure(audit, screen, LAPLACE, exposed_above=0.4)
+    assert (
+        everyone.share_exposed
+        == measure(audit, screened(seed), LAPLACE, exposed_above=0.4).share_exposed
+    )
+
+
 def test_everyone_counts_where_a_screen_knows_the_mechanism():
     audit, screen = results(), screened()
     found = measure(audit, screen, LAPLACE, exposed_above=0.4)
     dims = ("period", "group_size", "attack")
     _, place, known, losses, at = strongest(screen, LAPLACE, dims)
     assert found.n_screened == len(known)
-    assert found.share_exposed == pytest.approx(sum(each > 0.4 for each in losses) / len(losses))
+    assert found.share_exposed.value == pytest.approx(
+        sum(each > 0.4 for each in losses) / len(losses)
+    )
     assert found.mean_loss == measure(audit, None, LAPLACE, exposed_above=0.4).mean_loss
     told = exposures_of(audit, screen, LAPLACE)
     assert told.everyone
@@ -163,12 +209,39 @@ def test_the_order_of_dimensions_does_not_matter(seed):
     assert (one.verdict, one.epsilon_seen) == (other.verdict, other.epsilon_seen)
 
 
-def test_one_target_has_no_interval():
-    """Its loss is known, but not how far that is to be trusted: that is not an interval of zero."""
+def test_one_target_has_a_wide_interval():
+    """Its loss is known, but hardly the mean loss of people like it."""
     found = measure(results(n_targets=1, lost=0), None, LAPLACE, exposed_above=0.5)
     assert found.n_targets == 1
     assert found.mean_loss.known
-    assert np.isnan([found.mean_loss.low, found.mean_loss.high]).all()
+    assert found.mean_loss.high - found.mean_loss.low > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message"),
+    [
+        ("status", "failed", InputError, "tasks of this audit failed"),
+        ("status", "missing", InputError, "the audit has not finished"),
+        ("status", "", DamagedError, "a part of the results is missing"),
+        ("auc", np.nan, DamagedError, "a part of the results is missing"),
+        ("verdict", "", DamagedError, "a part of the results is missing"),
+    ],
+)
+def test_what_is_missing_is_no_pass(name, value, error, message):
+    """A chunk of a store that is gone is read as empty values."""
+    audit = results(lost=0)
+    audit[name][dict(period=1, mechanism=1)] = value
+    with pytest.raises(error, match=message):
+        measure(audit, None, LAPLACE, exposed_above=0.5)
+    assert measure(audit, None, "exact", exposed_above=0.5) if name == "verdict" else True
+
+
+def test_attacks_that_take_as_much_are_told_together():
+    audit = results(lost=0)
+    audit["privacy_loss"][:] = 0.25
+    found = measure(audit, None, LAPLACE, exposed_above=0.5)
+    assert found.attack.count(" or ") == 3
+    assert found.attack.endswith(" or 13 more")
 
 
 def test_nothing_to_judge():
@@ -183,10 +256,9 @@ def test_nothing_to_judge():
 
 def test_utility_that_is_not_known_is_left_out():
     audit = results()
-    audit.utility[..., 0] = np.nan
     audit.utility[0, 0, :, 1] = np.nan
     found = measure(audit, None, LAPLACE, exposed_above=0.5)
-    assert list(found.utility) == MEASURES[1:]
+    assert list(found.utility) == MEASURES[:1]
 
 
 def test_estimates():

@@ -37,7 +37,8 @@ def test_two_starts_at_once_on_s3_end_with_the_ledger_of_one_on_a_disk(cube, den
             write_release(cube, path, first=24 * day, series="days")
             storage.put(f"{server.uri}/releases/day-{day}.nc", path.read_bytes())
         here = write_catalogue(cube, tmp_path)
-        assert CliRunner().invoke(app, ["reaudit", str(here)]).exit_code == 0
+        judged = CliRunner().invoke(app, ["reaudit", str(here)])
+        assert judged.exit_code == 3, "so few targets are inconclusive"
         rows = sorted((tmp_path / "ledger" / "verdicts.parquet").glob("*"))
         (tmp_path / "s3").mkdir()
         config = write_catalogue(  # the cube is held by nobody else, and closed with the server
@@ -48,7 +49,7 @@ def test_two_starts_at_once_on_s3_end_with_the_ledger_of_one_on_a_disk(cube, den
         )
         pattern = f"{server.uri}/releases/day-*.nc"
         ended = [end(each) for each in [start(pattern, "--config", config) for _ in range(2)]]
-        assert [code for code, _, _ in ended] == [0, 0], ended
+        assert sorted(code for code, _, _ in ended) == [0, 3], ended
         assert sum("is at work on" in out or "nothing new" in out for _, out, _ in ended) == 1, (
             ended
         )

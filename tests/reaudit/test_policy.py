@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
+from clusterscale.audit.findings import EXPOSURES
 from clusterscale.consistency import CHECKS
 from clusterscale.contracts import LEVELS
+from clusterscale.errors import ConfigError
 from clusterscale.reaudit import Limit, Policy, worst_of
 from clusterscale.utility import UTILITIES
 
@@ -18,27 +19,65 @@ MAYBE = st.none() | SIXTEENTHS
 
 
 @given(SIXTEENTHS, SIXTEENTHS, SIXTEENTHS, MAYBE, MAYBE, st.sampled_from([0.0, 0.5, 1.0]))
-def test_a_level_is_that_of_all_values_in_the_interval(value, low, high, warn, fail, ideal):
-    """Beyond the limit in all of them: fail; in some: warn. Sixteenths are exact."""
+def test_a_level_is_that_of_the_estimate_and_then_of_its_interval(
+    value, low, high, warn, fail, ideal
+):
+    """The estimate beyond the limit: fail; any value of the interval: warn. Sixteenths are exact.
+
+    So only a whole interval within every limit passes.
+    """
     low, value, high = sorted((low, value, high))
     if warn is None and fail is None:
         return
     inside = np.arange(low * 64, high * 64 + 1) / 64
     expected = "pass"
-    if warn is not None and abs(value - ideal) > abs(warn - ideal):
-        expected = "warn"
-    if fail is not None:
-        beyond = abs(inside - ideal) > abs(fail - ideal)
-        expected = "fail" if beyond.all() else "warn" if beyond.any() else expected
-    assert Limit(warn=warn, fail=fail).judge(value, low, high, ideal=ideal) == expected
+    for limit in (warn, fail):
+        if limit is not None and (abs(inside - ideal) > abs(limit - ideal)).any():
+            expected = "warn"
+    if fail is not None and abs(value - ideal) > abs(fail - ideal):
+        expected = "fail"
+    judged = Limit(warn=warn, fail=fail).judge(value, low, high, ideal=ideal)
+    assert judged.level == expected
+    assert judged.limit in (warn, fail)
 
 
 @given(SIXTEENTHS, MAYBE, MAYBE)
 def test_a_number_that_is_known_fails_or_not(value, warn, fail):
     if warn is None and fail is None:
         return
-    level = Limit(warn=warn, fail=fail).judge(value, value, value)
+    level = Limit(warn=warn, fail=fail).judge(value, value, value).level
     assert (level == "fail") == (fail is not None and abs(value) > abs(fail))
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "ideal", "judged"),
+    [
+        (0.6, 0.2, 0.7, 0.0, ("fail", 0.5, "above 0.5 (fail)")),
+        (0.4, 0.2, 0.6, 0.0, ("warn", 0.3, "above 0.3 (warn)")),
+        (0.2, 0.1, 0.6, 0.0, ("warn", 0.5, "the interval reaches above 0.5 (fail)")),
+        (0.2, 0.1, 0.4, 0.0, ("warn", 0.3, "the interval reaches above 0.3 (warn)")),
+        (0.2, 0.1, 0.3, 0.0, ("pass", 0.3, "fails above 0.5, warns above 0.3")),
+        (0.2, 0.2, 0.2, 1.0, ("fail", 0.5, "below 0.5 (fail)")),
+    ],
+)
+def test_the_limit_that_was_crossed_is_named(value, low, high, ideal, judged):
+    assert Limit(fail=0.5, warn=0.3).judge(value, low, high, ideal=ideal) == judged
+
+
+@pytest.mark.parametrize("exposure", EXPOSURES)
+def test_the_level_of_a_verdict_on_exposure(exposure):
+    ours = {"exposed": "fail", "partly exposed": "warn", "inconclusive": "warn"}
+    assert Policy().level_of_exposure(exposure) == ours.get(exposure, "pass")
+    limited = Policy(mean_privacy_loss=0.9)
+    assert limited.level_of_exposure(exposure) == ("warn" if exposure == "inconclusive" else "pass")
+    strict = {"exposed": "fail", "partly_exposed": "fail", "inconclusive": "fail"}
+    level = Policy(exposure=strict, share_exposed=0.1).level_of_exposure(exposure)
+    assert level == ("pass" if exposure == EXPOSURES[-1] else "fail")
+
+
+def test_an_inconclusive_verdict_never_passes():
+    with pytest.raises(ConfigError):
+        Policy(exposure={"inconclusive": "pass"})
 
 
 def test_a_number_alone_is_where_it_fails():
@@ -53,7 +92,7 @@ def test_a_number_alone_is_where_it_fails():
 
 @pytest.mark.parametrize("wrong", [{}, True, "0.2", [0.1], float("nan"), float("inf"), {"file": 1}])
 def test_what_is_no_limit(wrong):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Policy(mean_privacy_loss=wrong)
 
 
@@ -65,7 +104,7 @@ def test_what_is_no_limit(wrong):
     ],
 )
 def test_names_that_are_not_known(wrong, told, known):
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ConfigError) as caught:
         Policy(**wrong)
     assert told in str(caught.value)
     assert all(name in str(caught.value) for name in known)
@@ -79,7 +118,7 @@ def test_names_that_are_not_known(wrong, told, known):
     ],
 )  # fmt: skip
 def test_fields_that_are_wrong(wrong):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Policy(**wrong)
 
 

@@ -10,27 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles.verdicts import FINDING, FOUND
 
-from clusterscale.consistency import Finding
+from clusterscale.audit.findings import EXPOSURES
+from clusterscale.consistency import Finding as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
-from clusterscale.reaudit import Estimate, Measured, Policy, judge, plain, verdict_of
+from clusterscale.reaudit import Estimate, Policy, judge, plain, verdict_of
 from clusterscale.reaudit.reasons import judge_change, judge_findings
 
-FOUND = Measured(
-    n_targets=20,
-    attack="forest · known",
-    mean_loss=Estimate(0.25, 0.125, 0.5),
-    worst_loss=0.75,
-    share_exposed=0.0625,
-    n_screened=1000,
-    exposed_above=0.5,
-    epsilon_seen=0.5,
-    epsilon_declared=1.0,
-    verdict="consistent",
-    unit="user_day",
-    utility={"pearson": (0.75, 1.0), "mean_relative_error(floor=1.0)": (0.5, 0.0)},
-)
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 
 
@@ -44,34 +32,49 @@ def judged(policy, found=FOUND, published=UNKNOWN):
 
 
 def test_what_is_not_limited_is_not_judged():
-    assert list(judged(Policy())) == ["promise"]
+    assert list(judged(Policy())) == ["exposure", "promise", "float_noise"]
     assert list(judge_change(Policy(), DRIFT)) == []
 
 
 @pytest.mark.parametrize(
-    ("fail", "level"), [(0.1, "fail"), (0.125, "warn"), (0.3, "warn"), (0.5, "pass"), (0.6, "pass")]
+    ("fail", "level", "words"),
+    [
+        (0.1, "fail", "above 0.1 (fail)"),
+        (0.25, "warn", "the interval reaches above 0.25 (fail)"),
+        (0.3, "warn", "the interval reaches above 0.3 (fail)"),
+        (0.5, "pass", "fails above 0.5"),
+    ],
 )
-def test_mean_loss(fail, level):
+def test_mean_loss(fail, level, words):
     reason = judged(Policy(mean_privacy_loss=fail))["mean_privacy_loss"]
     assert (reason.level, reason.measured, reason.limit) == (level, 0.25, fail)
     assert reason.text == (
-        "0.25 (0.12 to 0.50) of the 20 targets is lost on average, to forest · known; "
-        f"not beyond {fail:g}"
+        "the mean privacy loss of the 20 targets is 0.25 (0.12 to 0.50), by forest · known: "
+        + words
     )
+
+
+@pytest.mark.parametrize("exposure", EXPOSURES)
+def test_exposure(exposure):
+    found = replace(FOUND, finding=replace(FINDING, exposure=exposure))
+    reason = judged(Policy(), found)["exposure"]
+    assert (reason.level, reason.measured) == (Policy().level_of_exposure(exposure), 0.625)
+    assert exposure in reason.text
+    assert reason.text.endswith(": so it is")
 
 
 def test_one_target_is_judged_by_what_it_loses():
     found = replace(FOUND, n_targets=1, mean_loss=Estimate(0.9))
     reason = judged(Policy(mean_privacy_loss=0.5), found)["mean_privacy_loss"]
     assert reason.level == "fail"
-    assert reason.text.startswith("0.90 of the one target is lost")
+    assert reason.text.startswith("the mean privacy loss of the one target is 0.90, by")
 
 
 @pytest.mark.parametrize(
     ("name", "measured", "words"),
     [
-        ("worst_privacy_loss", 0.75, "0.75 is lost by the most exposed of the 20 targets"),
-        ("share_exposed", 0.0625, "6.2% of 1,000 users lose more than 0.5"),
+        ("worst_privacy_loss", 0.75, "the largest privacy loss of the 20 targets is 0.75"),
+        ("share_exposed", 0.0625, "6.2% of 1,000 users have a privacy loss above 0.5"),
     ],
 )
 def test_single_numbers(name, measured, words):
@@ -79,7 +82,8 @@ def test_single_numbers(name, measured, words):
         reason = judged(Policy(**{name: {"fail": fail, "warn": 0.001}}))[name]
         assert reason.level == (level if level == "fail" else "warn")
         assert reason.measured == measured
-        assert reason.text == f"{words}; not beyond {fail:g}, told beyond 0.001"
+        limit = f"above {fail:g} (fail)" if level == "fail" else "above 0.001 (warn)"
+        assert reason.text == f"{words}: {limit}"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ def test_single_numbers(name, measured, words):
     [
         ("consistent", "pass", "ε 1 is promised for a day, and no more is seen", 0.5, 1.0),
         ("broken", "warn", "ε 1 is promised for a day, but 0.50 is seen", 0.5, 1.0),
-        ("too few samples", "unknown", "ε 1 is promised for a day; too few trials", 0.5, 1.0),
+        ("too few samples", "warn", "ε 1 is promised for a day; too few trials", 0.5, 1.0),
         ("nothing promised", "pass", "nothing is promised", np.nan, np.nan),
     ],
 )
@@ -112,15 +116,30 @@ def test_nothing_promised_has_no_number():
     assert judged(Policy(), found)["promise"].text == "nothing is promised"
 
 
+@pytest.mark.parametrize("level", ["pass", "warn", "fail"])
+def test_unrounded_noise(level):
+    """A warning unless another level is given, also where the results do not say."""
+    reasons = {
+        word: judged(Policy(float_noise=level), replace(FOUND, float_noise=word))["float_noise"]
+        for word in ("yes", "no", "")
+    }
+    assert [each.level for each in reasons.values()] == [level, "pass", level]
+    for words in ("low-order bits", "publish whole numbers: integers: round", "discrete: true"):
+        assert words in reasons["yes"].text
+    assert judged(Policy(), replace(FOUND, float_noise="yes"))["float_noise"].level == "warn"
+    assert "run the audit again" in reasons[""].text
+
+
 def test_utility():
     """Floors for what is good when large, ceilings for what is good when small."""
     policy = Policy(utility={"pearson": 0.7, "mean_relative_error": 0.4, "hotspot_f1": 0.5})
     reasons = judged(policy)
     assert reasons["pearson"].level == "pass"
-    assert reasons["pearson"].text == "pearson is 0.75, where 1 is best; not beyond 0.7"
+    assert reasons["pearson"].text == "pearson is 0.75, where 1 is best: fails below 0.7"
     assert reasons["mean_relative_error"].level == "fail"
     assert reasons["mean_relative_error"].text.startswith("mean_relative_error(floor=1.0) is 0.5")
-    assert reasons["hotspot_f1"].level == "unknown"
+    assert reasons["hotspot_f1"].level == "error"
+    assert reasons["hotspot_f1"].text == "the policy limits hotspot_f1, but its value is missing"
     assert isnan(reasons["hotspot_f1"].measured)
     assert judged(Policy(utility={"pearson": 0.8}))["pearson"].level == "fail"
 
@@ -136,8 +155,7 @@ def test_one_measure_twice_is_judged_where_it_is_worst():
 @pytest.mark.parametrize(
     ("published", "level"),
     [
-        (Estimate(), "unknown"),
-        (Estimate(0.9, 0.8, 1.0), "fail"),
+        (Estimate(0.75, 0.6, 0.9), "fail"),
         (Estimate(0.65, 0.55, 0.75), "warn"),
         (Estimate(0.55, 0.45, 0.6), "pass"),
         (Estimate(0.1, 0.0, 0.2), "pass"),
@@ -151,21 +169,28 @@ def test_the_values_themselves(published, level):
     assert plain(reason.measured) == plain(published.value)
 
 
+def test_a_limited_value_that_is_missing_is_an_error():
+    reason = judged(Policy(published_auc=0.7))["published_auc"]
+    assert reason.level == "error"
+    assert reason.text == "the policy limits published_auc, but its value is missing"
+
+
 @pytest.mark.parametrize(
     ("drift", "level"),
     [
         (DRIFT, "fail"),
-        (replace(DRIFT, low=0.01), "warn"),
+        (replace(DRIFT, low=0.01), "fail"),
         (replace(DRIFT, change=-0.5, low=-0.6, high=-0.4), "pass"),
         (replace(DRIFT, change=0.01, low=-0.02, high=0.04), "pass"),
+        (replace(DRIFT, change=0.01, low=-0.02, high=0.06), "warn"),
         (replace(DRIFT, low=np.nan, high=np.nan), "fail"),
-        (replace(DRIFT, change=np.nan, low=np.nan, high=np.nan), "unknown"),
+        (replace(DRIFT, change=np.nan, low=np.nan, high=np.nan), "error"),
     ],
 )
 def test_change(drift, level):
     (reason,) = judge_change(Policy(change=0.05), drift)
     assert reason.level == level
-    if level == "fail" and np.isfinite(drift.low):
+    if drift == DRIFT:
         assert reason.text.startswith("privacy loss changed by +0.12 (+0.06 to +0.25) since the la")
 
 
@@ -184,7 +209,7 @@ def test_nothing_to_compare_with():
 
 def test_findings():
     levels = ("consistent", "unknown", "inconsistent")
-    findings = [Finding("totals", level, 3.0, np.nan, 9, "so it is") for level in levels]
+    findings = [Inconsistency("totals", level, 3.0, np.nan, 9, "so it is") for level in levels]
     for said in ("pass", "warn", "fail"):
         policy = Policy(consistency=said)
         found = [each.level for each in judge_findings(policy, findings)]
@@ -194,8 +219,8 @@ def test_findings():
     assert isnan(first.limit)
 
 
-@given(st.lists(st.sampled_from(["pass", "warn", "fail", "unknown"])))
+@given(st.lists(st.sampled_from(["pass", "warn", "fail", "unknown", "error"])))
 def test_the_verdict_is_that_of_the_worst(levels):
     reasons = [Reason("check", level, np.nan, np.nan, "text") for level in levels]
-    expected = "fail" if "fail" in levels else "warn" if "warn" in levels else "pass"
-    assert verdict_of(reasons) == expected
+    worst_first = ("error", "fail", "warn", "pass")
+    assert verdict_of(reasons) == next((it for it in worst_first if it in levels), "pass")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import write_cube
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterscale.audit import AuditPlan
 from clusterscale.game import Standing
 from clusterscale.metrics import auc_interval
-from clusterscale.reaudit import Estimate
+from clusterscale.reaudit import Estimate, scoring
+from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.scoring import pool
+from clusterscale.runtime import SerialExecutor
 
 
 def standing(rank, score=0.0):
@@ -66,3 +70,29 @@ def test_nothing_known():
     assert repr(pool({}, {})) == repr((Estimate(), ""))
     lost = {("known", "a"): {1: standing(0.5), 3: standing(0.9)}}
     assert repr(pool(lost, {1: True, 2: False, 3: True})) == repr((Estimate(), ""))
+
+
+@pytest.mark.parametrize(("unseen", "inside", "outside"), [("exclude", 4, 4), ("include", 6, 6)])
+def test_known_users_without_an_event_are_not_asked_about(
+    dense, tmp_path, plan_fields, monkeypatch, unseen, inside, outside
+):
+    """They are told by nothing that was published, and would pull the AUC to one half."""
+    sparse, asked = dense.copy(), []
+    sparse[[1, 2, 31, 32], :, 24:] = False
+    cube = write_cube(str(tmp_path / "cube"), sparse)
+    late = [{"name": "late", "first": 24, "epochs": 24}]
+    targets = {"random": 4, "unseen": unseen}
+    plan = AuditPlan(**plan_fields | {"periods": late, "targets": targets})
+
+    def listed(plan, cube, users, *more):
+        asked.extend(users.tolist())
+        return []
+
+    monkeypatch.setattr(scoring, "list_published", listed)
+    members = Membership(np.arange(1, 7), np.arange(31, 37))
+    _, labels, _ = scoring.score(
+        plan, cube, members, SerialExecutor(), most=20, values="", users=(), tell=lambda *_: None
+    )
+    assert (sum(labels.values()), len(labels)) == (inside, inside + outside)
+    assert sorted(labels) == asked
+    assert bool(set(asked) & {1, 2, 31, 32}) == (unseen == "include")

@@ -33,6 +33,8 @@ IDEALS = {
     "jensen_shannon": 0.0,
     "jensen_shannon_distance": 0.0,
     "pearson": 1.0,
+    "events_kept": 1.0,
+    "total_variation": 0.0,
 }
 
 
@@ -55,7 +57,8 @@ def _price(periods, sizes, mechanisms, rng):
     noise = rng.uniform(0.8, 1.2, (len(periods), len(sizes), len(mechanisms), len(ideal)))
     loss = wear[:, None] * far * noise
     guess = np.broadcast_to(np.abs(ideal - 0.7 * far), (len(periods), len(sizes), len(ideal)))
-    return np.abs(ideal - loss), 0.05 * loss, guess.copy()
+    share = np.broadcast_to(1 - wear, loss.shape[:-1])
+    return np.abs(ideal - loss), 0.05 * loss, guess.copy(), share.copy()
 
 
 def _promises(periods, mechanisms):
@@ -79,6 +82,7 @@ def _promises(periods, mechanisms):
             "Laplace noise of scale sensitivity / epsilon on every count",
             "counts are published as they are",
         ),
+        "float_noise": np.full(len(made), "no"),
         "sensitivity": numbers(1.0, np.nan),
         "sensitivity_needed": numbers(np.where(np.arange(len(made)) % 3 == 2, 2.0, 1.0), np.nan),
         "user_epsilon": 168 * rank,
@@ -171,7 +175,9 @@ def make_results():
             error[failed] = "PoolError: the pool 'known' has 106 users, 100 fit"
             auc[failed] = control[failed] = np.nan
         accuracy = np.where(np.isnan(auc), np.nan, np.round(auc - 0.03, 3))
-        utility, spread, guess = _price(periods, sizes, mechanisms, np.random.default_rng(seed))
+        utility, spread, guess, share = _price(
+            periods, sizes, mechanisms, np.random.default_rng(seed)
+        )
         price = schema.RESULTS["utility"].dims
         names = pseudonyms or [f"u{7919 * (i + 1) % 65536:04x}" for i in range(n_targets)]
         return xr.Dataset(
@@ -186,6 +192,7 @@ def make_results():
                 "error": (dims, error.astype(str)),
                 "utility": (price, utility),
                 "utility_sd": (price, spread),
+                "released_share": (price[:-1], share),
                 "random_guess": (schema.RESULTS["random_guess"].dims, guess),
                 **_promises(periods, mechanisms),
                 **_verdicts(periods, sizes, mechanisms),
@@ -196,6 +203,7 @@ def make_results():
                 "tertile": ("target", np.resize(["high", "mild", "some"], n_targets)),
                 "n_events": ("target", 3800 - 11 * np.arange(n_targets)),
                 "period": list(periods),
+                "n_seen": ("period", np.full(len(periods), _CUBE["n_users"])),
                 "prior": list(priors),
                 "group_size": list(sizes),
                 "mechanism": list(mechanisms),

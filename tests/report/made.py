@@ -29,9 +29,11 @@ def make_screen(n_users=40, mechanisms=MECHANISMS, sizes=(100,), periods=("week"
     }
     data = {name: (schema.SCREEN[name].dims, values) for name, values in numbers.items()}
     data["n_groups"] = (schema.SCREEN["n_groups"].dims, np.full(shape[:3], 190))
+    n_events = rng.integers(1, 400, (n_users, len(periods)))
     coords = {
         "user": np.arange(n_users),
-        "n_events": ("user", rng.integers(0, 400, n_users)),
+        "n_events": (("user", "period"), n_events),
+        "n_seen": ("period", (n_events > 0).sum(axis=0)),
         "period": np.array(periods, dtype=object),
         "group_size": np.array(sizes),
         "mechanism": np.array(mechanisms, dtype=object),
@@ -81,7 +83,8 @@ def make_traits(comparisons=3, views=1, shapes=None, names=None, seed=0):
         "n_viewed": np.tile([30, 3, 3], (views, 1)),
         "loading": loading,
         "value": rng.uniform(size=(40, 1, 2)),
-        "n_events": np.arange(40),
+        "n_events": np.arange(40)[:, None],
+        "n_seen": np.full(1, 39),
         "characteristic_title": np.array(["events", "unicity"], dtype=object),
         "time": np.datetime64("2024-01-01", "ns") + np.arange(48) * np.timedelta64(1, "h"),
         "roi_name": np.array(names, dtype=object),

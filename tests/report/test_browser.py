@@ -96,9 +96,9 @@ def dump(path, profile, width=1280):
 def test_all_open_figures_are_drawn_without_an_error(make_results, tmp_path):
     results = make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))
     html, console = dump(Path(write_report(results, tmp_path / "a.html")), tmp_path / "profile")
-    # in the first fold: eight measures, three group sizes, the boxes
-    assert html.count('data-drawn="done"') == html.count("bk-Figure") == 12
-    assert html.count('data-figure="tradeoff-') == 24
+    # in the first fold: ten measures, three group sizes, the boxes
+    assert html.count('data-drawn="done"') == html.count("bk-Figure") == 14
+    assert html.count('data-figure="tradeoff-') == 30
     assert all("bokeh" in line and "idle" in line for line in console), console
 
 
@@ -135,7 +135,11 @@ def whole(make_results):
 def test_every_section_is_there_and_draws_on_wide_and_narrow_screens(whole, tmp_path, width):
     path = Path(write_report(whole, tmp_path / "a.html"))
     check = """<script>addEventListener("load", function () { setTimeout(function () {
-      document.body.dataset.wide = document.documentElement.scrollWidth; }, 2000); });</script>"""
+      document.body.dataset.wide = document.documentElement.scrollWidth;
+      document.body.dataset.cut = Array.from(document.querySelectorAll(".scroll"))
+        .filter(function (it) { return it.scrollWidth > it.clientWidth; })
+        .map(function (it) { return it.getAttribute("aria-label"); }).join(";"); }, 2000);
+    });</script>"""
     path.write_text(path.read_text().replace("</body>", check + "</body>"))
     html, console = dump(path, tmp_path / "profile", width)
     for name in ("overview", "exposed", "everyone", "people", "traits", "map", "cells", "times"):
@@ -144,6 +148,8 @@ def test_every_section_is_there_and_draws_on_wide_and_narrow_screens(whole, tmp_
     assert opened == html.count('data-drawn="done"')
     assert opened >= 12 + 1 + 1 + 4 + 1
     assert int(re.search(r'data-wide="(\d+)"', html)[1]) <= max(width, 500)  # Chromium's narrowest
+    if width == 1280:
+        assert re.search(r'data-cut="([^"]*)"', html)[1] == "", "no table is cut off"
     assert all("bokeh" in line and "idle" in line for line in console), console
 
 
@@ -153,7 +159,7 @@ def test_tables_sort_filter_page_and_save(whole, tmp_path):
     html, console = dump(path, tmp_path / "profile")
     assert all("bokeh" in line and "idle" in line for line in console), console
     found = json.loads(re.search(r'id="found">(.*?)</script>', html, re.DOTALL)[1])
-    events = dict(enumerate(whole.screen.n_events.values.tolist()))
+    events = dict(enumerate(whole.screen.n_events.values[:, 0].tolist()))
     assert found["first"][0] == "row 7"
     assert len(found["first"]) == 20
     assert found["sorted"] == "descending"
@@ -174,6 +180,34 @@ def test_tables_sort_filter_page_and_save(whole, tmp_path):
     assert found["few"] == f"{len(found['left'])} of {sum(map(len, found['plain']))}"
     assert found["saved"][0] == '"User","Events","exact","laplace(epsilon=0.1)"'
     assert len(found["saved"]) == 62
+
+
+def test_the_exact_setting_is_shown_where_the_pointer_is_and_saved(make_results, tmp_path):
+    plain = {"name": "laplace", "epsilon": 0.1}
+    plan = {"mechanisms": [plain, plain | {"integers": "round"}]}
+    labels = ("exact", "laplace(epsilon=0.1)", "laplace(epsilon=0.1, integers='round')")
+    results = make_results(mechanisms=labels, plan=json.dumps(plan))
+    path = Path(write_report(Run.of([results, make_screen()]), tmp_path / "a.html"))
+    hints = """<script>addEventListener("load", function () { setTimeout(function () {
+      var held = document.createElement("script"); held.type = "text/plain"; held.id = "hints";
+      held.textContent = JSON.stringify(Array.from(document.querySelectorAll("[title]"))
+        .map(function (node) { return [node.tagName, node.textContent, node.title]; }));
+      document.body.appendChild(held); }, 2000); });</script>"""
+    path.write_text(path.read_text().replace("</body>", hints + _ACT + "</body>"))
+    html, console = dump(path, tmp_path / "profile")
+    assert all("bokeh" in line and "idle" in line for line in console), console
+    found = json.loads(re.search(r'id="hints">(.*?)</script>', html, re.DOTALL)[1])
+    title = "Laplace noise, ε 0.1 per user"
+    for name, text, label in (
+        ("TH", title, labels[1]),
+        ("TH", f"{title}, rounded", labels[2]),
+        ("SUMMARY", f"{title}, rounded", labels[2]),
+        ("B", f"{title}, rounded", labels[2]),
+        ("LI", title, labels[1]),
+    ):
+        assert [name, text, label] in [[tag, words.strip(), hint] for tag, words, hint in found]
+    saved = json.loads(re.search(r'id="found">(.*?)</script>', html, re.DOTALL)[1])["saved"]
+    assert saved[0] == '"User","Events","exact","laplace(epsilon=0.1)"'
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -5,12 +5,15 @@ from functools import partial
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 from report.page import Page
 
 from clusterscale.report import render
 from clusterscale.report.bargains import bargain
-from clusterscale.report.defences import defences
+from clusterscale.report.defences import defences, emptiness
 from clusterscale.report.section import number
+from clusterscale.utility import NEARLY_EMPTY
 
 NEW = ["gains", "utility", "tradeoff", "promises"]
 PRIORS = ("known_subset(noise='passive')", "known_subset(noise='strategic')")
@@ -125,6 +128,17 @@ def test_each_prior_has_its_own_strongest_attack(make):
     results["auc"].loc[{"prior": PRIORS[1], "attack": "b"}] = 1.0
     page = Page(render(results))
     assert "Groups of 5: privacy gain of targets, A against a, B against b" in page.tables
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_of_two_strongest_attacks_the_one_that_a_defence_stops_least_counts(make):
+    results = make(attacks=("a", "b"))
+    results["auc"].loc[{"mechanism": "exact"}] = 1.0
+    results["privacy_gain"].loc[{"attack": "a"}] = 0.75
+    results["privacy_gain"].loc[{"attack": "b"}] = 0.25
+    page = Page(render(results))
+    assert "Groups of 5: privacy gain of targets, against a or b" in page.tables
+    assert [row[2] for row in gains_table(page, 5)[2:]] == ["0.250", "0.250"]
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -272,7 +286,74 @@ def test_of_equal_defences_the_cheaper_is_named(make):
     results["privacy_gain"][..., 2, :] = 0.901
     assert bargain(defences(results)).mechanism == MECHANISMS[1]
     results["utility"][..., 1, :] = np.nan  # a price that is not known is no low price
+    best = bargain(defences(results))
+    assert (best.mechanism, best.equals, best.same_price) == (MECHANISMS[2], MECHANISMS[1:2], False)
+    words = " ".join(Page(render(results)).text.split())
+    assert f"{MECHANISMS[1]} takes as much, and costs more" in words
+    results["utility"][..., 2, :] = results["utility"][..., 1, :] = results["utility"][..., 0, :]
+    words = " ".join(Page(render(results)).text.split())
+    assert f"{MECHANISMS[2]} takes as much, and costs as much" in words
+
+
+@pytest.mark.parametrize("share", [0.0, 0.049, np.nan])
+def test_a_release_of_next_to_nothing_is_never_the_best_defence(make, share):
+    results = make()
+    results["privacy_gain"][..., 1, :] = 1.0
+    results["privacy_gain"][..., 2, :] = 0.1
+    results["released_share"][:] = 0.05
+    assert bargain(defences(results)).mechanism == MECHANISMS[1]
+    results["released_share"][..., 1] = share  # what is not known is not good
     assert bargain(defences(results)).mechanism == MECHANISMS[2]
+    results["released_share"][..., 2] = share
+    assert bargain(defences(results)) is None
+
+
+def test_of_a_release_what_counts_is_the_place_that_is_compared(make):
+    results = make(sizes=(5, 100))
+    results["auc"].loc[{"mechanism": "exact", "group_size": 5}] = 1.0
+    results["privacy_gain"][..., 1, :] = 1.0
+    results["released_share"][:] = 1.0
+    results["released_share"].loc[{"mechanism": MECHANISMS[1], "group_size": 100}] = 0.0
+    assert bargain(defences(results)).mechanism == MECHANISMS[1]
+    results["released_share"].loc[{"mechanism": MECHANISMS[1], "group_size": 5}] = 0.0
+    assert bargain(defences(results)).mechanism == MECHANISMS[2]
+
+
+@given(share=st.floats(-1, 2) | st.just(np.nan))
+def test_emptiness_in_words(share):
+    word = emptiness(share)
+    assert (word != "") == (share < NEARLY_EMPTY)
+    assert (word == "empty") == (share == 0)
+
+
+def test_an_empty_release_is_marked_in_tables_and_figures(make):
+    results = make(priors=PRIORS)
+    results["released_share"][..., 2] = 0.01
+    html = render(results)
+    page = Page(html)
+    marked = f"{MECHANISMS[2]} nearly empty"
+    assert [row[0] for row in page.tables[UTILITY][2:]] == [*MECHANISMS[:2], marked, "random guess"]
+    assert gains_table(page, 5)[5][0] == marked
+    assert "crossed out" in page.text
+    assert "less than 5 % of the events: (nearly) empty release" in page.text
+    labels = [named["aria-label"] for _, named in page.tags if "data-figure" in named]
+    labels = [label for label in labels if label.startswith("Mean privacy gain and utility loss")]
+    assert labels
+    assert all(label.count("(nearly empty release)") == 1 for label in labels)
+    assert f"{MECHANISMS[2]} (nearly empty release)" in html
+    assert "Nearly empty releases." in page.text
+    assert "(nearly) empty release" not in Page(render(make())).text
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_an_empty_release_is_not_the_least_exposed(make):
+    results = make()
+    results["auc"][..., 1, :] = 0.6
+    results["auc"][..., 2, :] = 0.5
+    for share, name in ((1.0, MECHANISMS[2]), (0.0, MECHANISMS[1])):
+        results["released_share"][..., 2] = share
+        words = " ".join(Page(render(results)).text.split())
+        assert f"Least exposed: groups of 5 · {name} " in words
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 from report.page import Page
 
@@ -10,6 +11,7 @@ from clusterscale.report.defences import tried
 
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 PROMISES = "Guarantees of differential privacy"
+VERDICTS = "Worst case for each mechanism"
 
 
 @pytest.fixture
@@ -64,3 +66,40 @@ def test_the_worst_of_all_group_sizes_is_the_verdict(make):
     assert "ε above 0.3 was seen in b in groups of 5, 100, from 20,000 releases" in words
     assert page.tables[PROMISES][2][4] == "too few samplesε above 0.01 seen"
     assert "nothing seen" in Page(render(judged(make(), "consistent", 0.0))).text
+
+
+def unrounded(results, *words):
+    told = np.array([words] * results.sizes["period"], dtype=object)
+    return results.assign(float_noise=(("period", "mechanism"), told))
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_unrounded_noise_is_flagged_with_the_remedy(make):
+    page = Page(render(unrounded(make(), "no", "yes", "no")))
+    words = " ".join(page.text.split())
+    assert words.count("Not safe to publish as floating-point numbers.") == 1
+    assert "The low-order bits of unrounded noisy values can reveal the count" in words
+    assert (
+        "Instead, publish whole numbers: integers: round, or for laplace discrete: true." in words
+    )
+    verdicts = page.tables[VERDICTS]
+    promises = {row[0]: row[-1] for row in verdicts[1:]}
+    assert promises[MECHANISMS[1]] == "ε 0.1 for an event: consistentnot as floats"
+    assert "not as floats" not in promises["exact"] + promises[MECHANISMS[2]]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_unrounded_noise_without_a_promise_is_flagged_too(make):
+    page = Page(render(unrounded(make(), "no", "no", "yes")))
+    assert {row[0]: row[-1] for row in page.tables[VERDICTS][1:]}[MECHANISMS[2]] == "–not as floats"
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_rounded_noise_is_not_flagged_and_what_old_results_omit_is_said(make):
+    results = unrounded(make(), "no", "no", "no")
+    text = Page(render(results)).text
+    assert "floating-point" not in text
+    assert "not as floats" not in text
+    old = " ".join(Page(render(results.drop_vars("float_noise"))).text.split())
+    assert "These results do not say whether noise is published unrounded" in old
+    assert "Not safe to publish" not in old

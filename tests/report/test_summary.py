@@ -5,7 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clusterscale.report.controls import check_controls, off_cells, weak_cells
+from clusterscale.metrics import off_cells, weak_cells
+from clusterscale.report.controls import check_controls
 from clusterscale.report.section import number, percent
 from clusterscale.report.summary import cases, rows
 

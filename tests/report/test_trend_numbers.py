@@ -1,5 +1,6 @@
 """Every number of the page over many releases: in its table and in its figures."""
 
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -142,3 +143,12 @@ def test_utility_has_a_figure_for_every_measure_that_was_ever_known():
     line = sources(page.figures[slugs[0]])[0]
     assert line["y0"][:2] == [0.9, 0.8]
     assert "utility" not in shown(make_trend(3, utility="{}")).sections
+
+
+def test_nearly_empty_releases_are_named():
+    texts = [json.dumps({"events_kept": kept}) for kept in (1.0, 0.04, float("nan"), 0.05)]
+    page = shown(make_trend(4, utility=texts))
+    words = " ".join(page.text.split())
+    assert "These keep less than 5 % of the events: 2024-W02." in words
+    page = shown(make_trend(4, utility='{"pearson": 0.5}'))
+    assert "Nearly empty releases" not in page.text

@@ -4,35 +4,26 @@ import numpy as np
 import pytest
 from report.page import Page
 
+from clusterscale.audit.findings import find_exposures, worst_finding, worst_findings
 from clusterscale.report import render
-from clusterscale.report.summary import Row, Setting
-from clusterscale.report.verdicts import exposure
 
-CAPTION = "What each way to publish comes to, at its worst over all settings"
+CAPTION = "Worst case for each mechanism"
 
 
-def row(mean, low):
-    nothing = dict.fromkeys(("median", "mean_loss", "worst_loss", "accuracy"), 0.0)
-    controls = dict.fromkeys(("control", "absent", "naive"), 0.5)
-    setting = Setting("p", "k", "exact")
-    return Row(
-        setting, 5, "a", 9, 9, mean=mean, low=low, high=1.0, above=(0, 0, 0), **nothing, **controls
-    )
-
-
-@pytest.mark.parametrize(
-    ("mean", "low", "word"),
-    [
-        (0.9, 0.76, "exposed"),
-        (0.9, 0.75, "partly exposed"),
-        (0.6, 0.51, "partly exposed"),
-        (0.6, 0.5, "not seen to be exposed"),
-        (0.9, np.nan, "exposed"),
-        (0.4, np.nan, "not seen to be exposed"),
-    ],
-)
-def test_the_word_follows_the_lower_end(mean, low, word):
-    assert exposure(row(mean, low)) == word
+def worst_loss(results, mechanism):
+    """Return the largest loss as a share of a guess's, and the title of its measure, by loops."""
+    found = []
+    for period in range(results.sizes["period"]):
+        for size in range(results.sizes["group_size"]):
+            for i, name in enumerate(results.measure.values):
+                ideal = float(results.ideal[i])
+                at = {"period": period, "group_size": size, "measure": i}
+                value = float(results.utility.sel(mechanism=mechanism).isel(at))
+                guessed = abs(float(results.random_guess.isel(at)) - ideal)
+                if name == "events_kept" and value < 1:
+                    guessed = min(guessed, 1)
+                found.append((abs(value - ideal) / guessed, str(results.measure_title.values[i])))
+    return max(found)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -41,13 +32,13 @@ def test_each_mechanism_is_told_at_its_worst(make_results):
     results = make_results(mechanisms=mechanisms, sizes=(5, 100), periods=("0:168", "168:336"))
     rows = Page(render(results)).tables[CAPTION][1:]
     assert [cells[0] for cells in rows] == list(mechanisms)
-    for name, cells in zip(mechanisms, rows, strict=True):
-        means = results.auc.sel(mechanism=name).mean("target")
-        assert cells[2] == f"{float(means.max()):.3f}"
+    for finding, cells in zip(worst_findings(find_exposures(results)).values(), rows, strict=True):
+        assert cells[1:3] == [finding.exposure, f"{finding.mean:.3f}"]
+        assert cells[4] == f"{finding.n_certain} of {finding.n_done}"
     assert rows[0][5:] == ["–", "none", "–"]
-    lost = np.abs(results.utility - results.ideal) / np.abs(results.random_guess - results.ideal)
-    worst = float(lost.sel(mechanism=mechanisms[1]).max())
-    assert rows[1][6] == (f"{100 * worst:.0f} %" if worst <= 1 else "all")
+    worst, title = worst_loss(results, mechanisms[1])
+    share = f"{100 * worst:.0f} %" if worst <= 1 else "all"
+    assert rows[1][6] == f"{share} {title}"
     assert rows[1][7] == "ε 1 for an event: consistent"
 
 
@@ -61,8 +52,11 @@ def test_a_broken_promise_is_flagged(make_results):
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_one_mechanism_needs_no_table(make_results):
-    assert CAPTION not in Page(render(make_results())).tables
+def test_the_worst_verdict_is_the_first_that_is_read(make_results):
+    results = make_results()
+    page, worst = Page(render(results)), worst_finding(find_exposures(results))
+    assert len(page.tables[CAPTION]) == 2
+    assert f"Verdict: {worst.exposure}: {worst.reason}." in " ".join(page.text.split())
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -71,3 +65,29 @@ def test_without_bare_counts_or_prices_there_are_dashes(make_results):
     results["utility"][:] = np.nan
     rows = Page(render(results)).tables[CAPTION][1:]
     assert [cells[5:7] for cells in rows] == [["–", "–"]] * 2
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_measure_of_the_largest_loss_is_named(make_results):
+    results = make_results(mechanisms=("exact", "a"), sizes=(5,))
+    results["utility"][:] = results.ideal
+    results["utility"].loc[{"mechanism": "a", "measure": "events_kept"}] = 0.4
+    results["random_guess"].loc[{"measure": "events_kept"}] = 400.0
+    rows = Page(render(results)).tables[CAPTION]
+    assert rows[2][6] == "60 % events kept"
+    results["utility"].loc[{"mechanism": "a", "measure": "events_kept"}] = 1 + 0.25 * 399
+    assert Page(render(results)).tables[CAPTION][2][6] == "25 % events kept"
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    ("share", "word"), [(0.0, "empty"), (0.049, "nearly empty"), (0.05, ""), (np.nan, "")]
+)
+def test_an_empty_release_is_marked_in_the_table(make_results, share, word):
+    results = make_results(mechanisms=("exact", "a"), sizes=(5, 10))
+    results["released_share"][0, 1, 1] = share
+    html = render(results)
+    cell = Page(html).tables[CAPTION][2][6]
+    assert cell.endswith(f"release {word}") == bool(word)
+    assert (f'<span class="bad">release {word}</span>' in html) == bool(word)
+    assert ("Nearly empty releases." in html) == bool(word)

@@ -9,7 +9,6 @@ from itertools import chain
 
 import pytest
 from oracles import poison, processes
-from pydantic import ValidationError
 
 from clusterscale.errors import ClusterError, ConfigError
 from clusterscale.runtime import CLUSTERS, Address
@@ -137,7 +136,7 @@ def test_an_encrypted_scheduler_is_joined_with_its_certificates(encrypted, tls):
     ],
 )
 def test_what_is_not_encrypted_must_be_said_to_be(fields, fault):
-    with pytest.raises(ValidationError, match=fault):
+    with pytest.raises(ConfigError, match=fault):
         Address(**fields)
 
 

@@ -16,9 +16,8 @@ from time import sleep
 import pytest
 from doubles.waiting import LIMIT, wait_for
 from oracles.processes import free_port
-from pydantic import ValidationError
 
-from clusterscale.errors import ClusterError
+from clusterscale.errors import ClusterError, ConfigError
 from clusterscale.runtime import CLUSTERS
 from clusterscale.runtime.clusters import Gateway
 
@@ -36,7 +35,7 @@ ATTEMPTS = 5  # another process may take a port before the gateway does
     ],
 )
 def test_addresses_that_are_none_or_not_safe(fields, fault):
-    with pytest.raises(ValidationError, match=fault) as caught:
+    with pytest.raises(ConfigError, match=fault) as caught:
         Gateway(**fields)
     assert "not encrypted: use https" in str(caught.value) or "tls" not in fault
 

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from pydantic import ValidationError
 
 from clusterscale.errors import ClusterError, ConfigError, MissingError
 from clusterscale.runtime import CLUSTERS
@@ -36,7 +35,7 @@ def test_no_encryption_must_be_said_and_leaves_no_trace():
     secure = Kubernetes().recipe("here", "image:1")
     assert secure.scheduler == "tls://clusterscale-scheduler.here.svc:8786"
     assert json.dumps(dask_cluster(secure)).count("--tls-key") == 2
-    with pytest.raises(ValidationError):
+    with pytest.raises(ConfigError):
         Kubernetes(tls=True)
 
 

@@ -91,7 +91,8 @@ def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
     }
     assert set(SCREEN) <= set(found.variables)
     assert found.auc.notnull().all()
-    np.testing.assert_array_equal(found.n_events, dense.sum(axis=(1, 2)))
+    np.testing.assert_array_equal(found.n_events, dense.sum(axis=(1, 2))[:, None])
+    assert found.n_seen.values.tolist() == [60]
     xr.testing.assert_identical(found.load(), open_screen(tmp_path / "run").load())
     for place in ("run/screen", "run/screen/results.zarr"):
         xr.testing.assert_identical(found, open_screen(tmp_path / place).load())
@@ -385,4 +386,5 @@ def test_the_ranking_goes_by_mean_auc_then_gap():
     gap = np.array([[1.0, 2.0], [9.0, 9.0], [7.0, 5.0], [np.inf, 5.0], [np.nan, np.nan]])
     dims = ("user", "period", "group_size", "mechanism", "attack")
     made = {name: (dims, x[:, None, None, None]) for name, x in (("auc", auc), ("score_gap", gap))}
-    assert rank(xr.Dataset(made)).tolist() == [3, 2, 1, 0, 4]
+    made["n_events"] = (dims[:2], np.ones((5, 1), int))
+    assert rank(xr.Dataset(made, attrs={"plan": "{}"})).tolist() == [3, 2, 1, 0, 4]

@@ -1,4 +1,4 @@
-"""Divergence and distance against scipy; epochs without counts or without mass."""
+"""Divergence and distances against scipy and loops; epochs without counts or without mass."""
 
 from math import log, sqrt
 
@@ -8,10 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
-from clusterscale.utility import jensen_shannon, jensen_shannon_distance
+from clusterscale.utility import jensen_shannon, jensen_shannon_distance, total_variation
 
 SEEDS = st.integers(0, 10**6)
-FARTHEST = [(jensen_shannon, 1.0), (jensen_shannon_distance, sqrt(log(2)))]
+FARTHEST = [
+    (jensen_shannon, 1.0),
+    (jensen_shannon_distance, sqrt(log(2))),
+    (total_variation, 1.0),
+]
+MEASURES = [measure for measure, _ in FARTHEST]
 
 
 def draw(seed, *, n_rois=9, n_epochs=7):
@@ -34,6 +39,35 @@ def test_equals_scipy(seed):
     assert jensen_shannon_distance(raw, released) == pytest.approx(nats.mean())
 
 
+def slow_variation(raw, released):
+    """Return the total variation by loops."""
+    distances = []
+    for counts, values in zip(raw.T.tolist(), released.T.tolist(), strict=True):
+        whole, left = sum(counts), sum(max(value, 0) for value in values)
+        if whole and left:
+            pairs = zip(counts, values, strict=True)
+            distances.append(sum(abs(c / whole - max(v, 0) / left) for c, v in pairs) / 2)
+        elif whole:
+            distances.append(1)
+    return sum(distances) / len(distances)
+
+
+@given(SEEDS)
+def test_total_variation_equals_the_loop(seed):
+    raw, released = draw(seed)
+    raw[:, 0] = released[:, 1] = released[:, 2] = 0
+    released[:, 2] -= 1
+    assert total_variation(raw, released) == pytest.approx(slow_variation(raw, released))
+
+
+def test_total_variation_by_hand():
+    raw = np.array([[6, 1, 0], [2, 0, 0]])
+    assert total_variation(raw, np.array([[1, 1, 0], [1, 0, 0]])) == pytest.approx(0.25 / 2)
+    assert total_variation(raw, np.array([[6, 0, 5], [2, 0, 0]])) == 0.5
+    assert total_variation(raw, np.array([[6, -1, 5], [2, 0, 0]])) == 0.5
+    assert total_variation(raw, np.zeros((2, 3))) == 1
+
+
 @pytest.mark.parametrize(("measure", "farthest"), FARTHEST)
 @given(seed=SEEDS)
 def test_ideal_and_range(measure, farthest, seed):
@@ -43,7 +77,7 @@ def test_ideal_and_range(measure, farthest, seed):
     assert 0 < measure(raw, released) < farthest
 
 
-@pytest.mark.parametrize("measure", [jensen_shannon, jensen_shannon_distance])
+@pytest.mark.parametrize("measure", MEASURES)
 @given(seed=SEEDS)
 def test_symmetric_and_blind_to_order_and_unit(measure, seed):
     raw, released = draw(seed)
@@ -70,7 +104,7 @@ def test_epoch_without_released_mass_is_half_a_bit_away(measure, half_a_bit):
     assert measure(raw, [[3, 0], [1, -2]]) == pytest.approx(half_a_bit / 2)
 
 
-@pytest.mark.parametrize("measure", [jensen_shannon, jensen_shannon_distance])
+@pytest.mark.parametrize("measure", MEASURES)
 def test_epoch_without_raw_counts_is_left_out(measure):
     raw, released = draw(4)
     found = measure(raw, released)

@@ -1,4 +1,7 @@
-"""Hotspots against sets, sorted lists and scipy's Kendall τ; ties and shares of ROIs."""
+"""Hotspots against sets, sorted lists and loops over pairs; ties, zeros and shares of ROIs."""
+
+from itertools import combinations
+from math import isnan, nan, sqrt
 
 import numpy as np
 import pytest
@@ -15,12 +18,13 @@ SHARES = st.sampled_from([0.05, 0.1, 0.3, 0.5, 1.0])
 
 
 def draw(seed, *, n_rois=17, n_epochs=6):
-    """Draw counts and values with many ties."""
+    """Draw counts and values with many ties; epochs with few counts or none."""
     rng = np.random.default_rng(seed)
-    raw = rng.poisson(3, (n_rois, n_epochs))
-    raw[:, -1] = 0  # an epoch in which everything ties
-    raw[0, 0] += 1
-    return raw, np.rint(raw + rng.laplace(0, 1.5, raw.shape))
+    raw = rng.poisson(np.linspace(3, 0.1, n_epochs), (n_rois, n_epochs))
+    raw[:, -1] = 0
+    released = np.rint(raw + rng.laplace(0, 1.5, raw.shape))
+    released[:, 1] = 0
+    return raw, released
 
 
 def draw_untied(seed):
@@ -29,29 +33,60 @@ def draw_untied(seed):
 
 
 def ranked(values, top):
-    """Return the hotspots of one epoch by Python's stable sort."""
+    """Return the hotspots of one epoch by Python's stable sort: the busiest that are above 0."""
     order = sorted(range(len(values)), key=lambda roi: -values[roi])
-    return order[: max(1, int(top * len(values)))]
+    return [roi for roi in order[: max(1, int(top * len(values)))] if values[roi] > 0]
 
 
 def slow_tau(first, second):
-    tau = kendalltau(first, second).statistic if len(first) > 1 else np.nan
-    return 0.0 if np.isnan(tau) else tau
+    """Return τ-b; None where the first has no order. A missing second value ties with all."""
+    net = n_first = n_second = 0
+    for (x, y), (other_x, other_y) in combinations(zip(first, second, strict=True), 2):
+        before = (x > other_x) - (x < other_x)
+        after = 0 if None in (y, other_y) else (y > other_y) - (y < other_y)
+        net += before * after
+        n_first += abs(before)
+        n_second += abs(after)
+    if not n_first:
+        return None
+    return net / sqrt(n_first * n_second) if n_second else 0.0
+
+
+def mean(values):
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else nan
 
 
 @given(SEEDS, SHARES)
 def test_measures_equal_the_loop(seed, top):
     raw, released = draw(seed)
-    overlaps, taus, listwise = [], [], []
-    for counts, values in zip(raw.T, released.T, strict=True):
+    scores, taus, listwise = [], [], []
+    for counts, values in zip(raw.T.tolist(), released.T.tolist(), strict=True):
+        if not sum(counts):
+            continue
         first, second = ranked(counts, top), ranked(values, top)
-        overlaps.append(len({*first} & {*second}) / len(first))
-        taus.append(slow_tau(counts[first], values[first]))
-        listwise.append(slow_tau(first, second))
-    assert hotspot_f1(raw, released, top=top) == pytest.approx(np.mean(overlaps))
-    assert hotspot_tau(raw, released, top=top) == pytest.approx(np.mean(taus), abs=1e-12)
+        scores.append(2 * len({*first} & {*second}) / (len(first) + len(second)))
+        taus.append(slow_tau([counts[roi] for roi in first], [values[roi] for roi in first]))
+        named = second[: len(first)] + [None] * (len(first) - len(second))
+        listwise.append(slow_tau(first, named))
+    for measure, each in ((hotspot_f1, scores), (hotspot_tau, taus)):
+        assert measure(raw, released, top=top) == pytest.approx(mean(each), abs=1e-12, nan_ok=True)
     found = hotspot_tau_listwise(raw, released, top=top)
-    assert found == pytest.approx(np.mean(listwise), abs=1e-12)
+    assert found == pytest.approx(mean(listwise), abs=1e-12, nan_ok=True)
+
+
+@given(SEEDS)
+def test_taus_are_those_of_scipy(seed):
+    raw, released = draw_untied(seed)
+    first, second = busiest(raw.T, 0.4), busiest(released.T, 0.4)
+    at_first = [
+        (counts[rois], values[rois])
+        for counts, values, rois in zip(raw.T, released.T, first, strict=True)
+    ]
+    taus = [kendalltau(*pair).statistic for pair in at_first]
+    assert hotspot_tau(raw, released, top=0.4) == pytest.approx(np.mean(taus))
+    taus = [kendalltau(*pair).statistic for pair in zip(first, second, strict=True)]
+    assert hotspot_tau_listwise(raw, released, top=0.4) == pytest.approx(np.mean(taus))
 
 
 def test_by_hand():
@@ -62,10 +97,45 @@ def test_by_hand():
     assert hotspot_tau_listwise(raw, released, top=0.5) == (-1 + 1) / 2  # 0, 1 against 3, 1
 
 
+def test_sparse_counts_by_hand():
+    # Of four hotspots that are asked for, raw has three, the release two or four.
+    raw = np.array([[5], [3], [1], [0], [0], [0], [0], [0]])
+    fewer = np.array([[5], [0], [2], [0], [0], [0], [0], [0]])
+    assert hotspot_f1(raw, fewer, top=0.5) == pytest.approx(2 * 2 / (3 + 2))
+    assert hotspot_tau(raw, fewer, top=0.5) == pytest.approx((1 + 1 - 1) / 3)
+    assert hotspot_tau_listwise(raw, fewer, top=0.5) == pytest.approx(1 / sqrt(3))
+    more = np.array([[5], [3], [2], [1], [0.5], [0], [0], [0]])
+    assert hotspot_f1(raw, more, top=0.5) == pytest.approx(2 * 3 / (3 + 4))
+    assert hotspot_tau(raw, more, top=0.5) == hotspot_tau_listwise(raw, more, top=0.5) == 1
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@given(SEEDS, SHARES)
+def test_a_release_without_a_value_above_zero_scores_zero(measure, seed, top):
+    raw, _ = draw(seed)
+    raw[0, 0], raw[1, 0] = 9, 11
+    released = [np.zeros(raw.shape), *[-1.0 * raw] * (measure is not hotspot_tau)]
+    for values in released:
+        found = measure(raw, values, top=top)
+        assert found == 0 or (isnan(found) and int(top * len(raw)) < 2)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@given(SEEDS, SHARES)
+def test_epochs_without_a_raw_count_are_left_out(measure, seed, top):
+    raw, released = draw(seed)
+    found = measure(raw, released, top=top)
+    quiet = np.zeros((len(raw), 1))
+    published = np.hstack([released, quiet, quiet + 7])
+    longer = measure(np.hstack([raw, quiet, quiet]), published, top=top)
+    assert longer == pytest.approx(found, nan_ok=True)
+
+
 @pytest.mark.parametrize("measure", MEASURES)
 @given(SEEDS, SHARES)
 def test_range(measure, seed, top):
-    assert -1 <= measure(*draw(seed), top=top) <= 1
+    found = measure(*draw(seed), top=top)
+    assert -1 <= found <= 1 or (measure is not hotspot_f1 and isnan(found))
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -80,7 +150,7 @@ def test_ideal(measure, seed):
 def test_only_the_order_counts(measure, seed):
     raw, released = draw_untied(seed)
     found = measure(raw, released, top=0.3)
-    assert measure(8 * raw, np.exp(released) - 5, top=0.3) == pytest.approx(found)
+    assert measure(8 * raw, np.exp(released) - 1, top=0.3) == pytest.approx(found)
 
 
 @pytest.mark.parametrize("measure", [hotspot_f1, hotspot_tau])
@@ -98,14 +168,15 @@ def test_reversed_order_gives_minus_one(seed):
     assert hotspot_tau(raw, -raw, top=1.0) == pytest.approx(-1)
 
 
-def test_undefined_tau_counts_zero():
+def test_epochs_in_which_raw_has_no_order_are_left_out():
     raw = np.array([[3, 5], [3, 2]])
     # In the first epoch raw ties, in the second nothing does.
-    assert hotspot_tau(raw, raw, top=1.0) == 0.5
+    assert hotspot_tau(raw, raw, top=1.0) == 1
     assert hotspot_tau(raw, np.zeros_like(raw), top=1.0) == 0
+    assert isnan(hotspot_tau(raw[:, :1], raw[:, :1], top=1.0))
     # One hotspot has no order.
-    assert hotspot_tau(raw, raw, top=0.5) == 0
-    assert hotspot_tau_listwise(raw, raw, top=0.5) == 0
+    assert isnan(hotspot_tau(raw, raw, top=0.5))
+    assert isnan(hotspot_tau_listwise(raw, raw, top=0.5))
 
 
 def test_guess_finds_one_hotspot_in_ten():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
-from clusterscale.utility import busiest_relative_error, mean_relative_error
+from clusterscale.utility import busiest_relative_error, events_kept, mean_relative_error
 
 SEEDS = st.integers(0, 10**6)
 FLOORS = st.sampled_from([0.001, 0.1, 2.0])
@@ -89,3 +89,27 @@ def test_floor_is_a_positive_number(measure, floor):
     with pytest.raises(InputError) as caught:
         measure([[1]], [[1]], floor=floor)
     assert str(caught.value) == f"floor is a share of a ROI's total count, above 0, not {floor}"
+
+
+@given(SEEDS)
+def test_events_kept_equals_the_loop(seed):
+    raw, released = draw(seed)
+    cells = list(zip(raw.ravel().tolist(), released.ravel().tolist(), strict=True))
+    kept = sum(value for count, value in cells if count > 0)
+    assert events_kept(raw, released) == pytest.approx(kept / sum(count for count, _ in cells))
+
+
+def test_events_kept_by_hand():
+    raw = [[10, 0], [2, 0]]
+    assert events_kept(raw, [[3, 7], [0, 7]]) == 3 / 12
+    assert events_kept(raw, [[20, 0], [4, 0]]) == 2
+    assert events_kept(raw, [[0, 9], [0, 9]]) == 0
+    assert events_kept(raw, [[-3, 0], [0, 0]]) == -3 / 12
+
+
+@given(SEEDS, st.floats(0, 1))
+def test_a_share_of_all_counts_keeps_that_share(seed, share):
+    raw, _ = draw(seed)
+    assert events_kept(raw, share * raw) == pytest.approx(share)
+    thinned = np.random.default_rng(seed).binomial(raw, share)
+    assert events_kept(raw, thinned) == thinned.sum() / raw.sum()

@@ -2,23 +2,28 @@
 
 import inspect
 import pickle
+from math import isnan
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from clusterscale import utility
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.utility import UTILITIES, Utility
 
 NAMES = list(UTILITIES)
+WITH_TOP = [name for name in NAMES if "top" in UTILITIES[name].model_fields]
 RAW = np.random.default_rng(8).poisson(6, (30, 24))
 RELEASED = RAW + np.random.default_rng(9).laplace(0, 2, RAW.shape)
-NO_COUNTS = "raw has no counts at all: there is nothing to average over"
 
 
 def test_names():
     assert sorted(NAMES) == [
         "busiest_relative_error",
+        "events_kept",
         "hotspot_f1",
         "hotspot_tau",
         "hotspot_tau_listwise",
@@ -26,6 +31,7 @@ def test_names():
         "jensen_shannon_distance",
         "mean_relative_error",
         "pearson",
+        "total_variation",
     ]
 
 
@@ -86,12 +92,14 @@ def test_ideal_is_reached_and_noise_takes_away_from_it(name):
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.int64, np.float32])
 def test_any_real_dtype_and_memory_order_and_nothing_is_written(name, dtype):
     measure = utility.create(name, **({"top": 0.5} if name.startswith("hotspot") else {}))
-    raw, released = (RAW % 2).astype(dtype), ((RAW + 1) // 2 % 2).astype(dtype)
+    raw, released = (RAW % 3).astype(dtype), ((RAW + 1) // 2 % 3).astype(dtype)
     before = raw.copy(), released.copy()
     found = measure.measure(raw, released)
-    assert found == measure.measure(raw.astype(np.float64), released.astype(np.float64))
+    again = measure.measure(raw.astype(np.float64), released.astype(np.float64))
+    np.testing.assert_equal(found, again)
+    assert isnan(found) == (name == "hotspot_tau" and dtype == np.bool_)  # all hotspots tie
     assert found == pytest.approx(
-        measure.measure(np.asfortranarray(raw), released.tolist()), abs=1e-12
+        measure.measure(np.asfortranarray(raw), released.tolist()), abs=1e-12, nan_ok=True
     )
     np.testing.assert_array_equal(before, (raw, released))
 
@@ -107,9 +115,6 @@ def test_any_real_dtype_and_memory_order_and_nothing_is_written(name, dtype):
         ([[1, np.nan]], [[1, 1]], "1 of 2 raw counts are negative or not finite"),
         ([[1, np.inf]], [[1, 1]], "1 of 2 raw counts are negative or not finite"),
         ([[1, 2]], [[np.nan, -np.inf]], "2 of 2 released values are not finite"),
-        ([[0, 0]], [[1, 2]], NO_COUNTS),
-        (np.ones((0, 4)), np.ones((0, 4)), NO_COUNTS),
-        (np.ones((4, 0)), np.ones((4, 0)), NO_COUNTS),
         ([[1j]], [[1]], "raw is complex128, not real numbers"),
         ([[1]], [["a"]], "released is <U1, not real numbers"),
     ],
@@ -122,7 +127,63 @@ def test_bad_input_is_refused(name, raw, released, message):
     assert str(caught.value) == message
 
 
-WITH_TOP = [name for name in NAMES if "top" in UTILITIES[name].model_fields]
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("raw", "released"),
+    [([[0, 0]], [[1, 2]]), (*[np.ones((0, 4))] * 2,), (*[np.ones((4, 0))] * 2,)],
+)
+def test_nothing_to_measure_is_nan(name, raw, released):
+    assert isnan(utility.create(name).measure(raw, released))
+
+
+RAWS = arrays(
+    np.int64,
+    array_shapes(min_dims=2, max_dims=2, max_side=24),
+    elements=st.one_of(st.just(0), st.integers(0, 3), st.integers(0, 10**6)),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(raw=RAWS, top=st.sampled_from([0.05, 0.1, 0.5, 1.0]))
+def test_raw_counts_reach_the_ideal_exactly_whatever_they_are(name, raw, top):
+    settings_of = {"top": top} if name in WITH_TOP else {}
+    measure = utility.create(name, **settings_of)
+    for counts in (raw, np.zeros_like(raw), np.full_like(raw, 3), raw * (raw.sum(axis=0) > 5)):
+        found = measure.measure(counts, counts)
+        assert found == measure.ideal or isnan(found)
+        if counts.any() and name not in ("pearson", "hotspot_tau", "hotspot_tau_listwise"):
+            assert found == measure.ideal
+
+
+@settings(max_examples=60)
+@given(raw=RAWS, keep=st.floats(0, 1), seed=st.integers(0, 10**6))
+def test_zeros_are_never_better_than_a_sampled_release(raw, keep, seed):
+    sampled = np.random.default_rng(seed).binomial(raw, keep)
+    for name, worst in (("events_kept", 0), ("total_variation", 1), ("hotspot_f1", 0)):
+        measure = utility.create(name)
+        zeros, found = (measure.measure(raw, values) for values in (0 * raw, sampled))
+        if raw.any():
+            assert zeros == worst
+            assert 0 <= found <= 1
+            assert abs(zeros - measure.ideal) >= abs(found - measure.ideal)
+        else:
+            assert isnan(zeros)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "relative_error" not in name])
+def test_zeros_are_worse_than_half_of_the_events_on_sparse_data(name):
+    """Few cells have a count, so zeros are right nearly everywhere, and tell nothing."""
+    rng = np.random.default_rng(3)
+    raw = rng.poisson(rng.gamma(0.2, 0.4, (200, 1)), (200, 96))
+    assert 0.01 < (raw > 0).mean() < 0.1
+    settings_of = {"top": 0.1} if name in WITH_TOP else {}
+    measure = utility.create(name, **settings_of)
+    zeros, sampled = (
+        abs(measure.measure(raw, values) - measure.ideal)
+        for values in (np.zeros_like(raw), rng.binomial(raw, 0.5))
+    )
+    assert zeros > sampled
 
 
 @pytest.mark.parametrize("name", WITH_TOP)

@@ -128,7 +128,9 @@ def write_like(
     calendar = Calendar.parse(what.start, "1h", what.epochs, what.timezone)
     population = _POPULATIONS[preset](what)
     provenance: dict[str, Any] = {"source": "synthetic", "preset": preset, "seed": seed}
-    with new_cube(uri, population.regions, calendar, provenance=provenance, force=force) as writer:
+    with new_cube(
+        uri, population.regions, calendar, provenance=provenance, pseudonyms=True, force=force
+    ) as writer:
         for index, first in enumerate(range(0, n_users, population.block)):
             size = min(population.block, n_users - first)
             sizes, cells = population.draw(seeds.stream(seed, "synthetic", preset, index), size)

@@ -12,6 +12,7 @@ from pydantic import Field
 from clusterscale.contracts import Component, Positive
 from clusterscale.errors import InputError
 from clusterscale.registry import Registry
+from clusterscale.wording import exact_number
 
 __all__ = ["ACTIVITIES", "Activity", "Constant", "Exponential", "LogNormal", "Visits"]
 
@@ -22,6 +23,11 @@ class Activity(Component):
     """A law of whole numbers from 1 on that is told its mean."""
 
     name: str
+
+    @property
+    def title(self) -> str:
+        """A short phrase for people."""
+        return self.name
 
     def draw(self, mean: float, n: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return how many visits each of ``n`` users makes, int64, shape (n,), at least 1.
@@ -60,6 +66,11 @@ class LogNormal(Activity):
 
     name: Literal["lognormal"] = "lognormal"
     sigma: Positive = Field(default=1.0, le=5)
+
+    @property
+    def title(self) -> str:
+        """The name with its deviation."""
+        return f"log-normal (σ {exact_number(self.sigma)})"
 
     def _scaled(self, mean: float, n: int, rng: np.random.Generator) -> Floats:
         return np.exp(rng.normal(-(self.sigma**2) / 2, self.sigma, n)) * mean

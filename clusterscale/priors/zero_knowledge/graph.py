@@ -28,10 +28,26 @@ class Graph:
         ``neighbours[offsets[s]:offsets[s + 1]]``.
     neighbours
         int64, shape (2 · edge,): increasing within an ROI.
+
+    Raises
+    ------
+    InputError
+        If offsets or neighbours are out of range.
     """
 
     offsets: Edges
     neighbours: Edges
+
+    def __post_init__(self) -> None:
+        offsets, near = self.offsets, self.neighbours
+        inside = not len(near) or 0 <= near.min() <= near.max() < self.n_rois
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(near) or not inside:
+            raise InputError(
+                f"{len(near)} neighbours do not fit {self.n_rois} ROIs: offsets run from 0 to the "
+                "number of neighbours, each of which is a ROI"
+            )
+        if (np.diff(offsets) < 0).any():
+            raise InputError("offsets decrease")
 
     @property
     def n_rois(self) -> int:

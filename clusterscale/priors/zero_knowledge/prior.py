@@ -17,6 +17,7 @@ from clusterscale.priors.zero_knowledge.adversary import Forger, Study
 from clusterscale.priors.zero_knowledge.graph import triangulate
 from clusterscale.priors.zero_knowledge.known import Haunts, Known, Sightings, find_haunts
 from clusterscale.priors.zero_knowledge.marginals import Correction
+from clusterscale.wording import exact_percent, plural
 
 __all__ = ["ZeroKnowledge"]
 
@@ -75,6 +76,31 @@ class ZeroKnowledge(Component):
         if self.knows == "rois" and self.known_fraction < 1:
             raise ValueError("known_fraction is a share of a trace, and only ROIs are known")
         return self
+
+    @property
+    def title(self) -> str:
+        """What the adversary knows, and each choice that is not the paper's, in words."""
+        known = "the target’s trace" if self.knows == "trace" else "the target’s places"
+        if self.known_fraction < 1:
+            known = f"{exact_percent(self.known_fraction)} of {known}"
+        elif self.top_rois is not None:
+            known = f"the target’s {plural(self.top_rois, 'most visited place')}"
+        others = {
+            "reference": f"{self.reference:,} made-up people",
+            "challenges": f"{self.challenges:,} challenges",
+            "validation": f"{self.validation:,} validation groups",
+            "refit": "trained once",
+            "sampling": "not in pairs",
+            "times": "times at random",
+            "activity": f"{self.activity.title} activity",
+            "correction": "no correction" if self.correction == "none" else "matched correction",
+            "rhythm": "mixed rhythms",
+            "rank": f"rank {self.rank:,}",
+            "crowd": "made-up counts",
+        }
+        given = self.model_dump(exclude_defaults=True)
+        parts = [f"adversary knows only {known}", f"trains on {self.training:,} groups"]
+        return ", ".join([*parts, *(others[name] for name in others if name in given)])
 
     @property
     def n_challenges(self) -> int:

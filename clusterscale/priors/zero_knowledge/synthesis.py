@@ -113,7 +113,17 @@ def synthetic_traces(
 
 
 def draw_epochs(population: Population, rois: Longs, *, rng: np.random.Generator) -> Longs:
-    """Return an epoch for a visit to each of ``rois``, int64, the same shape (visit,)."""
+    """Return an epoch for a visit to each of ``rois``, int64, the same shape (visit,).
+
+    Raises
+    ------
+    InputError
+        If a ROI is not one of the population's.
+    """
+    if len(rois) and not 0 <= rois.min() <= rois.max() < len(population.space):
+        raise InputError(
+            f"ROIs from {rois.min()} to {rois.max()} are not among {len(population.space)}"
+        )
     when = rng.random(len(rois))
     if population.time.ndim == 1:
         return _pick(population.time, when)

@@ -39,6 +39,7 @@ class LastWeek(_Last):
     lag: ClassVar[int] = WEEK
 
     name: Literal["last_week"] = "last_week"
+    title: ClassVar[str] = "whereabouts a week ago"
 
 
 class LastDay(_Last):
@@ -47,6 +48,7 @@ class LastDay(_Last):
     lag: ClassVar[int] = DAY
 
     name: Literal["last_day"] = "last_day"
+    title: ClassVar[str] = "whereabouts a day ago"
 
 
 class LastHour(_Last):
@@ -55,3 +57,4 @@ class LastHour(_Last):
     lag: ClassVar[int] = 1
 
     name: Literal["last_hour"] = "last_hour"
+    title: ClassVar[str] = "whereabouts an hour ago"

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 from clusterscale.recovery.columns import Column, Ids, Ranks
 from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
@@ -18,7 +19,17 @@ class _Seasonal(Cyclic):
     """The share of each ROI, the null ROI too, in a user's reports of one season."""
 
     def column(self, visits: Visits, observed: int, epoch: int) -> Column:
-        """Return the shares of the observed epochs in the season of ``epoch``."""
+        """Return the shares of the observed epochs in the season of ``epoch``.
+
+        Raises
+        ------
+        InputError
+            If more epochs are observed than there are.
+        """
+        if not 0 <= observed <= visits.n_epochs or epoch < 0:
+            raise InputError(
+                f"{observed} observed epochs before epoch {epoch} are not among {visits.n_epochs}"
+            )
         epochs = self.seen(observed, epoch)
         begin, end, user, times, total = _tally(
             visits.bounds, visits.user, epochs, visits.n_users, visits.n_places
@@ -32,6 +43,7 @@ class FreqRoi(_Seasonal):
     cycle: ClassVar[int] = 1
 
     name: Literal["freq_roi"] = "freq_roi"
+    title: ClassVar[str] = "frequency of places"
 
 
 class RoiDay(_Seasonal):
@@ -40,6 +52,7 @@ class RoiDay(_Seasonal):
     cycle: ClassVar[int] = DAY
 
     name: Literal["roi_day"] = "roi_day"
+    title: ClassVar[str] = "frequency of places by hour of the day"
 
 
 class RoiDayWeek(_Seasonal):
@@ -48,6 +61,7 @@ class RoiDayWeek(_Seasonal):
     cycle: ClassVar[int] = WEEK
 
     name: Literal["roi_day_week"] = "roi_day_week"
+    title: ClassVar[str] = "frequency of places by hour of the week"
 
 
 @kernel

@@ -37,6 +37,7 @@ class TimeDay(_Timely):
     cycle: ClassVar[int] = DAY
 
     name: Literal["time_day"] = "time_day"
+    title: ClassVar[str] = "active hours of the day"
 
 
 class TimeDayWeek(_Timely):
@@ -45,3 +46,4 @@ class TimeDayWeek(_Timely):
     cycle: ClassVar[int] = WEEK
 
     name: Literal["time_day_week"] = "time_day_week"
+    title: ClassVar[str] = "active hours of the week"

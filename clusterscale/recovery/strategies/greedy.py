@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from clusterscale.contracts import Component, Values
+from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
 from clusterscale.recovery.estimates import Estimate
@@ -47,11 +48,24 @@ class MaxUser(Component):
 
 
 def whole(values: Values, n_users: int) -> Ids:
-    """Return published values as numbers of users, int64: rounded, and between none and all."""
+    """Return published values as numbers of users, int64: rounded, and between none and all.
+
+    Raises
+    ------
+    InputError
+        If a value is NaN.
+    """
+    if np.isnan(values).any():
+        raise InputError(f"{int(np.isnan(values).sum())} of {values.size} published values are NaN")
     return np.rint(np.clip(values, 0, n_users)).astype(np.int64)
 
 
 def _assign(prior: Column, aggregate: Aggregate, *, by_probability: bool) -> Estimate:
+    if aggregate.values.shape != (prior.n_rois,):
+        raise InputError(
+            f"values of shape {aggregate.values.shape} are published, but the prior has "
+            f"{prior.n_rois} ROIs"
+        )
     counts = whole(aggregate.values[:-1], prior.n_users)
     bounds, user = _pick(
         prior.begin,

@@ -9,8 +9,8 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.defences import Defences, Place, defences
-from clusterscale.report.section import Section, breakable, fill, number
+from clusterscale.report.defences import Defences, Place, defences, name_mechanism
+from clusterscale.report.section import Section, fill, number
 from clusterscale.report.summary import mean
 
 _INTRO = (
@@ -56,18 +56,21 @@ def _priors(found: Defences, place: Place) -> list[int]:
     return [
         prior
         for prior in range(len(found.priors))
-        if (attack := found.strongest(place, prior)) is not None
-        and np.isfinite(gain[prior, :, attack]).any()
+        if np.isfinite(gain[prior][:, found.strongest(place, prior)]).any()
     ]
 
 
 def _boxes(found: Defences, place: Place) -> Markup:
     priors = _priors(found, place)
     rows = [
-        (breakable(name), [_line(found, place, prior, mechanism) for prior in priors])
-        for mechanism, name in enumerate(found.mechanisms)
+        (
+            name_mechanism(found, place, mechanism),
+            [_line(found, place, prior, mechanism) for prior in priors],
+        )
+        for mechanism in range(len(found.mechanisms))
     ]
-    attacks = [found.table.attacks[found.strongest(place, prior) or 0] for prior in priors]
+    names = found.table.attacks
+    attacks = [" or ".join(names[i] for i in found.strongest(place, prior)) for prior in priors]
     return fill(
         "gains.html.j2",
         caption=f"{place.label}: privacy gain of targets, {_against(attacks, priors)}",

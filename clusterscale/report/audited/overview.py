@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
+from clusterscale.audit.findings import find_exposures, worst_finding
 from clusterscale.report.bargains import bargain
 from clusterscale.report.controls import check_controls
-from clusterscale.report.defences import BROKEN, defences, tried
+from clusterscale.report.defences import BROKEN, Defences, defences, tried
 from clusterscale.report.section import (
     Column,
     Table,
+    absent_users,
     fill,
     interval,
     json_attribute,
@@ -22,6 +26,8 @@ from clusterscale.report.section import (
 )
 from clusterscale.report.summary import Cases, Row, cases, row
 from clusterscale.report.verdicts import verdicts
+from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.wording import find_ties
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence
@@ -33,24 +39,32 @@ def findings(results: xr.Dataset) -> Markup:
     table = cases(results)
     lines = strongest(table)
     found = defences(results)
+    exposures = find_exposures(results)
+    most = _tied(lines)
+    least = _tied(_with_events(found, lines), lowest=True)
     return fill(
         "overview.html.j2",
         audited=_audited(results, table),
         lines=lines,
-        worst=max(lines, key=_mean_auc) if lines else None,
-        best=min(lines, key=_mean_auc) if lines else None,
+        most=most,
+        least=[] if set(map(id, most)) & set(map(id, least)) else least,
         label=table.label,
         strip_table=_strips(table, lines),
         n_lines=len(lines),
         n_open=_MOST_OPEN,
         bargain=bargain(found),
-        verdicts=verdicts(results, found, lines),
+        empty=[name for name in found.mechanisms if found.emptiest(name)],
+        nearly_empty=percent(NEARLY_EMPTY),
+        verdicts=verdicts(found, results, exposures),
+        worst_of_all=worst_finding(exposures),
+        verdict_word=lambda finding: fill("exposure.html.j2", finding=finding),
         broken=sorted({each.mechanism for each in tried(results) if each.verdict == BROKEN}),
         controls=check_controls(table),
         has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
         n_done=int(np.isfinite(table.auc).sum()),
-        n_unplanned=int((~table.planned).sum()),
+        n_unplanned=int((table.status == "missing").sum()),
+        absent=absent_users(results),
         number=number,
         percent=percent,
         plural=plural,
@@ -59,9 +73,12 @@ def findings(results: xr.Dataset) -> Markup:
 
 
 def strongest(table: Cases) -> list[Row]:
-    """Return, for each setting and group size, the row of the attack with the highest mean AUC."""
+    """Return, for each setting and group size, the row of the attack with the highest mean AUC.
+
+    Attacks whose means agree to three digits are named together.
+    """
     return [
-        row(table, setting, size, attack)
+        replace(row(table, setting, size, attack), attack=table.name_strongest(setting, size))
         for setting, _ in table.shown()
         for size in range(len(table.group_sizes))
         if (attack := table.strongest(setting, size)) is not None
@@ -138,5 +155,11 @@ def _place(auc: float) -> str:
     return f"{4 + 92 * share:.2f}%"
 
 
-def _mean_auc(line: Row) -> float:
-    return line.mean
+def _with_events(found: Defences, lines: list[Row]) -> list[Row]:
+    """Return the lines of mechanisms that release more than next to nothing; all if none does."""
+    return [line for line in lines if not found.emptiest(line.setting.mechanism)] or lines
+
+
+def _tied(lines: list[Row], *, lowest: bool = False) -> list[Row]:
+    """Return the lines with the highest mean AUC; several where they agree to three digits."""
+    return [lines[i] for i in find_ties([line.mean for line in lines], lowest=lowest)]

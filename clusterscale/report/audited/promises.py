@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.defences import BROKEN, Tried, defences, tried
+from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
+from clusterscale.report.defences import BROKEN, Tried, defences, list_float_noise, tried
 from clusterscale.report.section import (
     Column,
     Section,
@@ -82,6 +83,10 @@ def build(results: xr.Dataset) -> Section | None:
             "promises.html.j2",
             refuted=list(_refuted(trials, results)),
             broken=list(dict.fromkeys(broken)),
+            as_floats=[breakable(label) for label in list_float_noise(results)],
+            unknown=[breakable(label) for label in list_float_noise(results, "")],
+            risk=FLOAT_NOISE_RISK[0].upper() + FLOAT_NOISE_RISK[1:],
+            remedy=FLOAT_NOISE_REMEDY,
             table=table,
         ),
     )

@@ -8,8 +8,9 @@ from markupsafe import Markup
 
 from clusterscale.report import figures
 from clusterscale.report.defences import Defences, Place, defences
-from clusterscale.report.section import Section, fill, join, number, quantity
+from clusterscale.report.section import Section, fill, join, number, percent, quantity
 from clusterscale.report.summary import mean
+from clusterscale.utility import NEARLY_EMPTY
 
 
 def build(results: xr.Dataset) -> Section | None:
@@ -26,14 +27,20 @@ def build(results: xr.Dataset) -> Section | None:
     ]
     if not folds:
         return None
-    legend = figures.marks(found.mechanisms, line="random guess, made up without any data")
+    crossed = f"keeps less than {percent(NEARLY_EMPTY)} of the events: (nearly) empty release"
+    legend = figures.marks(
+        found.mechanisms,
+        line="random guess, made up without any data",
+        crossed=crossed if any(map(found.emptiest, found.mechanisms)) else "",
+    )
     return Section(
         "tradeoff",
         "What it buys against what it costs",
         "Each mark is a mechanism; upper left is best: much of the attack’s advantage gone, "
         "little of the data lost. Height is the mean privacy gain against the attack that is "
         "strongest on bare counts. Utility loss is the distance to the best value of a measure; "
-        "marks right of the dashed line are further off than a random guess. Relative errors "
+        "marks right of the dashed line are further off than a random guess. A mark that is "
+        "crossed out is no choice: its release is (nearly) empty. Relative errors and events kept "
         "are on a logarithmic axis, with 0 at its left end.",
         legend + fill("folds.html.j2", folds=folds),
     )
@@ -75,8 +82,9 @@ def _panels(found: Defences, place: Place, prior: int, axes: list[figures.Axis])
 def _points(found: Defences, place: Place, prior: int, measure: int) -> list[figures.Point]:
     losses = found.loss[place.period, place.size, :, measure]
     points = [
-        figures.Point(i, name, float(losses[i]), mean(found.gains(place, prior, i)))
+        figures.Point(i, name, float(losses[i]), mean(found.gains(place, prior, i)), empty)
         for i, name in enumerate(found.mechanisms)
+        for empty in [found.emptiness(place, i)]
     ]
     return [point for point in points if np.isfinite(point.loss) and np.isfinite(point.gain)]
 
@@ -84,6 +92,7 @@ def _points(found: Defences, place: Place, prior: int, measure: int) -> list[fig
 def _in_words(points: list[figures.Point], measure: str, guess: float) -> str:
     marks = [
         f"{point.name}: gain {number(point.gain, 2)}, loss {quantity(point.loss)}"
+        + (f" ({point.empty} release)" if point.empty else "")
         for point in points
     ]
     base = f" A random guess has loss {quantity(guess)}" if np.isfinite(guess) else ""

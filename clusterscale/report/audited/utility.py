@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.defences import Defences, Measure, Place, defences
-from clusterscale.report.section import Column, Section, Table, breakable, fill, number, quantity
+from clusterscale.report.defences import Defences, Measure, Place, defences, name_mechanism
+from clusterscale.report.section import Column, Section, Table, fill, number, percent, quantity
+from clusterscale.utility import NEARLY_EMPTY
 
 
 def build(results: xr.Dataset) -> Section | None:
@@ -28,7 +29,11 @@ def build(results: xr.Dataset) -> Section | None:
         "What is left of the data",
         "Published values are compared with the counts of the same groups. Each heading says "
         "which value is best: the nearer, the more is left. The random guess is made up without "
-        "any data; a mechanism that does no better has kept nothing that the measure sees.",
+        "any data; a mechanism that does no better has kept nothing that the measure sees. A "
+        f"release that keeps less than {percent(NEARLY_EMPTY)} of the events is marked as nearly "
+        "empty: where most counts are 0, zeros have a small relative error, and are of no use. "
+        "Where being nowhere counts as a place of its own, events kept and total variation leave "
+        "it out; the other measures include it, as the papers do.",
         Table(caption, columns, groups).html,
     )
 
@@ -40,9 +45,14 @@ def _heading(measure: Measure) -> Markup:
 def _rows(found: Defences, place: Place) -> list[list[str | Markup]]:
     at = (place.period, place.size)
     rows: list[list[str | Markup]] = []
-    for mechanism, name in enumerate(found.mechanisms):
+    for mechanism in range(len(found.mechanisms)):
         pairs = zip(found.utility[at][mechanism], found.spread[at][mechanism], strict=True)
-        rows.append([breakable(name), *(_cell(float(value), float(sd)) for value, sd in pairs)])
+        rows.append(
+            [
+                name_mechanism(found, place, mechanism),
+                *(_cell(float(value), float(sd)) for value, sd in pairs),
+            ]
+        )
     rows.append([Markup("<i>random guess</i>"), *(_number(float(v)) for v in found.guess[at])])
     return rows
 

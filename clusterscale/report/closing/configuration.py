@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import yaml
+from markupsafe import Markup
 
 from clusterscale.report.kinds import KINDS
 from clusterscale.report.run import Run
-from clusterscale.report.section import Section, fill, json_attribute
+from clusterscale.report.section import Column, Section, Table, breakable, fill, json_attribute
+
+_WORDS = (
+    "This page describes mechanisms and priors in words; the table has the exact settings, which "
+    "also show where the pointer rests on the words. "
+)
+_COLUMNS = (
+    Column("In words", number=False, header=True, wide=True),
+    Column("As set", number=False, wide=True),
+)
 
 
 def configuration(run: Run) -> Section | None:
-    """Build the plans as YAML; None when the results carry none."""
+    """Build the settings behind titles, and the plans as YAML; None where there are no plans."""
     folds = []
     for name, dataset in run.parts():
         if plan := json_attribute(dataset, "plan"):
@@ -19,9 +29,12 @@ def configuration(run: Run) -> Section | None:
             folds.append((label, fill("code.html.j2", text=text, label=label)))
     if not folds:
         return None
+    rows = [[title, breakable(label)] for label, title in run.titles.items()]
+    table = Table("Mechanisms and priors, in words and as set", _COLUMNS, [("", rows)]).html
     return Section(
         "configuration",
         "Configuration",
-        "The plan that was run. The same plan, cube, seed and versions give the same results.",
-        fill("folds.html.j2", folds=folds),
+        (_WORDS if rows else "")
+        + "The plan that was run. The same plan, cube, seed and versions give the same results.",
+        (table if rows else Markup("")) + fill("folds.html.j2", folds=folds),
     )

@@ -10,6 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.section import fill, json_attribute, number, plural, quantity
+from clusterscale.wording import name_best
 
 __all__ = ["CLOSE", "FEW", "Comparison", "comparisons", "findings", "views"]
 
@@ -47,25 +48,32 @@ class Comparison:
 def comparisons(traits: xr.Dataset) -> list[Comparison]:
     """Return one comparison a setting, by the attack that reaches most; named by what varies.
 
+    Attacks that reach as much, to three digits, are named together; the numbers are of the highest.
     Those whose sides differ most come first: where all are told alike, nothing says why.
     """
     columns = {name: traits[name].values for name in _SETTING}
     reached = traits.auc_top.values + traits.auc_bottom.values
-    strongest: dict[tuple[object, ...], int] = {}
+    settings: dict[tuple[object, ...], list[int]] = {}
     for i in range(traits.sizes["comparison"]):
-        setting = tuple(column[i] for column in columns.values())
-        if setting not in strongest or reached[i] > reached[strongest[setting]]:
-            strongest[setting] = i
+        settings.setdefault(tuple(column[i] for column in columns.values()), []).append(i)
+    attacks = traits.compared_attack.values
+    strongest = {
+        rows[int(np.nan_to_num(reached[rows], nan=-1.0).argmax())]: name_best(
+            attacks[rows], reached[rows]
+        )
+        or str(attacks[rows[0]])
+        for rows in settings.values()
+    }
     found = [
         Comparison(
             index=i,
             label=_label(columns, i),
-            attack=str(traits.compared_attack.values[i]),
+            attack=attack,
             n=int(traits.n_compared.values[i]),
             auc_top=float(traits.auc_top.values[i]),
             auc_bottom=float(traits.auc_bottom.values[i]),
         )
-        for i in strongest.values()
+        for i, attack in strongest.items()
     ]
     return sorted(found, key=lambda each: each.doubts * 2 - each.gap)
 

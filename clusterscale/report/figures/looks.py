@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from clusterscale.report.section import fill
 
-__all__ = ["NEUTRAL", "colour", "dash", "legend", "look", "marks"]
+__all__ = ["NEUTRAL", "WARNING", "colour", "dash", "legend", "look", "marks"]
 
 # Each has a contrast of at least 3 with the light and with the dark page, so that a printed or a
 # switched page needs no second drawing; dashes and shapes tell them apart without colour.
@@ -16,6 +16,7 @@ _COLOURS = ("#2f7fc4", "#cf6a1f", "#1d9a6c", "#b35cc4", "#8a8420", "#d0527c", "#
 _DASHES = ("solid", "dashed", "dotdash", "dotted")
 _SHAPES = ("circle", "square", "triangle", "diamond", "inverted_triangle")
 NEUTRAL = "#767676"
+WARNING = "#d0342c"
 
 
 def colour(index: int) -> str:
@@ -39,7 +40,11 @@ def legend(names: Sequence[str], *, dashed: bool = True) -> Markup:
     return fill("legend.html.j2", marks=series)
 
 
-def marks(names: Sequence[str], *, line: str) -> Markup:
-    """Name the marks of a scatter in HTML, in their order, and what its dashed line is."""
+def marks(names: Sequence[str], *, line: str, crossed: str = "") -> Markup:
+    """Name the marks of a scatter in HTML, in their order, and what its dashed line is.
+
+    ``crossed`` says what marks that are crossed out are; empty where there are none.
+    """
     series = [(name, *look(i)) for i, name in enumerate(names)]
-    return fill("marks.html.j2", marks=series, line=line, neutral=NEUTRAL)
+    colours = {"neutral": NEUTRAL, "warning": WARNING}
+    return fill("marks.html.j2", marks=series, line=line, crossed=crossed, **colours)

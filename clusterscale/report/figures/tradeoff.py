@@ -11,7 +11,7 @@ import numpy as np
 from bokeh.models import FixedTicker, HoverTool, Range1d, Span
 
 from clusterscale.report.figures.frame import Floats, panel
-from clusterscale.report.figures.looks import NEUTRAL, look
+from clusterscale.report.figures.looks import NEUTRAL, WARNING, look
 
 __all__ = ["Axis", "Point", "axis", "tradeoff"]
 
@@ -20,12 +20,16 @@ _DECADES = 6  # more would squeeze the ones that tell
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One mark: the series it belongs to, its name in the tooltip, its cost and its worth."""
+    """One mark: the series it belongs to, its name in the tooltip, its cost and its gain.
+
+    It is crossed out where it is ``empty``, which says how empty the release is.
+    """
 
     index: int
     name: str
     loss: float
     gain: float
+    empty: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ def axis(values: Floats, *, log: bool) -> Axis:
 def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
     """Draw utility loss against mean privacy gain, one mark a mechanism (POMACS20 Figs 7 to 10).
 
-    ``guess`` is the loss of values drawn without any data, a dashed line; not a number for none.
+    Marks of (nearly) empty releases are hollow and crossed out. ``guess`` is the loss of values
+    drawn without any data, a dashed line; NaN for none.
     """
     drawn = panel(
         height=280,
@@ -87,12 +92,20 @@ def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
         "x": [across.place(point.loss) for point in points],
         "gain": [point.gain for point in points],
         "loss": [point.loss for point in points],
-        "mechanism": [point.name for point in points],
+        "mechanism": [
+            f"{point.name} ({point.empty} release)" if point.empty else point.name
+            for point in points
+        ],
+        "fill": [0.0 if point.empty else 0.55 for point in points],
         "colour": [colour for colour, _ in looks],
         "shape": [shape for _, shape in looks],
     }
     look_of = {"marker": "shape", "line_color": "colour", "fill_color": "colour"}
-    dots = drawn.scatter("x", "gain", size=11, fill_alpha=0.55, source=data, **look_of)
+    dots = drawn.scatter("x", "gain", size=11, fill_alpha="fill", source=data, **look_of)
+    crossed = [(across.place(point.loss), point.gain) for point in points if point.empty]
+    if crossed:
+        x, y = map(list, zip(*crossed, strict=True))
+        drawn.scatter(x, y, marker="x", size=17, line_width=2, line_color=WARNING)
     tips = [("mechanism", "@mechanism"), ("mean privacy gain", "@gain{0.000}")]
     tips += [("utility loss", "@loss{0.000}")]
     drawn.add_tools(HoverTool(renderers=[dots], tooltips=tips))

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from clusterscale.recovery import privacy_loss
 from clusterscale.report.figures import Floats
+from clusterscale.wording import name_best
 
-__all__ = ["BARE", "GOALS", "PRIOR", "Errors", "Goal", "Strongest"]
-__all__ += ["closest", "read_errors", "strongest"]
+__all__ = ["BARE", "GOALS", "PRIOR", "Best", "Errors", "Goal", "find_best", "read_errors"]
 
 BARE, PRIOR = 0, 0  # the places of bare counts, and of what is known without any release
 
@@ -72,42 +73,41 @@ def _pick(array: Floats, reading: Any) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Strongest:
-    """Where bare counts take most from the error of the prior alone.
+class Best:
+    """The best that an adversary reaches with bare counts, beside the best without any release.
 
-    ``known`` and ``left`` are mean errors without and with the release, ``loss`` the mean privacy
-    loss, ``hit`` the share of users whose error falls at all, ``hard`` those that lose a quarter.
+    ``without`` names the priors with the lowest mean error without the release, ``known``;
+    ``within`` the strategies and priors with the lowest from bare counts, ``left``. Several are
+    named where they agree to three digits. ``share`` is what is gone of the error, 0 where bare
+    counts do not help; ``hit`` the share of users whose error falls at all, ``hard`` the share of
+    those who lose a quarter of it.
     """
 
-    prior: str
-    strategy: str
+    without: str
     known: float
+    within: str
     left: float
-    loss: float
+    share: float
     hit: float
     hard: float
 
 
-def strongest(errors: Errors) -> Strongest | None:
-    """Return the prior and strategy of the highest mean loss; None where nothing helps."""
-    bare = errors.loss[BARE].mean(axis=-1)
-    prior, strategy = np.unravel_index(np.argmax(bare), bare.shape)
-    if not bare[prior, strategy] > 0:
-        return None
-    loss = errors.loss[BARE, prior, strategy]
-    return Strongest(
-        prior=errors.priors[prior],
-        strategy=errors.strategies[strategy],
-        known=float(errors.error[BARE, prior, PRIOR].mean()),
-        left=float(errors.error[BARE, prior, strategy].mean()),
-        loss=float(loss.mean()),
-        hit=float((loss > 0).mean()),
-        hard=float((loss >= 0.25).mean()),
+def find_best(errors: Errors) -> Best:
+    """Return the best with bare counts and without, over all priors and strategies."""
+    alone, bare = errors.error[BARE, :, PRIOR], errors.error[BARE, :, PRIOR + 1 :]
+    names = [
+        f"{strategy} with {prior}"
+        for prior in errors.priors
+        for strategy in errors.strategies[PRIOR + 1 :]
+    ]
+    known, left = alone.mean(axis=-1), bare.mean(axis=-1).ravel()
+    gone = privacy_loss(alone[known.argmin()], bare.reshape(-1, bare.shape[-1])[left.argmin()])
+    return Best(
+        without=name_best(errors.priors, known, lowest=True),
+        known=float(known.min()),
+        within=name_best(names, left, lowest=True),
+        left=float(left.min()),
+        share=float(privacy_loss(known.min(), left.min())),
+        hit=float((gone > 0).mean()),
+        hard=float((gone >= 0.25).mean()),
     )
-
-
-def closest(errors: Errors) -> tuple[str, str, float]:
-    """Return the prior and strategy of the lowest mean error from bare counts, and that error."""
-    mean = errors.error[BARE].mean(axis=-1)
-    prior, strategy = np.unravel_index(np.argmin(mean), mean.shape)
-    return errors.priors[prior], errors.strategies[strategy], float(mean[prior, strategy])

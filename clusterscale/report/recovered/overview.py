@@ -5,7 +5,7 @@ from __future__ import annotations
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.recovered.errors import GOALS, closest, read_errors, strongest
+from clusterscale.report.recovered.errors import GOALS, find_best, read_errors
 from clusterscale.report.section import fill, json_attribute, number, percent, plural
 
 
@@ -13,8 +13,7 @@ def findings(found: xr.Dataset) -> Markup:
     """Build the findings."""
     source = json_attribute(found, "cube").get("source")
     plan = json_attribute(found, "plan")
-    read = [read_errors(found, goal) for goal in GOALS]
-    goals = [(each.goal, strongest(each), closest(each)) for each in read]
+    goals = [(goal, find_best(read_errors(found, goal))) for goal in GOALS]
     return fill(
         "recovery.html.j2",
         users=plural(found.sizes["user"], "user"),

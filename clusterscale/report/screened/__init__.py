@@ -20,4 +20,4 @@ def tell(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
     The dataset may be lazy and larger than memory: it is read once, a mechanism at a time.
     """
     places = list(read_places(screened))
-    return findings(screened, places), [spread(places), people(screened, places)]
+    return findings(screened, places), [spread(places), people(places)]

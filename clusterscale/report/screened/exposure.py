@@ -11,6 +11,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.report.figures import Floats
+from clusterscale.screening import is_counted
+from clusterscale.wording import name_best
 
 __all__ = ["LEVELS", "Exposure", "Place", "read_places"]
 
@@ -22,11 +24,13 @@ _CURVE = 401  # points of a distribution; as many as a panel has pixels
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """How well all users are told by the attack of the highest mean AUC on what one publishes.
+    """How well users are told by the attack of the highest mean AUC on what one publishes.
 
-    ``auc`` has shape (user,), NaN where too few groups were left to compare; ``high`` is what 95 %
-    of users stay below, ``above`` the shares above :data:`LEVELS`, ``half`` half the mean interval
-    of a user's AUC, ``curve`` evenly spaced quantiles.
+    ``attack`` names all attacks whose means agree to three digits; the numbers are of the highest.
+    ``auc`` has shape (user,), NaN where too few groups were left to compare and of users who do not
+    count (:func:`~clusterscale.screening.is_counted`); ``high`` is what 95 % of users stay below,
+    ``above`` the shares above :data:`LEVELS`, ``half`` half the mean interval of a user's AUC,
+    ``curve`` evenly spaced quantiles.
     """
 
     mechanism: str
@@ -43,13 +47,16 @@ class Exposure:
 class Place:
     """A period and group size; ``label`` tells them from others, and is empty for the only one.
 
-    ``n_groups`` is the median number of groups that a user was compared in.
+    ``n_users``: those who count; ``n_groups``: the median number of groups that a user was compared
+    in; ``n_events``: of each user in the period, int64, shape (user,).
     """
 
     label: str
     period: str
     group_size: int
+    n_users: int
     n_groups: int
+    n_events: NDArray[np.int64]
     exposures: Sequence[Exposure]
 
     @property
@@ -66,36 +73,46 @@ class Place:
 def read_places(screened: xr.Dataset) -> Iterator[Place]:
     """Yield every period and group size in which any user has an AUC, group sizes ascending."""
     screened = screened.sortby("group_size")
-    several = screened.sizes["period"] > 1
+    several, counted = screened.sizes["period"] > 1, is_counted(screened)
     for period, size in product(screened.period.values, screened.group_size.values):
-        chosen = screened.sel(period=period, group_size=size)
+        chosen, counts = screened.sel(period=period, group_size=size), counted.sel(period=period)
         exposures = [
             exposure
             for mechanism in screened.mechanism.values
-            if (exposure := _read(chosen.sel(mechanism=mechanism))) is not None
+            if (exposure := _read(chosen.sel(mechanism=mechanism), counts.values)) is not None
         ]
         if exposures:
             parts = [str(period)] if several else []
             if several or screened.sizes["group_size"] > 1:
                 parts.append(f"Groups of {int(size):,}")
-            n_groups = int(np.median(chosen.n_groups.values))
-            yield Place(" · ".join(parts), str(period), int(size), n_groups, exposures)
+            yield Place(
+                " · ".join(parts),
+                str(period),
+                int(size),
+                int(counts.sum()),
+                int(np.median(chosen.n_groups.values[counts.values])),
+                chosen.n_events.values,
+                exposures,
+            )
 
 
-def _read(case: xr.Dataset) -> Exposure | None:
+def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> Exposure | None:
     auc = case.auc.transpose("user", "attack").values
+    if not counts.all():
+        auc = np.where(counts[:, None], auc, np.float32(np.nan))
     known = np.isfinite(auc)
     n = known.sum(axis=0)
     if not n.any():
         return None
     sums = np.where(known, auc, 0).sum(axis=0, dtype=np.float64)
-    best = int(np.argmax(np.where(n > 0, sums / np.maximum(n, 1), -np.inf)))
+    means = np.where(n > 0, sums / np.maximum(n, 1), -np.inf)
+    best = int(means.argmax())
     values = auc[known[:, best], best].astype(np.float64)
     one = case.isel(attack=best)
     widths = (one.auc_high.values - one.auc_low.values)[known[:, best]]
     return Exposure(
         mechanism=str(case.mechanism.item()),
-        attack=str(case.attack.values[best]),
+        attack=name_best(case.attack.values, means),
         auc=auc[:, best],
         mean=float(values.mean()),
         high=float(np.quantile(values, 0.95)),

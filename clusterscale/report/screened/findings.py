@@ -8,7 +8,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.screened.exposure import LEVELS, Place
-from clusterscale.report.section import fill, json_attribute, number, percent, plural
+from clusterscale.report.section import absent_users, fill, json_attribute, number, percent, plural
 
 __all__ = ["findings"]
 
@@ -26,6 +26,8 @@ def findings(screened: xr.Dataset, places: Sequence[Place]) -> Markup:
         worst=worst,
         best=None if alone else best,
         levels=LEVELS,
+        absent=absent_users(screened),
         number=number,
         percent=percent,
+        plural=plural,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
 from markupsafe import Markup
 from numpy.typing import NDArray
 
@@ -19,13 +18,12 @@ _ROWS = 10_000  # of a table on the page
 _CELLS = 600_000  # of all tables: some three megabytes
 
 
-def people(screened: xr.Dataset, places: Sequence[Place]) -> Section:
+def people(places: Sequence[Place]) -> Section:
     """Build the tables of the most exposed users, one for each period and group size."""
     cells = sum(2 + len(place.exposures) for place in places)
-    n_rows = min(_ROWS, _CELLS // max(1, cells), screened.sizes["user"])
-    events = screened.n_events.values
+    n_rows = min(_ROWS, _CELLS // max(1, cells))
     folds = [
-        (place.label, _table(place, events, n_rows, f"users-{i + 1}.csv"))
+        (place.label, _table(place, min(n_rows, place.n_users), f"users-{i + 1}.csv"))
         for i, place in enumerate(places)
     ]
     return Section(
@@ -38,15 +36,17 @@ def people(screened: xr.Dataset, places: Sequence[Place]) -> Section:
     )
 
 
-def _table(place: Place, events: NDArray[np.int64], n_rows: int, file: str) -> Markup:
+def _table(place: Place, n_rows: int, file: str) -> Markup:
     rows = _most_exposed(place, n_rows)
     columns = [
         LongColumn("User", [f"row {row}" for row in rows]),
-        LongColumn("Events", events[rows], 0),
+        LongColumn("Events", place.n_events[rows], 0, hint="In the period"),
         *(LongColumn(each.mechanism, each.auc[rows], 3) for each in place.exposures),
     ]
-    n_users = len(events)
-    few = f"The {n_rows:,} most exposed of {n_users:,} users" if n_rows < n_users else "All users"
+    if n_rows < place.n_users:
+        few = f"The {n_rows:,} most exposed of {place.n_users:,} users"
+    else:
+        few = "All users" if n_rows == len(place.n_events) else "All users with an event"
     where = f"{place.label}: {few[0].lower()}{few[1:]}" if place.label else few
     return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
 

@@ -73,5 +73,6 @@ def _table(place: Place) -> Markup:
         ]
         for each in place.exposures
     ]
-    caption = f"All users by mechanism, each compared in {place.n_groups:,} groups (median)"
+    who = "All users" if place.n_users == len(place.n_events) else "All users with an event"
+    caption = f"{who} by mechanism, each compared in {place.n_groups:,} groups (median)"
     return Table(caption, _COLUMNS, [("", rows)]).html

@@ -11,6 +11,24 @@
     return node;
   }
 
+  // titles of mechanisms and priors on the page, and the exact setting of each
+  var held = document.querySelector("script.settings");
+  var settings = held ? JSON.parse(held.textContent) : {};
+
+  function hints() {
+    // the longest first: one title may be the beginning of another
+    var titles = Object.keys(settings).sort(function (a, b) { return b.length - a.length; });
+    document.querySelectorAll("th, td, b, dt, li, caption, summary, figcaption").forEach(function (node) {
+      var told = node.title ? [node.title] : [], text = node.title || node.textContent;
+      titles.forEach(function (title) {
+        var parts = text.split(title);
+        if (parts.length > 1) told.push(settings[title]);
+        text = parts.join("\n");
+      });
+      if (told.length) node.title = told.join("\n");
+    });
+  }
+
   // what a cell is sorted by: its first number, or its words; nothing for a dash
   function key(text) {
     var plain = text.trim().replace(/[,\s]/g, "").replace("−", "-").replace(/^[<>]/, "");
@@ -166,7 +184,9 @@
     back.addEventListener("click", function () { page -= 1; show(); });
     on.addEventListener("click", function () { page += 1; show(); });
     save.addEventListener("click", function () {
-      var lines = [columns.map(function (column) { return quoted(column.name); }).join(",")];
+      var lines = [columns.map(function (column) {
+        return quoted(settings[column.name] || column.name);
+      }).join(",")];
       order.forEach(function (row) {
         lines.push(columns.map(function (_, i) { return quoted(value(i, row)); }).join(","));
       });
@@ -190,4 +210,5 @@
     if (held && held.matches("script.rows")) long(table, JSON.parse(held.textContent));
     else plain(table);
   });
+  hints();
 })();

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -35,11 +35,17 @@ _COLUMNS = (
 )
 
 
-def findings(series: Sequence[Series]) -> Section:
-    """Build the verdicts of the newest releases."""
+def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
+    """Build the verdicts of the newest releases, the worst of them first.
+
+    ``errors`` says by name why releases could not be audited.
+    """
+    worst = max((each.newest.verdict for each in series), key=LEVELS.index, default="")
     body = fill(
         "trend.html.j2",
         series=series,
+        overall="error" if errors else WORDS.get(worst, ""),
+        errors=errors,
         shown=series[:_CARDS],
         table=_standings(series) if len(series) > _CARDS else "",
         n_releases=sum(len(each.releases) for each in series),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["render_trend", "write_trend"]
 
 _BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
-    findings,
     exposure,
     utility,
     all_verdicts,
@@ -31,7 +30,9 @@ _BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
 )
 
 
-def render_trend(table: pd.DataFrame, *, title: str | None = None) -> str:
+def render_trend(
+    table: pd.DataFrame, *, title: str | None = None, errors: Mapping[str, str] | None = None
+) -> str:
     """Return the page of all verdicts as one HTML file that needs nothing but itself.
 
     Parameters
@@ -42,6 +43,8 @@ def render_trend(table: pd.DataFrame, *, title: str | None = None) -> str:
         the page says that nothing was judged yet.
     title
         Heading of the page.
+    errors
+        By name, why releases could not be audited; with any, the overall verdict is an error.
 
     Returns
     -------
@@ -55,12 +58,19 @@ def render_trend(table: pd.DataFrame, *, title: str | None = None) -> str:
         If a column is absent, or a row holds what no verdict does.
     """
     series = read_series(table)
-    sections = [section for build in _BUILDS if (section := build(series)) is not None]
+    sections = [findings(series, errors or {})]
+    sections += [section for build in _BUILDS if (section := build(series)) is not None]
     heading = title or "Exposure over releases"
     return page([Told("", [("", sections)])], kind="trend report", title=heading)
 
 
-def write_trend(table: pd.DataFrame, uri: str | Path, *, title: str | None = None) -> str:
+def write_trend(
+    table: pd.DataFrame,
+    uri: str | Path,
+    *,
+    title: str | None = None,
+    errors: Mapping[str, str] | None = None,
+) -> str:
     """Write the page of all verdicts and return where it is.
 
     The file appears whole or not at all: an older page stays in place until the new one is
@@ -68,7 +78,7 @@ def write_trend(table: pd.DataFrame, uri: str | Path, *, title: str | None = Non
 
     Parameters
     ----------
-    table, title
+    table, title, errors
         As for :func:`render_trend`.
     uri
         File to write, a local path or fsspec URL; its folder is made when absent.
@@ -80,4 +90,4 @@ def write_trend(table: pd.DataFrame, uri: str | Path, *, title: str | None = Non
     StoreError
         If it cannot be written; says so if the place is full.
     """
-    return write(render_trend(table, title=title), uri)
+    return write(render_trend(table, title=title, errors=errors), uri)

@@ -8,10 +8,11 @@ from math import isfinite
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.section import Section, fill, join, quantity
+from clusterscale.report.section import Section, fill, join, percent, quantity
 from clusterscale.report.trend.exposure import judged
 from clusterscale.report.trend.releases import Series
 from clusterscale.report.trend.words import WORDS
+from clusterscale.utility import NEARLY_EMPTY
 
 __all__ = ["utility"]
 
@@ -30,8 +31,23 @@ def utility(series: Sequence[Series]) -> Section | None:
         "Utility over releases",
         "How well the published values serve, by each measure. Whether high or low is good is "
         "told in the report of each run.",
-        figures.course_legend([], WORDS) + fill("folds.html.j2", folds=folds),
+        _nearly_empty(series)
+        + figures.course_legend([], WORDS)
+        + fill("folds.html.j2", folds=folds),
     )
+
+
+def _nearly_empty(series: Sequence[Series]) -> Markup:
+    """Name the releases that keep next to nothing of the events; nothing where there are none."""
+    names = [
+        f"{each.name}: {release.release}" if len(series) > 1 else release.release
+        for each in series
+        for release in each.releases
+        if release.utility.get("events_kept", 1.0) < NEARLY_EMPTY
+    ]
+    if not names:
+        return Markup("")
+    return fill("empty_releases.html.j2", names=names, limit=percent(NEARLY_EMPTY))
 
 
 def _panels(series: Series, place: int) -> list[Markup]:

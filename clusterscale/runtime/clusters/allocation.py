@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.jobqueue import Size, load_dask_jobqueue
-from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, Distributed, needs, to_bytes
+from clusterscale.runtime.clusters.place import (
+    BUDGET,
+    ENVIRONMENT,
+    SETTINGS,
+    Distributed,
+    needs,
+    to_bytes,
+)
 from clusterscale.runtime.security import Encryption, Tls, locate, make_certificates
 
 if TYPE_CHECKING:
@@ -37,6 +44,12 @@ class Allocation(Distributed):
     scratch: str | None = None
     shared: str = "~/.clusterscale"
     tls: Encryption = None
+
+    @property
+    def budget(self) -> int | None:
+        """Bytes that work may use on each worker; of what Slurm gives each task, if it says."""
+        memory = self._worker_memory()
+        return int(BUDGET * memory) if isinstance(memory, int) else None
 
     def serve(self) -> None:
         """Be scheduler or worker as long as there is work, and exit; return in the driver alone.

@@ -1,0 +1,207 @@
+"""What all attacks share: inputs are checked before an attack trains on them or scores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import (
+    NO_NOISE,
+    Component,
+    Distinguisher,
+    Examples,
+    Knowledge,
+    Release,
+    Scores,
+    Whereabouts,
+)
+from clusterscale.errors import InputError
+
+__all__ = ["BaseAttack", "CheckedDistinguisher", "check_knowledge", "check_release"]
+
+_ROUNDING = 1e-9  # how far, relatively, expected counts may lie above the number of users
+_CHECKED: WeakSet[Release] = WeakSet()  # so that several attacks on a release check it once
+
+
+class BaseAttack(Component):
+    """An attack that checks its inputs; a subclass defines ``_fit``."""
+
+    def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
+        """Train on ``knowledge``.
+
+        Raises
+        ------
+        InputError
+            If the parts of ``knowledge`` do not fit each other, a value is NaN or infinite, a bare
+            count is not from 0 to the group size, or the attack needs what the prior does not tell.
+        """
+        check_knowledge(knowledge)
+        found, release = self._fit(knowledge, rng=rng), knowledge.training.release
+        if isinstance(found, CheckedDistinguisher):
+            return found
+        return CheckedDistinguisher(found, release.values.shape[1:], release.group_size)
+
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
+        """Train on knowledge that was checked."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDistinguisher:
+    """A trained attack that scores only releases like those it was trained on.
+
+    Attributes
+    ----------
+    distinguisher
+        What the attack learned.
+    shape
+        ROIs and epochs of the training releases.
+    group_size
+        Members in each of their groups.
+    """
+
+    distinguisher: Distinguisher
+    shape: tuple[int, ...]
+    group_size: int
+
+    @property
+    def threshold(self) -> float:
+        """Score from which on the answer is *inside*."""
+        return self.distinguisher.threshold
+
+    def score(self, release: Release) -> Scores:
+        """Return one score a group, shape (group,); higher = more likely inside.
+
+        Raises
+        ------
+        InputError
+            If the release has another shape or group size than the training releases, a value is
+            NaN or infinite, or a bare count is not from 0 to the group size.
+        """
+        check_release(release)
+        _check_alike(release, self.shape, self.group_size)
+        return self.distinguisher.score(release)
+
+
+def check_knowledge(knowledge: Knowledge) -> None:
+    """Raise :class:`InputError` unless the parts of ``knowledge`` are usable and fit each other."""
+    release = knowledge.training.release
+    shape = release.values.shape[1:] if isinstance(release.values, np.ndarray) else ()
+    for examples in (knowledge.training, knowledge.validation):
+        if examples is not None:
+            check_release(examples.release)
+            _check_alike(examples.release, shape, release.group_size)
+            _check_labels(examples)
+    if knowledge.whereabouts is not None:
+        _check_whereabouts(knowledge.whereabouts, shape)
+
+
+def check_release(release: Release) -> None:
+    """Raise :class:`InputError` unless ``release`` has usable values.
+
+    These are float64 or int32 of shape (group, roi, epoch), all finite. Bare counts, those of a
+    release whose noise is known to be none, are whole numbers from 0 to the group size.
+    """
+    if release in _CHECKED:
+        return
+    values: Any = release.values
+    kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
+    if kind not in (np.float64, np.int32):
+        raise InputError(
+            f"{release.mechanism}: the values of a release are an array of float64 or int32, not "
+            f"{kind}"
+        )
+    if values.ndim != 3 or 0 in values.shape:
+        raise InputError(
+            f"{release.mechanism}: the values of a release have shape (group, roi, epoch), with at "
+            f"least one of each, not {values.shape}"
+        )
+    if release.group_size < 1:
+        raise InputError(
+            f"{release.mechanism}: group_size is {release.group_size}, but should be at least 1"
+        )
+    _check_values(values, release)
+    _CHECKED.add(release)
+
+
+def _check_values(values: NDArray[Any], release: Release) -> None:
+    low, high = values.min(), values.max()  # NaN if any value is
+    if not (np.isfinite(low) and np.isfinite(high)):
+        wrong = np.argwhere(~np.isfinite(values))
+        raise InputError(
+            f"{release.mechanism}: {len(wrong)} of {values.size} values of the release are NaN or "
+            f"infinite, the first at (group, roi, epoch) = {tuple(wrong[0].tolist())}"
+        )
+    if release.noise != NO_NOISE:
+        return
+    if low < 0 or high > release.group_size:
+        raise InputError(
+            f"{release.mechanism}: counts from {low} to {high} are not between 0 and "
+            f"{release.group_size}, the group size"
+        )
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        raise InputError(f"{release.mechanism}: counts are not whole numbers")
+
+
+def _check_alike(release: Release, shape: tuple[int, ...], group_size: int) -> None:
+    if release.values.shape[1:] != shape:
+        raise InputError(
+            f"the release has shape {release.values.shape[1:]} (roi, epoch), but the training "
+            f"releases have {shape}"
+        )
+    if release.group_size != group_size:
+        raise InputError(
+            f"the release is of groups of {release.group_size}, but the training releases are of "
+            f"groups of {group_size}"
+        )
+
+
+def _check_labels(examples: Examples) -> None:
+    n_groups = len(examples.release.values)
+    for name, kinds, right in (("labels", "b", "bool"), ("blocks", "iu", "integers")):
+        array: Any = getattr(examples, name)
+        if array.shape != (n_groups,) or array.dtype.kind not in kinds:
+            raise InputError(
+                f"{name} are {array.dtype} of shape {array.shape}, but a release of {n_groups} "
+                f"groups needs {right} of shape {(n_groups,)}"
+            )
+    if examples.labels.all() or not examples.labels.any():
+        raise InputError(
+            f"of {n_groups} groups to learn from, {int(examples.labels.sum())} hold the target; "
+            "there must be some that do and some that do not"
+        )
+
+
+def _check_whereabouts(whereabouts: Whereabouts, shape: tuple[int, ...]) -> None:
+    seen, trace, n_users = whereabouts.seen, whereabouts.trace, whereabouts.n_users
+    if seen.shape != shape:
+        raise InputError(
+            f"whereabouts are of shape {seen.shape} (roi, epoch), but the training releases have "
+            f"{shape}"
+        )
+    if n_users < 1:
+        raise InputError(f"whereabouts: n_users is {n_users}, but should be at least 1")
+    low, high = seen.min(), seen.max()
+    if not (low >= 0 and high <= n_users * (1 + _ROUNDING)):
+        raise InputError(
+            f"whereabouts: users seen in a cell are from {low} to {high}, but should be between 0 "
+            f"and {n_users}, the users of the reference"
+        )
+    if trace.ndim != 1 or trace.dtype.kind not in "iu":
+        raise InputError(
+            f"whereabouts: the trace is {trace.dtype} of shape {trace.shape}, but should be "
+            "integers of shape (event,)"
+        )
+    if not len(trace):
+        return
+    if trace.min() < 0 or trace.max() >= seen.size:
+        raise InputError(
+            f"whereabouts: the trace has cells from {trace.min()} to {trace.max()}, but the "
+            f"releases of shape {shape} have cells 0 to {seen.size - 1}"
+        )
+    if (trace[1:] <= trace[:-1]).any():
+        raise InputError("whereabouts: the cells of the trace are not strictly increasing")

@@ -1,0 +1,151 @@
+"""Tables for a terminal of 80 columns: long labels get a letter, and a key below explains it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import ascii_uppercase
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["LONGEST", "Key", "add_numbers", "fits", "lines_of", "new_table", "several"]
+__all__ += ["show_pairs"]
+
+LONGEST = 15
+"""Characters of a label that is shown as it is: as many as any attack's without settings."""
+
+_GAP = "   "
+
+
+class Key:
+    """The letters of labels that are too long for a table, A to Z, then AA, AB and so on.
+
+    Parameters
+    ----------
+    longest
+        Characters of a label that is shown as it is.
+    """
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._letters: dict[str, str] = {}
+
+    @property
+    def labels(self) -> list[str]:
+        """All labels that have a letter."""
+        return list(self._letters)
+
+    def letter(self, label: str) -> str:
+        """Return the letter of a label, however short it is."""
+        return self._letters.setdefault(label, _count_in_letters(len(self._letters)))
+
+    def plain(self, label: object) -> str:
+        """Return a label if it is short, else its letter."""
+        text = str(label)
+        return text if len(text) <= self._longest else self.letter(text)
+
+    def short(self, label: object) -> str:
+        """Return a label if it is short, else its letter, so that it is no markup of rich."""
+        return escape(self.plain(label))
+
+    def table(self, width: int) -> RenderableType:
+        """Return what each letter stands for, side by side where that fits into ``width``."""
+        entries = [(letter, label) for label, letter in self._letters.items()]
+        wide = max((len(letter) for letter, _ in entries), default=0)
+        half = (width - len(_GAP)) // 2
+        lines: list[Text] = []
+        waiting = ""
+        for letter, label in entries:
+            entry = f"{letter:{wide}}  {label}"
+            if waiting and len(entry) <= half:
+                lines.append(Text(f"{waiting:{half}}{_GAP}{entry}"))
+                waiting = ""
+                continue
+            if waiting:
+                lines.append(Text(waiting))
+                waiting = ""
+            if len(entry) <= half:
+                waiting = entry
+            else:
+                lines += map(Text, _wrap(entry, width, indent=wide + 2))
+        if waiting:
+            lines.append(Text(waiting))
+        return Group(*lines)
+
+    def show(self, console: Console) -> None:
+        """Print the key, if there is any letter."""
+        if self._letters:
+            console.print(self.table(console.width), highlight=False, soft_wrap=True)
+
+
+def new_table() -> Table:
+    """Return a table without lines between columns."""
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+
+
+def add_numbers(table: Table, *names: str) -> None:
+    """Add columns of numbers, which are never broken; their names may be, between words."""
+    for name in names:
+        table.add_column(escape(name), justify="right", no_wrap=False, overflow="fold")
+
+
+def show_pairs(console: Console, title: str, rows: Mapping[str, str]) -> None:
+    """Print a name and a value a line; what is longer than a line is broken between words only."""
+    console.print(Text(title, "bold"), soft_wrap=True)
+    wide = max(map(len, rows)) + len(_GAP)
+    for name, value in rows.items():
+        first, *more = _wrap(value, console.width - wide) or [""]
+        if max(map(len, (first, *more))) > console.width - wide:  # a long path or hash
+            first, more = "", [f"  {line}" for line in _wrap(value, console.width - 2)]
+        else:
+            more = [f"{'':{wide}}{line}" for line in more]
+        console.print(Text(f"{name:{wide}}{first}".rstrip()), soft_wrap=True)
+        for line in more:
+            console.print(Text(line), soft_wrap=True)
+
+
+def several(
+    results: xr.Dataset, dims: Sequence[str], values: Sequence[object], key: Key
+) -> Iterator[str]:
+    """Yield the values of those dimensions that have several."""
+    for dim, value in zip(dims, values, strict=True):
+        if results.sizes[dim] > 1:
+            yield f"{dim} {key.short(value)}"
+
+
+def fits(console: Console, part: RenderableType) -> bool:
+    """Return whether a table fits the width of a console without breaking a word."""
+    return Measurement.get(console, console.options, part).minimum <= console.width
+
+
+def lines_of(console: Console, parts: Iterable[RenderableType]) -> int:
+    """Return how many lines parts take on a console."""
+    return sum(len(console.render_lines(part, pad=False)) for part in parts)
+
+
+def _wrap(text: str, width: int, *, indent: int = 0) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _count_in_letters(number: int) -> str:
+    text = ""
+    number += 1
+    while number:
+        number, rest = divmod(number - 1, len(ascii_uppercase))
+        text = ascii_uppercase[rest] + text
+    return text

@@ -1,0 +1,113 @@
+"""What is left of the data, as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.table import Table
+
+from clusterscale.cli.tables import Key, add_numbers, new_table, several
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["empty_lines", "every_utility", "worst_utility"]
+
+_MEASURES = 6  # columns that fit beside each other
+
+
+class _Row(NamedTuple):
+    """What is left of the data: of a mechanism, or of a random guess, whose name is empty."""
+
+    mechanism: str
+    released_share: float
+    values: NDArray[np.float64]
+
+
+def empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+    """Name in red the mechanisms whose releases are nearly empty anywhere."""
+    from clusterscale.report.defences import emptiness
+
+    least = results.released_share.min(("period", "group_size")).values  # of what is known
+    pairs = zip(results.mechanism.values, least, strict=True)
+    if labels := [label for label, share in pairs if emptiness(float(share))]:
+        yield f"[bold red]nearly empty releases:[/] {', '.join(map(key.short, labels))}"
+
+
+def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+    """Yield the measures of every mechanism, period and group size."""
+    if not _has_utility(results):
+        return
+    where = ("period", "group_size")
+    for at in product(*(results[dim].values for dim in where)):
+        chosen = results.sel(dict(zip(where, at, strict=True)))
+        names = [f"groups of {at[1]:,}", *several(results, ("period",), at[:1], key)]
+        yield ", ".join(["utility", *names])
+        columns = (chosen[name].values for name in ("mechanism", "released_share", "utility"))
+        rows = [_Row(str(name), *row) for name, *row in zip(*columns, strict=True)]
+        yield from _tables(results, [*rows, _Row("", 1.0, chosen.random_guess.values)], key)
+
+
+def worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+    """Yield the measures of every mechanism, each where it is farthest from its ideal."""
+    if not _has_utility(results):
+        return
+    places = [dim for dim in ("period", "group_size") if results.sizes[dim] > 1]
+    yield "utility" + (", at its worst over all groups" if places else "")
+    ideal = results.ideal.values
+    rows = []
+    for mechanism in results.mechanism.values:
+        at = results.sel(mechanism=mechanism)
+        values = at.utility.transpose(..., "measure").values
+        shares = at.released_share.values
+        least = np.nan if np.isnan(shares).all() else float(np.nanmin(shares))
+        rows.append(_Row(str(mechanism), least, _farthest(values, ideal)))
+    guess = results.random_guess.transpose(..., "measure").values
+    yield from _tables(results, [*rows, _Row("", 1.0, _farthest(guess, ideal))], key)
+
+
+def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return of each measure the value that is farthest from its ideal, shape (measure,)."""
+    flat = values.reshape(-1, values.shape[-1])
+    apart = np.where(np.isnan(flat), -1.0, np.abs(flat - ideal))
+    worst: NDArray[np.float64] = flat[apart.argmax(axis=0), np.arange(flat.shape[1])]
+    return worst
+
+
+def _tables(results: xr.Dataset, rows: Sequence[_Row], key: Key) -> Iterator[Table]:
+    """Yield tables of measures by mechanism, and of values made up without any data.
+
+    Mechanisms whose releases are nearly empty are marked in red.
+    """
+    from clusterscale.report.defences import emptiness
+
+    titles = [
+        f"{title}, best {best:g}"
+        for title, best in zip(results.measure_title.values, results.ideal.values, strict=True)
+    ]
+    for start in range(0, len(titles), _MEASURES):
+        part = slice(start, start + _MEASURES)
+        table = new_table()
+        table.add_column("mechanism", no_wrap=True)
+        add_numbers(table, *map(key.letter, titles[part]))
+        for row in rows:
+            label = key.short(row.mechanism) if row.mechanism else "[italic]random guess[/]"
+            if empty := emptiness(row.released_share):
+                label += f" [bold red]({empty})[/]"
+            table.add_row(label, *map(_value, row.values[part]))
+        yield table
+
+
+def _value(value: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return f"{value:z.3f}" if abs(value) < 1000 else f"{value:.3g}"
+
+
+def _has_utility(results: xr.Dataset) -> bool:
+    return results.sizes["mechanism"] > 1 and bool(np.isfinite(results.utility.values).any())

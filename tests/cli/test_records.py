@@ -1,0 +1,146 @@
+"""Ingesting from the command line: its help, its options and how it refuses them."""
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("dask")
+
+from clusterscale import cli
+from clusterscale.cli import app, records
+from clusterscale.cli.options import in_flags
+from clusterscale.cube import TraceCube
+from clusterscale.ingest import READERS
+
+pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("no_figures")]
+
+PERIOD = ("--start", "2012-04-03", "--epochs", "24")
+GRID = ("--grid", "40,-75,41,-73/2x2")
+LINES = "card;when;lat;lon\nann;2012-04-03T18:00:09;40.7;-74\nbob;2012-04-03T19:00:00;40.2;-74.5\n"
+
+
+def refused(*words, monkeypatch, capsys):
+    """Return what is printed about words that cannot be used."""
+    monkeypatch.setattr(sys, "argv", ["clusterscale", *map(str, words)])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 2
+    said = capsys.readouterr().err.strip()
+    return said[said.index("error: ") :]  # after the progress bar
+
+
+@pytest.mark.parametrize("name", list(READERS))
+def test_help_lists_every_field_of_every_reader(name):
+    reader = READERS[name]
+    lines = records.HELP.partition("\b\n")[2].splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(f"{name} "))
+    section = [lines[first]]
+    for line in lines[first + 1 :]:
+        if not line.startswith(" "):
+            break
+        section.append(line)
+    text = " ".join(section)
+    columns, _, settings = text.partition("settings")
+    for field, about in reader.model_fields.items():
+        if field == "name":
+            continue
+        default = about.default
+        assert f" {field}={default if default is not None else ''}" in (
+            settings if field in reader.settings else columns
+        )
+
+
+def test_help_keeps_its_lines_at_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = CliRunner().invoke(app, ["ingest", "--help"]).output
+    for line in records.HELP.partition("\b\n")[2].splitlines():
+        assert f" {line} ".rstrip() in shown
+
+
+def test_columns_and_settings_of_a_reader(tmp_path):
+    source = tmp_path / "events.csv"
+    source.write_text(LINES)
+    words = ["ingest", source, tmp_path / "cube", *PERIOD, *GRID]
+    words += ["--column", "user=card", "--column", "time=when"]
+    words += ["--setting", "timezone=America/New_York", "--setting", "delimiter=;"]
+    words += ["--timezone", "America/New_York"]
+    result = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert TraceCube(tmp_path / "cube").n_users == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--column", "timezone=Europe/London"],
+            "--column timezone: timezone is a setting of this reader; type --setting "
+            "timezone=Europe/London",
+        ),
+        (
+            ["--column", "delimiter=;"],
+            "--column delimiter: delimiter is a setting of this reader; type --setting "
+            "'delimiter=;'",
+        ),
+        (
+            ["--setting", "user=card id"],
+            "--setting user: user is a column of this reader; type --column 'user=card id'",
+        ),
+        (
+            ["--column", "card=user"],
+            "--column card: this reader has no such column; choose from user, time, lat, lon, roi",
+        ),
+        (
+            ["--reader", "cabspotting", "--column", "user=cab"],
+            "--column user: this reader has no columns",
+        ),
+        (["--setting", "zone"], "--setting 'zone' is not NAME=VALUE, e.g. --setting timezone="),
+        (
+            ["--setting", "timezone=Mars"],
+            "reader.events.timezone: 'Mars' is not an IANA name",
+        ),
+        (["--reader", "xml"], "unknown reader 'xml': choose from cabspotting, events, geojson"),
+        (
+            [],
+            "reader events gives positions: say which regions with `--grid`, `--points` or `--h3`",
+        ),
+        (["--min-events", "0", *GRID], "`--min-events` is 0: a user of a cube has at least 1"),
+        (["--top-users", "0", *GRID], "`--top-users` is 0: keep at least 1"),
+        (
+            [*GRID, "--column", "user=card", "--column", "time=when", "--setting", "delimiter=;"],
+            "set the reader",
+        ),
+    ],
+)
+def test_what_is_refused_is_told_as_typed(words, message, tmp_path, monkeypatch, capsys):
+    source = tmp_path / "events.csv"
+    source.write_text(LINES)
+    text = refused(
+        "ingest", source, tmp_path / "cube", *PERIOD, *words, monkeypatch=monkeypatch, capsys=capsys
+    )
+    if message.startswith("set the reader"):
+        assert "is a time without a zone: set `--setting timezone=`" in text
+        assert "\nreader events accepts Parquet (.parquet" in text
+    else:
+        assert text.startswith(f"error: {message}")
+
+
+def test_what_is_there_is_not_overwritten_without_the_flag(tmp_path, monkeypatch, capsys):
+    source = tmp_path / "events.csv"
+    source.write_text(LINES)
+    words = ("synth", "milan", tmp_path / "cube", "--users", 40)
+    assert CliRunner().invoke(app, list(map(str, words))).exit_code == 0
+    text = refused(*words, monkeypatch=monkeypatch, capsys=capsys)
+    assert text.endswith("exists already: choose another place, or overwrite it with `--force`")
+
+
+def test_arguments_of_python_become_flags():
+    said = "out holds another run: choose another `output`, or overwrite it with `force=True`"
+    assert in_flags(said) == (
+        "out holds another run: choose another `--output`, or overwrite it with `--force`"
+    )
+    assert in_flags("too few; give 5 or more with `memory`") == (
+        "too few; give 5 or more with `--memory`"
+    )
+    assert in_flags("folder output, memory and force") == "folder output, memory and force"

@@ -1,0 +1,317 @@
+"""Mechanisms and priors in words: on a page titles, everywhere else labels."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from report.made import make_screen, make_traits
+from report.page import Page
+
+from clusterscale import SerialExecutor, run, screen
+from clusterscale.audit import AuditPlan
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.priors import PRIORS
+from clusterscale.recovery.priors import BELIEFS
+from clusterscale.report import Run, render
+from clusterscale.report.short import shorten
+from clusterscale.report.titles import entitle
+
+TITLES = [
+    ("exact", {}, "exact"),
+    ("laplace", {"epsilon": 1.0}, "Laplace noise, ε 1 per user"),
+    (
+        "laplace",
+        {"epsilon": 0.1, "unit": "user_day", "clip": True, "integers": "round"},
+        "Laplace noise, ε 0.1 per user and day, rounded, from 0 to the group size",
+    ),
+    (
+        "laplace",
+        {"epsilon": 0.5, "unit": "event", "discrete": True, "sensitivity": 2.0},
+        "discrete Laplace noise, ε 0.5 per event, sensitivity 2",
+    ),
+    (
+        "gaussian",
+        {"epsilon": 1.0, "delta": 1e-5, "integers": "floor"},
+        "Gaussian noise, ε 1 and δ 1e-05 per user, rounded down",
+    ),
+    (
+        "fourier",
+        {"epsilon": 1.0, "coefficients": 20},
+        "first 20 Fourier coefficients with noise, ε 1 per user and place",
+    ),
+    (
+        "unscaled_fourier",
+        {"epsilon": 1.0, "coefficients": 1},
+        "first 1 Fourier coefficient with too little noise, stated ε 1",
+    ),
+    (
+        "enhanced_fourier",
+        {"epsilon": 1.0, "delta": 0.1},
+        "cosine coefficients with noise, ε 1 and δ 0.1 per user and place",
+    ),
+    (
+        "truncated_laplace",
+        {"epsilon": 1.0},
+        "Laplace noise cut to whole numbers, stated ε 1 per event",
+    ),
+    ("randomized_response", {"p": 0.29}, "random answers, 29 % yes whatever the truth"),
+    ("perturb_small", {"below": 5, "epsilon": 1.0}, "Laplace noise of ε 1 on counts below 5"),
+    ("suppress_small", {"below": 5}, "counts below 5 set to 0"),
+    ("suppress_small", {"up_to": 5}, "counts up to 5 set to 0"),
+    (
+        "suppress_unpopular",
+        {"fraction": 0.1},
+        "quietest 10 % of places set to 0 at the quietest 10 % of times",
+    ),
+    ("sample_events", {"remove": 0.4}, "40 % of events removed"),
+    ("sample_traces", {"remove": 0.125}, "12.5 % of events removed, the same in all releases"),
+    ("fixed_ranges", {"size": 10}, "ranges of 10, shown by their middle"),
+    (
+        "fixed_ranges",
+        {"size": 10, "integers": "floor"},
+        "ranges of 10, shown by their middle rounded down",
+    ),
+    ("adaptive_ranges", {"ranges": 4}, "4 ranges per place, shown by their median"),
+    ("coarsen_space", {"factor": 2}, "places merged by a factor of 2"),
+    ("coarsen_space", {"groups": [[0, 1], [2, 3]]}, "places merged in 2 listed groups"),
+    ("coarsen_time", {"factor": 24}, "epochs merged by a factor of 24"),
+    ("cap_contributions", {"per_day": 1}, "at most 1 event per user and day"),
+    (
+        "chain",
+        {"steps": [{"name": "sample_events", "remove": 0.4}]},
+        "40 % of events removed",
+    ),
+    (
+        "chain",
+        {
+            "steps": [
+                {"name": "laplace", "epsilon": 1.0, "unit": "event"},
+                {"name": "suppress_small", "up_to": 2},
+            ]
+        },
+        "Laplace noise, ε 1 per event, then counts up to 2 set to 0",
+    ),
+    ("known_subset", {"alpha": 0.2}, "adversary knows 20 % of users, trains on 400 groups"),
+    (
+        "known_subset",
+        {"alpha": 0.6, "training": 1200, "known_fraction": 0.5, "sampling": "paired"},
+        "adversary knows 60 % of users and 50 % of the target’s visits, trains on 1,200 groups, "
+        "in pairs",
+    ),
+    ("same_groups", {}, "adversary saw past releases of the same 150 groups"),
+    ("different_groups", {}, "adversary saw past releases of 300 other groups"),
+    ("perfect", {}, "adversary knows all of 400 groups but the noise, trains on noisy counts"),
+    (
+        "perfect",
+        {"adversary": "passive"},
+        "adversary knows all of 400 groups but the noise, trains on exact counts",
+    ),
+    (
+        "zero_knowledge",
+        {},
+        "adversary knows only the target’s trace, trains on 400 groups",
+    ),
+    (
+        "zero_knowledge",
+        {"knows": "rois", "top_rois": 3, "activity": {"name": "lognormal"}},
+        "adversary knows only the target’s 3 most visited places, trains on 400 groups, "
+        "log-normal (σ 1) activity",
+    ),
+]
+
+
+def component(name, fields):
+    return (MECHANISMS if name in list(MECHANISMS) else PRIORS).create(name, **fields)
+
+
+@pytest.mark.parametrize(("name", "fields", "title"), TITLES)
+def test_titles_are_short_phrases(name, fields, title):
+    assert component(name, fields).title == title
+    assert len(title) <= 110
+
+
+def test_every_mechanism_and_prior_has_a_title_of_its_own():
+    assert {name for name, _, _ in TITLES} == {*MECHANISMS, *PRIORS}
+    titles = [belief().title for belief in BELIEFS.classes]
+    assert len(set(titles)) == len(titles)
+    assert not any("_" in title for title in titles)
+
+
+def drawn(schema, kinds):
+    """Return a strategy of plain values that keep a JSON schema."""
+    if "$ref" in schema:
+        schema = kinds[schema["$ref"].rsplit("/", 1)[-1]]
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return st.one_of([drawn(each, kinds) for each in several])
+    if "const" in schema or "enum" in schema:
+        return st.sampled_from(schema.get("enum") or [schema["const"]])
+    kind, low, most = schema["type"], schema.get("minimum", 0), schema.get("maximum", 10_000)
+    if kind == "object":
+        known = dict(schema["properties"])
+        if "factor" in known:  # lists in its place are counted in a title, not spelled out
+            del known["groups"]
+        fields = {name: drawn(each, kinds) for name, each in known.items()}
+        needed = {"name": fields.pop("name")} | {
+            name: fields.pop(name) for name in schema.get("required", ()) if name in fields
+        }
+        return st.fixed_dictionaries(needed, optional=fields)
+    if kind == "integer":
+        step = schema.get("multipleOf", 1)
+        return st.integers(-(-low // step), most // step).map(lambda n: n * step)
+    if kind == "number":
+        top = schema.get("exclusiveMaximum", most)
+        return st.floats(0, top, exclude_min=True, exclude_max=top == 1)
+    if kind == "array":
+        return st.lists(drawn(schema["items"], kinds), min_size=1, max_size=2)
+    return {"boolean": st.booleans(), "null": st.none()}[kind]
+
+
+def created(cls, fields):
+    try:
+        return cls(**fields)
+    except ConfigError:  # fields that do not go together
+        return None
+
+
+@pytest.mark.parametrize(
+    "cls", [*MECHANISMS.classes, *PRIORS.classes], ids=lambda cls: cls.__name__
+)
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@given(data=st.data())
+def test_other_settings_have_another_title(cls, data):
+    schema = cls.model_json_schema()
+    wanted = drawn(schema, schema.get("$defs", {}))
+    first, second = (data.draw(wanted) for _ in range(2))
+    one = created(cls, first)
+    assume(one is not None)
+    assert one.title
+    assert len(one.title.splitlines()) == 1
+    assert one.title == one.label == "exact" or not re.search(r"\w=|['_]", one.title)
+    for name in second:
+        two = created(cls, first | {name: second[name]})
+        assert two is None or (one == two) == (one.title == two.title)
+
+
+@pytest.fixture(scope="module")
+def plan(shared_plan_fields):
+    """A small audit with two mechanisms beside raw counts."""
+    day = {"name": "laplace", "epsilon": 0.1, "unit": "user_day", "integers": "round"}
+    fields = shared_plan_fields | {
+        "targets": {"random": 2},
+        "group_sizes": [6],
+        "mechanisms": [*shared_plan_fields["mechanisms"], day],
+        "attacks": [{"name": "projection"}],
+        "screen": {"groups": 60},
+        "verdict": {"trials": 200},
+        "control": False,
+        "utility": {"groups": 4},
+    }
+    return AuditPlan(**fields)
+
+
+SETTINGS = {
+    "Laplace noise, ε 1 per event": "laplace(epsilon=1.0, unit='event')",
+    "Laplace noise, ε 0.1 per user and day, rounded": (
+        "laplace(epsilon=0.1, unit='user_day', integers='round')"
+    ),
+    "adversary knows 50 % of users, trains on 40 groups, 20 challenges": (
+        "known_subset(alpha=0.5, training=40, challenges=20)"
+    ),
+}
+
+
+def settings_of(html):
+    found = re.search(r'<script type="application/json" class="settings">(.*?)</script>', html)
+    return json.loads(found[1]) if found else {}
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_page_shows_titles_and_lists_what_they_stand_for(plan, cube, tmp_path):
+    results = run(plan, cube, tmp_path, SerialExecutor()).compute()
+    before = results.copy(deep=True)
+    html = render(results)
+    assert html == render(results)
+    assert settings_of(html) == SETTINGS
+    page = Page(html)
+    table = page.tables["Mechanisms and priors, in words and as set"]
+    assert {tuple(row) for row in table[1:]} == set(SETTINGS.items())
+    told = page.text[: page.text.index("Mechanisms and priors, in words and as set")]
+    for title, label in SETTINGS.items():
+        assert title in told
+        assert label not in told
+    mechanisms = [row[0] for row in page.tables["Worst case for each mechanism"][1:]]
+    assert mechanisms == ["exact", *list(SETTINGS)[:2]]
+    assert results.identical(before)
+    assert list(SETTINGS.values())[1] in shorten(results).facts["mechanisms"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_screen_records_the_settings_of_its_mechanisms(plan, cube, tmp_path):
+    html = render(screen(plan, cube, tmp_path, SerialExecutor()))
+    assert set(settings_of(html)) == set(list(SETTINGS)[:2])
+    assert "Of everyone, least exposed: Laplace noise, ε 0.1 per user and day" in Page(html).text
+
+
+LABELS = ("exact", "laplace(epsilon=1.0)", "laplace(epsilon=2.0)")
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "not JSON",
+        "[1, 2]",
+        '{"mechanisms": "laplace"}',
+        '{"mechanisms": [null, 3, "laplace(epsilon=1.0)", {"name": ["laplace"]}, {}]}',
+        '{"mechanisms": [{"name": "unheard_of", "epsilon": 1.0}], "priors": {"name": "perfect"}}',
+        '{"mechanisms": [{"name": "laplace", "epsilon": -1.0}, {"name": "laplace", "self": 1}]}',
+    ],
+)
+def test_a_plan_that_cannot_be_read_leaves_labels(make_results, plan):
+    html = render(make_results(mechanisms=LABELS, plan=plan))
+    assert not settings_of(html)
+    page = Page(html)
+    assert "in words and as set" not in page.text
+    assert [row[0] for row in page.tables["Worst case for each mechanism"][1:]] == list(LABELS)
+
+
+def merged(*groups):
+    return {"name": "coarsen_space", "groups": groups}
+
+
+def test_labels_stay_where_titles_would_be_the_same(make_results):
+    mechanisms = [merged([0, 1]), merged([2, 3]), {"name": "laplace", "epsilon": 1.0}]
+    labels = [MECHANISMS.create(**each).label for each in mechanisms]
+    results = make_results(mechanisms=labels, plan=json.dumps({"mechanisms": mechanisms}))
+    (shown,) = entitle([Run.of([results])])
+    title = "Laplace noise, ε 1 per user"
+    assert shown.audit.mechanism.values.tolist() == [*labels[:2], title]
+    assert shown.titles == {labels[2]: title}
+
+
+def test_runs_on_a_page_use_the_same_titles(make_results):
+    """What two runs call by the same words is told apart, though neither has both."""
+    runs = []
+    for groups in ([0, 1], [2, 3]):
+        mechanisms = [merged(groups), {"name": "sample_events", "remove": 0.5}]
+        labels = [MECHANISMS.create(**each).label for each in mechanisms]
+        plan = json.dumps({"mechanisms": mechanisms})
+        runs.append(Run.of([make_results(mechanisms=labels, plan=plan)], name=str(groups)))
+    shown = entitle(runs)
+    for before, after in zip(runs, shown, strict=True):
+        kept = before.audit.mechanism.values[0]
+        assert after.audit.mechanism.values.tolist() == [kept, "50 % of events removed"]
+
+
+def test_traits_are_named_by_titles_too(make_results):
+    (shown,) = entitle([Run.of([make_results(), make_traits(), make_screen()])])
+    title = "adversary knows 20 % of users, trains on 400 groups"
+    assert shown.audit.prior.values.tolist() == [title]
+    assert shown.traits.compared_prior.values.tolist() == [title, "", title]
+    assert shown.traits.view_prior.values.tolist() == [title]
+    assert set(shown.screen.mechanism.values) == {"exact", "laplace(epsilon=0.1)"}
+    np.testing.assert_array_equal(shown.screen.auc, make_screen().auc)
