@@ -174,19 +174,24 @@ def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
     server.server_close()
 
 
-@pytest.fixture
-def run(cube, plan_fields, tmp_path):
-    """The folder of a finished audit."""
+def audit(cube, plan, tmp_path):
+    """Run an audit, and return its folder."""
+    path = tmp_path / "run.yaml"
     content = {
         "cube": cube.uri,
         "output": str(tmp_path / "run"),
-        "audit": plan_fields,
+        "audit": plan,
         "cluster": {"name": "serial"},
     }
-    path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(content))
     assert call("audit", path).exit_code == 0
     return tmp_path / "run"
+
+
+@pytest.fixture
+def run(cube, plan_fields, tmp_path):
+    """The folder of a finished audit."""
+    return audit(cube, plan_fields, tmp_path)
 
 
 def write_policy(tmp_path, **policy):
@@ -232,20 +237,12 @@ def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path)
 def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp_path):
     laplace = {"name": "laplace", "unit": "user_day", "epsilon": 1.0}
     plan = plan_fields | {"mechanisms": [laplace, laplace | {"epsilon": 2.0}]}
-    content = {
-        "cube": cube.uri,
-        "output": str(tmp_path / "run"),
-        "audit": plan,
-        "cluster": {"name": "serial"},
-    }
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(content))
-    assert call("audit", path).exit_code == 0
-    refused = call("gate", tmp_path / "run").exception
+    folder = audit(cube, plan, tmp_path)
+    refused = call("gate", folder).exception
     assert isinstance(refused, InputError)
     flag, label = shlex.split(str(refused).partition("e.g. ")[2])
     assert flag == "--mechanism"
-    assert call("gate", tmp_path / "run", flag, label).exit_code in (3, 4)
+    assert call("gate", folder, flag, label).exit_code in (3, 4)
 
 
 def test_a_policy_with_a_fault_is_refused(run, tmp_path):
