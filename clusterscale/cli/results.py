@@ -20,7 +20,9 @@ from clusterscale.cli.verdicts import (
     count_promises,
     name_float_noise,
     promise_table,
+    worst_exposures,
 )
+from clusterscale.wording import find_ties
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -33,7 +35,6 @@ _LINES = 35  # of a summary, which leaves five for errors and where the results 
 _MECHANISMS = 8  # rows of a summary,
 _FEWER = (8, 6, 4, 2, 1)  # or fewer if their labels are long
 _SHORT = 8  # characters of labels where many columns are beside each other
-_ALIKE = 5e-4  # mean AUCs that differ by less are shown as equal
 
 
 def show_results(results: xr.Dataset, *, full: bool = False) -> None:
@@ -63,7 +64,7 @@ def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
         yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
         yield _case_table(chosen, key)
     everybody = results.sizes["mechanism"]
-    yield from count_exposures(results, key, everybody)
+    yield from count_exposures(worst_exposures(results), key, everybody)
     yield from empty_lines(results, key)
     yield from _control_lines(results)
     yield from _absent_lines(results)
@@ -76,6 +77,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
     """Return as much as fits: utility is left out first, then the least exposing mechanisms."""
     parts: list[RenderableType] = []
     key = Key()
+    exposures = worst_exposures(results)
     longest = LONGEST if fits(out, _strongest_table(results, Key(), _MECHANISMS)) else _SHORT
     for n_mechanisms, with_utility in ((_MECHANISMS, True), *((n, False) for n in _FEWER)):
         key = Key(longest)
@@ -83,7 +85,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
         parts.append(_strongest_table(results, key, n_mechanisms))
         if (n_left := results.sizes["mechanism"] - n_mechanisms) > 0:
             parts.append(f"and {n_left:,} more, none with a higher AUC")
-        parts += count_exposures(results, key, n_mechanisms)
+        parts += count_exposures(exposures, key, n_mechanisms)
         parts += empty_lines(results, key)
         parts += _control_lines(results)
         parts += _absent_lines(results)
@@ -111,7 +113,7 @@ def _strongest_table(results: xr.Dataset, key: Key, n_rows: int) -> Table:
             continue
         at = cases.case.values[np.flatnonzero(cases == cases.max())[0]]
         place = dict(zip((*_AROUND, "group_size", "attack"), at, strict=True))
-        alike = cases.case.values[(cases >= cases.max() - _ALIKE).values]
+        alike = cases.case.values[find_ties(cases.values)]
         one = results.sel(place, drop=True).sel(mechanism=mechanism)
         numbers = [one.auc, one.privacy_loss, *([one.privacy_gain] if defended else [])]
         told = [_same(alike, dim, place, key) for dim in dims]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["count_exposures", "count_promises", "name_float_noise", "promise_table"]
-__all__ += ["tell_float_noise"]
+__all__ += ["tell_float_noise", "worst_exposures"]
 
 _UNITS = {
     "event": "event",
@@ -65,12 +65,18 @@ def count_promises(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
     yield from _count(worst, order, "promises ", key, most)
 
 
-def count_exposures(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
-    """Yield a line for each verdict on exposure: whose worst it is, ``most`` by name."""
-    from clusterscale.audit.findings import EXPOSURES, find_exposures, worst_findings
+def worst_exposures(results: xr.Dataset) -> dict[str, str]:
+    """Return the worst verdict on exposure of each mechanism."""
+    from clusterscale.audit.findings import find_exposures, worst_findings
 
     found = worst_findings(find_exposures(results))
-    worst = {mechanism: finding.exposure for mechanism, finding in found.items()}
+    return {mechanism: finding.exposure for mechanism, finding in found.items()}
+
+
+def count_exposures(worst: Mapping[str, str], key: Key, most: int) -> Iterator[str]:
+    """Yield a line for each verdict of :func:`worst_exposures`: whose it is, ``most`` by name."""
+    from clusterscale.audit.findings import EXPOSURES
+
     yield from _count(worst, EXPOSURES, "", key, most)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
+from clusterscale.audit.findings import RAW_COUNTS
 from clusterscale.report.section import breakable, fill
 from clusterscale.report.summary import Cases, Floats, cases, mean
 from clusterscale.utility import NEARLY_EMPTY
@@ -17,7 +18,7 @@ from clusterscale.wording import find_ties
 __all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "emptiness"]
 __all__ += ["list_float_noise", "name_mechanism", "tried"]
 
-BARE = "exact"
+BARE = RAW_COUNTS
 """Label of the mechanism that publishes the counts as they are."""
 
 BROKEN = "broken"
