@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from clusterscale import attacks, mechanisms, priors
 from clusterscale.contracts import publish
-from clusterscale.game import Contest, play
+from clusterscale.game import AttackEvaluation, play
 from clusterscale.metrics import (
     accuracy,
     auc_interval,
@@ -96,7 +96,7 @@ PROJECTION = attacks.create("projection")
 
 def test_every_statistic_is_that_of_the_scores(game):
     """Worked out anew from what the attack says of the challenges."""
-    (outcome,) = Contest(game, EXACT, [PROJECTION], seed=4, path=()).outcomes()
+    (outcome,) = AttackEvaluation(game, EXACT, [PROJECTION], seed=4, path=()).outcomes()
     challenge = publish(game.challenge.counts, EXACT, group_size=6, rng=stream(0, "x"))
     knowledge = game.adversary.study(challenge, EXACT, rng=stream(0, "x"))
     distinguisher = PROJECTION.fit(knowledge, rng=stream(0, "x"))
@@ -126,7 +126,7 @@ def test_the_naive_adversary_adds_up_what_is_published(game):
 
 
 def test_the_rate_is_the_one_that_was_asked_for(game):
-    contest = Contest(game, EXACT, [PROJECTION], seed=4, path=())
+    contest = AttackEvaluation(game, EXACT, [PROJECTION], seed=4, path=())
     tprs = [next(contest.outcomes(false_positive_rate=rate)).tpr for rate in (0.05, 0.1, 0.5, 1.0)]
     assert np.isnan(tprs[0]), "ten challenges without the target cannot show one in twenty"
     assert tprs[1] <= tprs[2] <= tprs[3] == 1

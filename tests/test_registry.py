@@ -8,23 +8,23 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from clusterscale.contracts import Component, Count, Positive
+from clusterscale.contracts import ConfigModel, Count, Positive
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.registry import Registry
 
 
-class Rounding(Component):
+class Rounding(ConfigModel):
     name: Literal["rounding"] = "rounding"
     base: Count = 10
 
 
-class Gauss(Component):
+class Gauss(ConfigModel):
     name: Literal["gauss"] = "gauss"
     sigma: Positive
     unit: Literal["event", "user"] = "event"
 
 
-NOISES: Registry[Component] = Registry("noise", Rounding, Gauss)
+NOISES: Registry[ConfigModel] = Registry("noise", Rounding, Gauss)
 
 
 def test_names_in_order():
@@ -105,7 +105,7 @@ def test_the_type_of_a_config_value():
     parse = TypeAdapter(NOISES.field()).validate_python
     assert parse({"name": "rounding", "base": 5}) == Rounding(base=5)
     assert parse({"name": "gauss", "sigma": 1.0}) == Gauss(sigma=1.0)
-    alone: Registry[Component] = Registry("noise", Rounding)
+    alone: Registry[ConfigModel] = Registry("noise", Rounding)
     assert TypeAdapter(alone.field()).validate_python({"base": 5}) == Rounding(base=5)
     assert set(NOISES.schema()["discriminator"]["mapping"]) == {"gauss", "rounding"}
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import (
     NO_NOISE,
-    Component,
+    ConfigModel,
     Distinguisher,
     Examples,
     Knowledge,
     Release,
     Scores,
-    Whereabouts,
+    TargetKnowledge,
 )
 from clusterscale.errors import InputError
 
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9  # how far, relatively, expected counts may lie above the numbe
 _CHECKED: WeakSet[Release] = WeakSet()  # so that several attacks on a release check it once
 
 
-class BaseAttack(Component):
+class BaseAttack(ConfigModel):
     """An attack that checks its inputs; a subclass defines ``_fit``."""
 
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
@@ -176,7 +176,7 @@ def _check_labels(examples: Examples) -> None:
         )
 
 
-def _check_whereabouts(whereabouts: Whereabouts, shape: tuple[int, ...]) -> None:
+def _check_whereabouts(whereabouts: TargetKnowledge, shape: tuple[int, ...]) -> None:
     seen, trace, n_users = whereabouts.seen, whereabouts.trace, whereabouts.n_users
     if seen.shape != shape:
         raise InputError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.moments import known, refer, variances
-from clusterscale.attacks.rows import Direction
+from clusterscale.attacks.rows import LinearDistinguisher
 from clusterscale.contracts import (
     NO_NOISE,
     Counts,
@@ -80,7 +80,7 @@ class _Linear(BaseAttack):
         """Return what each cell says."""
         raise NotImplementedError
 
-    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> LinearDistinguisher:
         """Form the direction, the threshold midway between the training classes.
 
         Nothing is drawn from ``rng``.
@@ -88,9 +88,9 @@ class _Linear(BaseAttack):
         reference = refer(knowledge, moments=self._asks_moments)
         weights = self.rule(reference).toward(known(knowledge).trace)
         training = knowledge.training
-        scores = Direction(weights).score(training.release)
+        scores = LinearDistinguisher(weights).score(training.release)
         inside, outside = scores[training.labels], scores[~training.labels]
-        return Direction(weights, threshold=float(inside.mean() + outside.mean()) / 2)
+        return LinearDistinguisher(weights, threshold=float(inside.mean() + outside.mean()) / 2)
 
 
 class Projection(_Linear):

@@ -13,7 +13,7 @@ from clusterscale.attacks.closed_form import Line
 from clusterscale.attacks.log_ratios import Counted, Faded, Normal, Published
 from clusterscale.attacks.moments import chances, known, noise_variance, refer, variances
 from clusterscale.contracts import (
-    CellRule,
+    CellScore,
     Ints,
     Knowledge,
     Labels,
@@ -56,7 +56,7 @@ class Likelihood(BaseAttack):
     needs_whereabouts: ClassVar[bool] = True
     validates: ClassVar[bool] = False
 
-    def rule(self, reference: Reference) -> CellRule:
+    def rule(self, reference: Reference) -> CellScore:
         """Return the log ratio of the laws that ``reference`` asks for."""
         noise, chance = reference.noise, chances(reference)
         if reference.law is not None and reference.law.revised:

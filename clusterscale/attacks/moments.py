@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.attacks.rows import column_variances, combine
-from clusterscale.contracts import Knowledge, Noise, Reference, Whereabouts
+from clusterscale.contracts import Knowledge, Noise, Reference, TargetKnowledge
 from clusterscale.errors import InputError
 
 __all__ = ["chances", "known", "noise_variance", "refer", "variances"]
@@ -14,7 +14,7 @@ __all__ = ["chances", "known", "noise_variance", "refer", "variances"]
 Floats = NDArray[np.float64]
 
 
-def known(knowledge: Knowledge) -> Whereabouts:
+def known(knowledge: Knowledge) -> TargetKnowledge:
     """Return what is known of the target's places.
 
     Raises

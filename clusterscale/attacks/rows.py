@@ -12,7 +12,7 @@ from clusterscale.contracts import Counts, Labels, Release, Scores, Values
 from clusterscale.errors import InputError
 from clusterscale.kernel import kernel
 
-__all__ = ["Direction", "Rows", "blocks", "centre", "column_variances", "combine", "gram"]
+__all__ = ["LinearDistinguisher", "Rows", "blocks", "centre", "column_variances", "combine", "gram"]
 __all__ += ["product"]
 
 Floats = NDArray[np.float64]
@@ -130,7 +130,7 @@ def combine(rows: Rows, shares: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class LinearDistinguisher:
     """A weight for every cell, and a threshold on the weighted sum."""
 
     weights: Floats

@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.linear import solve
-from clusterscale.attacks.rows import Direction, centre, column_variances, combine, gram
+from clusterscale.attacks.rows import LinearDistinguisher, centre, column_variances, combine, gram
 from clusterscale.contracts import Count, Knowledge, Release, Share
 
 __all__ = ["Spectral"]
@@ -50,7 +50,7 @@ class Spectral(BaseAttack):
             raise ValueError("give components or variance, not both")
         return self
 
-    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Direction:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> LinearDistinguisher:
         """Train in the coordinates of the kept components, then go back to cells."""
         release, labels = knowledge.training.release, knowledge.training.labels
         products, scale = self._products(release)
@@ -64,7 +64,7 @@ class Spectral(BaseAttack):
         shares = onto_kept - onto_kept.mean()
         intercept = float(duals.sum() - (products @ shares).mean())
         weights = combine(release.flat, shares)
-        return Direction(weights if scale is None else weights * scale**2, intercept)
+        return LinearDistinguisher(weights if scale is None else weights * scale**2, intercept)
 
     def _products(self, release: Release) -> tuple[Floats, Floats | None]:
         """Return the inner products of releases, and what their cells are multiplied by before."""

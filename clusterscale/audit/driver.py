@@ -16,12 +16,12 @@ from clusterscale.audit.failures import write_failures
 from clusterscale.audit.journal import Entry, Journal, PriceJournal
 from clusterscale.audit.parts import fold_task
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.price import Price, PriceTask, fold_price, run_price
+from clusterscale.audit.price import MechanismEvaluationTask, Price, fold_price, run_price
 from clusterscale.audit.results import open_results, write_results
 from clusterscale.audit.screens import choose_targets
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, run_task
-from clusterscale.contracts import MEMORY, Executor, Finished, Fold
+from clusterscale.contracts import MEMORY, Executor, Finished, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
 from clusterscale.cube.storage import list_names, put, read, remove
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "run"]
 
-Task = AuditTask | PriceTask
+Task = AuditTask | MechanismEvaluationTask
 
 _OURS = ("journal", "prices", "results.zarr", "plan.json", "failures.txt", "report.html")
 _BESIDE = {
@@ -139,7 +139,7 @@ def _work(executor: Executor, tasks: Iterator[Task], users: tuple[Range, ...]) -
     if not users:
         yield from executor.map_batches(_run, tasks)
         return
-    folds: Iterator[Fold[Task, Any, Any, list[Outcome] | Price]] = (
+    folds: Iterator[Reduction[Task, Any, Any, list[Outcome] | Price]] = (
         _fold(task, users) for task in tasks
     )
     for finished in executor.map_folds(folds):
@@ -147,11 +147,15 @@ def _work(executor: Executor, tasks: Iterator[Task], users: tuple[Range, ...]) -
 
 
 def _run(task: Task) -> list[Outcome] | Price:
-    return run_price(task) if isinstance(task, PriceTask) else run_task(task)
+    return run_price(task) if isinstance(task, MechanismEvaluationTask) else run_task(task)
 
 
-def _fold(task: Task, users: tuple[Range, ...]) -> Fold[Any, Any, Any, Any]:
-    return fold_price(task, users) if isinstance(task, PriceTask) else fold_task(task, users)
+def _fold(task: Task, users: tuple[Range, ...]) -> Reduction[Any, Any, Any, Any]:
+    return (
+        fold_price(task, users)
+        if isinstance(task, MechanismEvaluationTask)
+        else fold_task(task, users)
+    )
 
 
 class _Kept:
@@ -176,7 +180,7 @@ class _Kept:
         entries = []
         for finished in batch:
             error, traceback = _tell(finished)
-            if isinstance(finished.item, PriceTask):
+            if isinstance(finished.item, MechanismEvaluationTask):
                 price = finished.value
                 if not isinstance(price, Price):
                     price = Price(finished.item.key, error=error, traceback=traceback)

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusterscale.audit.price import Price, PriceKey, Promise
+from clusterscale.audit.price import GuaranteeStatement, Price, PriceKey
 from clusterscale.audit.task import Key
-from clusterscale.audit.verdict import Judgement
+from clusterscale.audit.verdict import DPTestResult
 from clusterscale.cube import storage
 from clusterscale.errors import DamagedError, StoreError
 from clusterscale.game import Outcome
@@ -169,8 +169,8 @@ def _price(raw: bytes) -> Price:
     period, group_size = found["key"]
     return Price(
         key=(str(period), int(group_size)),
-        promises={name: Promise(**each) for name, each in found["promises"].items()},
-        judgements={name: Judgement(**each) for name, each in found["judgements"].items()},
+        promises={name: GuaranteeStatement(**each) for name, each in found["promises"].items()},
+        judgements={name: DPTestResult(**each) for name, each in found["judgements"].items()},
         utility={
             name: (tuple(mean), tuple(spread)) for name, (mean, spread) in found["utility"].items()
         },

@@ -13,12 +13,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.task import AuditTask, play_games, set_up
-from clusterscale.contracts import Bounds, Fold, Game, Ints, Sample
+from clusterscale.contracts import Bounds, Game, GroupSample, Ints, Reduction
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.game import Outcome
 
-__all__ = ["Deal", "TaskPart", "add_parts", "count_part", "finish_task", "fold_task"]
+__all__ = ["BlockCounts", "TaskPart", "add_parts", "count_part", "finish_task", "fold_task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class TaskPart:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Deal:
+class BlockCounts:
     """What some users count for in one game.
 
     Attributes
@@ -45,26 +45,26 @@ class Deal:
 
     game: Game
     bounds: Bounds
-    spare: Sample | None
+    spare: GroupSample | None
 
-    def plus(self, other: Deal) -> Deal:
+    def plus(self, other: BlockCounts) -> BlockCounts:
         """Add what other users count for, who follow these."""
         spare = self.spare
         if spare is not None and other.spare is not None:
             spare = spare.plus(other.spare)
         bounds = merge_bounds(self.bounds, other.bounds)
-        return Deal(self.game.plus(other.game), bounds, spare)
+        return BlockCounts(self.game.plus(other.game), bounds, spare)
 
 
-Deals = tuple[Deal, ...]
+Deals = tuple[BlockCounts, ...]
 
 
 def fold_task(
     task: AuditTask, users: Sequence[Range]
-) -> Fold[AuditTask, TaskPart, Deals, list[Outcome]]:
+) -> Reduction[AuditTask, TaskPart, Deals, list[Outcome]]:
     """Return the work of :func:`~clusterscale.audit.task.run_task`, by parts of the users."""
     parts = tuple(TaskPart(task, each) for each in users)
-    return Fold(task, parts, count_part, add_parts, finish_task)
+    return Reduction(task, parts, count_part, add_parts, finish_task)
 
 
 def count_part(part: TaskPart) -> Deals:
@@ -78,7 +78,7 @@ def count_part(part: TaskPart) -> Deals:
     n_more = part.task.stops[-1] - part.task.stops[0]
     with threadpool_limits(limits=1):
         return tuple(
-            Deal(replace(game, more=None), bounds, game.more(n_more) if game.more else None)
+            BlockCounts(replace(game, more=None), bounds, game.more(n_more) if game.more else None)
             for game, bounds in set_up(part.task, part.users)
         )
 
@@ -95,13 +95,13 @@ def finish_task(task: AuditTask, total: Deals) -> list[Outcome]:
         return play_games(task, games)
 
 
-def _serve(spare: Sample | None) -> Callable[[int], Sample] | None:
+def _serve(spare: GroupSample | None) -> Callable[[int], GroupSample] | None:
     """Return what hands out groups in order, as drawing them would."""
     if spare is None:
         return None
     n_served = 0
 
-    def more(n_groups: int) -> Sample:
+    def more(n_groups: int) -> GroupSample:
         nonlocal n_served
         rows: Ints = np.arange(n_served, n_served + n_groups)
         n_served += n_groups

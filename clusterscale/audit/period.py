@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import ConfigModel, Count
 from clusterscale.contracts.lists import PERHAPS
 
 __all__ = ["Period"]
@@ -16,7 +16,7 @@ WEEK = 168
 First = Annotated[int, Strict(), Field(ge=0)]
 
 
-class Period(Component):
+class Period(ConfigModel):
     """The epochs of one release: ``epochs`` of them from the one numbered ``first``.
 
     ``observed`` are the first epochs of past windows of the same length, whose releases priors of

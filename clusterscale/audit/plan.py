@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from clusterscale.audit.facts import tell_plan, tell_size
 from clusterscale.audit.faults import find_faults
 from clusterscale.audit.period import Period
-from clusterscale.audit.price import PriceTask
+from clusterscale.audit.price import MechanismEvaluationTask
 from clusterscale.audit.source import TraceSource
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
@@ -113,11 +113,13 @@ class AuditPlan(AuditTemplate):
                     precision=self.precision,
                 )
 
-    def prices(self, cube: TraceCube) -> Iterator[PriceTask]:
+    def prices(self, cube: TraceCube) -> Iterator[MechanismEvaluationTask]:
         """Yield one task for each period and group size."""
         for period, size in product(self.periods, self.group_sizes):
             source = self._source(cube, period.spans[-1:])
-            yield PriceTask(source, period.name, size, self.mechanisms, self.utility, self.verdict)
+            yield MechanismEvaluationTask(
+                source, period.name, size, self.mechanisms, self.utility, self.verdict
+            )
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
         return TraceSource.of(cube, spans, null_roi=self.null_roi, seed=self.seed)

@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Even
+from clusterscale.contracts import ConfigModel, Even
 
 __all__ = ["Precision", "looks"]
 
 
-class Precision(Component):
+class Precision(ConfigModel):
     """Add challenges to a target until its AUC is known well enough.
 
     After the first challenges, and each time their number has doubled, every mechanism and attack

@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
-from clusterscale.audit.promise import Promise, state_promise
+from clusterscale.audit.promise import GuaranteeStatement, state_promise
 from clusterscale.audit.source import CellMap, Setting, TraceSource, load_settings, map_cells
 from clusterscale.audit.units import kind_of
-from clusterscale.audit.verdict import Judgement, VerdictPlan, judge_promise
-from clusterscale.contracts import Bounds, Component, Count, Counts, Fold, Mechanism, Traces, Values
+from clusterscale.audit.verdict import DPTestResult, VerdictPlan, judge_promise
+from clusterscale.contracts import (
+    Bounds,
+    ConfigModel,
+    Count,
+    Counts,
+    Mechanism,
+    Reduction,
+    Traces,
+    Values,
+)
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.bounds import merge_bounds
@@ -26,7 +35,15 @@ from clusterscale.mechanisms import by_steps
 from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
-__all__ = ["Price", "PriceKey", "PricePart", "PriceTask", "Promise", "Tally", "UtilityPlan"]
+__all__ = [
+    "GuaranteeStatement",
+    "MechanismEvaluationTask",
+    "Price",
+    "PriceKey",
+    "PricePart",
+    "Tally",
+    "UtilityPlan",
+]
 __all__ += ["add_prices", "count_price", "finish_price", "fold_price", "run_price"]
 
 PriceKey = tuple[str, int]
@@ -49,7 +66,7 @@ _USUAL = (
 )
 
 
-class UtilityPlan(Component):
+class UtilityPlan(ConfigModel):
     """How to measure what is left of the data: on so many ``groups``, by these ``measures``.
 
     Groups are drawn at random from all users, whoever is attacked, and are the same for all
@@ -61,7 +78,7 @@ class UtilityPlan(Component):
 
 
 @dataclass(frozen=True, slots=True)
-class PriceTask:
+class MechanismEvaluationTask:
     """An address and a few numbers, as :class:`~clusterscale.audit.AuditTask` is."""
 
     source: TraceSource
@@ -79,7 +96,7 @@ class PriceTask:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a :class:`PriceTask` found, or the error that ended it and where that came from.
+    """The result of a :class:`MechanismEvaluationTask`, or the error that ended it, and its origin.
 
     All but ``guess`` go by the label of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
@@ -89,8 +106,8 @@ class Price:
     """
 
     key: PriceKey
-    promises: dict[str, Promise] = field(default_factory=dict)
-    judgements: dict[str, Judgement] = field(default_factory=dict)
+    promises: dict[str, GuaranteeStatement] = field(default_factory=dict)
+    judgements: dict[str, DPTestResult] = field(default_factory=dict)
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     released_share: dict[str, float] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
@@ -98,7 +115,7 @@ class Price:
     traceback: str = ""
 
 
-def run_price(task: PriceTask) -> Price:
+def run_price(task: MechanismEvaluationTask) -> Price:
     """Draw groups, publish them by every mechanism and measure; a pure function of the task.
 
     Promises are tried on groups of their own, by
@@ -120,7 +137,7 @@ def run_price(task: PriceTask) -> Price:
 class PricePart:
     """A price, and whose traces to count for it: an address and a few numbers."""
 
-    task: PriceTask
+    task: MechanismEvaluationTask
     users: Range
 
 
@@ -152,11 +169,11 @@ Tallies = dict[Steps, Tally]
 
 
 def fold_price(
-    task: PriceTask, users: Sequence[Range]
-) -> Fold[PriceTask, PricePart, Tallies, Price]:
+    task: MechanismEvaluationTask, users: Sequence[Range]
+) -> Reduction[MechanismEvaluationTask, PricePart, Tallies, Price]:
     """Return the work of :func:`run_price`, by parts of the users."""
     parts = tuple(PricePart(task, each) for each in users)
-    return Fold(task, parts, count_price, add_prices, finish_price)
+    return Reduction(task, parts, count_price, add_prices, finish_price)
 
 
 def count_price(part: PricePart) -> Tallies:
@@ -177,7 +194,7 @@ def add_prices(one: Tallies, other: Tallies) -> Tallies:
     return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
 
 
-def finish_price(task: PriceTask, total: Tallies) -> Price:
+def finish_price(task: MechanismEvaluationTask, total: Tallies) -> Price:
     """Publish and measure, once what all users count for is added.
 
     Of traces only the blocks of the few users who are left out and put back are read.
@@ -197,12 +214,12 @@ def finish_price(task: PriceTask, total: Tallies) -> Price:
         return _price(task, total, {steps: map_cells(source, steps) for steps in total}, find)
 
 
-def _lists(task: PriceTask) -> list[Steps]:
+def _lists(task: MechanismEvaluationTask) -> list[Steps]:
     """Return all lists of trace steps, and that of none, which bare counts are made of."""
     return list(dict.fromkeys([(), *(steps for steps, _ in by_steps(task.mechanisms))]))
 
 
-def _count(task: PriceTask, steps: Steps, setting: Setting) -> Tally:
+def _count(task: MechanismEvaluationTask, steps: Steps, setting: Setting) -> Tally:
     rng = stream(task.source.seed, "utility groups", *task.key)
     traces, size = setting.traces, task.group_size
     cells = traces.n_rois, traces.n_epochs
@@ -218,7 +235,7 @@ def _count(task: PriceTask, steps: Steps, setting: Setting) -> Tally:
     return Tally(counts, setting.bounds, nearby)
 
 
-def _design(task: PriceTask) -> Design:
+def _design(task: MechanismEvaluationTask) -> Design:
     cube = open_source(task.source)
     return Design(
         n_users=cube.n_users,
@@ -231,7 +248,7 @@ def _design(task: PriceTask) -> Design:
 
 
 def _price(
-    task: PriceTask,
+    task: MechanismEvaluationTask,
     total: Tallies,
     cells: dict[Steps, CellMap],
     find: Callable[[Steps, int], Traces],
@@ -256,7 +273,7 @@ def _price(
 
 
 def _publish(
-    task: PriceTask, label: str, mechanism: Mechanism, cells: CellMap, counts: Counts
+    task: MechanismEvaluationTask, label: str, mechanism: Mechanism, cells: CellMap, counts: Counts
 ) -> Iterator[Values]:
     """Yield what is published of each group, on the cells of the cube."""
     rng = stream(task.source.seed, "utility noise", *task.key, label)
@@ -265,7 +282,7 @@ def _publish(
 
 
 def _measure(
-    task: PriceTask, raw: list[Counts], released: Iterator[Values]
+    task: MechanismEvaluationTask, raw: list[Counts], released: Iterator[Values]
 ) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
     """Return means and standard deviations of the measures, and the mean share released."""
     found = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
@@ -275,7 +292,7 @@ def _measure(
     return (tuple(mean), tuple(spread)), share
 
 
-def _values(task: PriceTask, raw: Counts, released: Values) -> list[float]:
+def _values(task: MechanismEvaluationTask, raw: Counts, released: Values) -> list[float]:
     """Return every measure and the share released; no event is in the null ROI, the last one."""
     places = slice(None, -1 if task.source.null_roi else None)
     events = raw[places], released[places]

@@ -8,13 +8,13 @@ from clusterscale.contracts import Bounds, Mechanism, TraceStep
 from clusterscale.mechanisms import user_level
 from clusterscale.metrics import auc_ceiling
 
-__all__ = ["Promise", "state_promise"]
+__all__ = ["GuaranteeStatement", "state_promise"]
 
 _ANYTHING = 10**12  # visits: more than anybody can make
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class GuaranteeStatement:
     """The guarantee of a mechanism for the counts of this cube and period.
 
     The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is what noise
@@ -37,12 +37,14 @@ class Promise:
     ceiling: float
 
 
-def state_promise(mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]) -> Promise:
+def state_promise(
+    mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]
+) -> GuaranteeStatement:
     """Return what a bound mechanism promises where data are within ``bounds`` after the steps."""
     stated, user = mechanism.guarantee, user_level(mechanism, bounds)
     telling = [pair for pair in user.curve if pair[1] < 1]  # with δ = 1 nothing is promised
     ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in telling]
-    return Promise(
+    return GuaranteeStatement(
         unit=stated.unit,
         epsilon=stated.epsilon,
         delta=stated.delta,

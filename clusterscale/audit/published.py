@@ -14,11 +14,11 @@ from clusterscale.audit.parts import Deals, TaskPart, add_parts, count_part
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, Key, set_up
-from clusterscale.contracts import Bounds, Fold, Game, Ints, Mechanism, Values
+from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Reduction, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.storage import open_group
-from clusterscale.game import Contest, Standing
+from clusterscale.game import AttackEvaluation, ReleasePlacement
 
 __all__ = ["VALUES", "PublishedTask", "fold_published", "list_published", "score_published"]
 
@@ -52,7 +52,7 @@ def list_published(
         yield PublishedTask(alone, uri)
 
 
-def score_published(task: PublishedTask) -> list[Standing]:
+def score_published(task: PublishedTask) -> list[ReleasePlacement]:
     """Train on the groups of the audit and ask about the release itself; pure.
 
     Raises
@@ -69,22 +69,22 @@ def score_published(task: PublishedTask) -> list[Standing]:
 
 def fold_published(
     task: PublishedTask, users: Sequence[Range]
-) -> Fold[PublishedTask, TaskPart, Deals, list[Standing]]:
+) -> Reduction[PublishedTask, TaskPart, Deals, list[ReleasePlacement]]:
     """Return the work of :func:`score_published`, by parts of the users."""
     parts = tuple(TaskPart(task.audit, each) for each in users)
-    return Fold(task, parts, count_part, add_parts, _finish)
+    return Reduction(task, parts, count_part, add_parts, _finish)
 
 
-def _finish(task: PublishedTask, total: Deals) -> list[Standing]:
+def _finish(task: PublishedTask, total: Deals) -> list[ReleasePlacement]:
     (deal,) = total
     with threadpool_limits(limits=1):
         return _judge(task, deal.game, deal.bounds)
 
 
-def _judge(task: PublishedTask, game: Game, bounds: Bounds) -> list[Standing]:
+def _judge(task: PublishedTask, game: Game, bounds: Bounds) -> list[ReleasePlacement]:
     target, period, prior, size = task.key
     (mechanism,) = task.audit.mechanisms
-    contest = Contest(
+    contest = AttackEvaluation(
         game,
         mechanism,
         task.audit.attacks,

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from clusterscale.audit.period import Period
-from clusterscale.contracts import Component, Count, Ints, Share
+from clusterscale.contracts import ConfigModel, Count, Ints, Share
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.cube.summary import count_events
@@ -87,7 +87,7 @@ class Presence:
         return f"{n_ever} an audited period ({', '.join(f'{name}: {n:,}' for name, n in each)})"
 
 
-class Targets(Component):
+class Targets(ConfigModel):
     """Whom to attack; exactly one of the fields but ``unseen`` is given.
 
     ``tertiles``: so many at random from each third of the users by number of events (NDSS18 §V-A);

@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.precision import Precision, looks
 from clusterscale.audit.source import TraceSource, load_settings
-from clusterscale.contracts import Attack, Bounds, Game, Mechanism, Prior, Sample
+from clusterscale.contracts import Attack, Bounds, Game, GroupSample, Mechanism, Prior
 from clusterscale.cube.blocks import Range
-from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, Contest, Outcome
+from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation, Outcome
 from clusterscale.mechanisms import by_steps
 from clusterscale.seeds import stream
 
@@ -111,15 +111,15 @@ def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Ou
 class _Table:
     """The contests on one set of counted groups, and what draws more of these."""
 
-    contests: Iterable[Contest]
-    more: Callable[[int], Sample] | None
+    contests: Iterable[AttackEvaluation]
+    more: Callable[[int], GroupSample] | None
 
 
 def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Table]:
     target, period, prior, size = task.key
     for (game, bounds), (_, mechanisms) in zip(games, by_steps(task.mechanisms), strict=True):
         contest = partial(
-            Contest,
+            AttackEvaluation,
             game,
             attacks=task.attacks,
             seed=task.source.seed,

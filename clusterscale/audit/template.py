@@ -11,7 +11,7 @@ from clusterscale.audit.precision import Precision
 from clusterscale.audit.price import UtilityPlan
 from clusterscale.audit.targets import Targets
 from clusterscale.audit.verdict import VerdictPlan
-from clusterscale.contracts import Attack, Component, Prior, Probability
+from clusterscale.contracts import Attack, ConfigModel, Prior, Probability
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.priors import PRIORS
@@ -27,7 +27,7 @@ else:  # unions of whatever the registries hold
     Attacks = Annotated[tuple[ATTACKS.field(), ...], *SEVERAL]
 
 
-class AuditTemplate(Component):
+class AuditTemplate(ConfigModel):
     """Whom to attack, who attacks, how, and what is measured of what is left.
 
     With ``control`` every attack is also trained on shuffled labels, asked about groups with a

@@ -13,7 +13,15 @@ import numpy as np
 from clusterscale.audit.budget import arrange
 from clusterscale.audit.exposed import find_exposures
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.views import LoadTask, Seen, Sums, fold_loading, list_seen, load, tasks_of
+from clusterscale.audit.views import (
+    LoadTask,
+    Sums,
+    ViewTargets,
+    fold_loading,
+    list_seen,
+    load,
+    tasks_of,
+)
 from clusterscale.contracts import MEMORY, Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
@@ -107,7 +115,9 @@ def traits(
     return open_traits(store.uri)
 
 
-def _ask(plan: AuditPlan, how: TraitsPlan, exposures: list[Exposure], seen: list[Seen]) -> Question:
+def _ask(
+    plan: AuditPlan, how: TraitsPlan, exposures: list[Exposure], seen: list[ViewTargets]
+) -> Question:
     return Question(
         plan=how,
         audit=plan.describe(),
@@ -131,7 +141,7 @@ def _look(
     executor: Executor,
     tasks: list[LoadTask],
     users: tuple[Range, ...],
-    seen: Seen,
+    seen: ViewTargets,
     sums: Sums,
     tell: Tell,
 ) -> None:

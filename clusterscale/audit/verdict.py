@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.audit.neighbours import Neighbours, Pair
 from clusterscale.audit.units import kind_of
 from clusterscale.contracts import (
-    Component,
+    ConfigModel,
     Count,
     Counts,
     Even,
@@ -25,7 +25,7 @@ from clusterscale.contracts import (
 from clusterscale.metrics import epsilon_lower_bound, judge, largest_bound
 from clusterscale.seeds import stream
 
-__all__ = ["NOTHING_PROMISED", "Judgement", "VerdictPlan", "judge_promise"]
+__all__ = ["NOTHING_PROMISED", "DPTestResult", "VerdictPlan", "judge_promise"]
 
 NOTHING_PROMISED = "nothing promised"
 """The verdict on a mechanism without a guarantee."""
@@ -38,7 +38,7 @@ _DIGITS = 2
 Score = Callable[[Values], Scores]
 
 
-class VerdictPlan(Component):
+class VerdictPlan(ConfigModel):
     """How to try a promise: so many ``trials`` with and without each of so many ``units``.
 
     The first unit is the largest of the cube, where too little noise shows first; the others are
@@ -53,7 +53,7 @@ class VerdictPlan(Component):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class DPTestResult:
     """What was measured of a promise.
 
     Attributes
@@ -75,7 +75,7 @@ class Judgement:
 
 def judge_promise(
     mechanism: Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, label: str
-) -> Judgement:
+) -> DPTestResult:
     """Publish neighbouring groups again and again, and compare the ε that is seen with the stated.
 
     Nothing needs to be trained: the projection on the difference and, where the law of the noise
@@ -97,10 +97,10 @@ def judge_promise(
     """
     stated, kind = mechanism.guarantee, kind_of(mechanism.guarantee)
     if kind is None:
-        return Judgement(NOTHING_PROMISED)
+        return DPTestResult(NOTHING_PROMISED)
     pairs = [_reached(*pair, mechanism.reach) for pair in neighbours.pairs(kind)]
     if not pairs:
-        return Judgement("too few samples", 0.0, 0)
+        return DPTestResult("too few samples", 0.0, 0)
     most = max(inside.size for inside, _ in pairs)
     n_trials = max(min(plan.trials, _MOST_VALUES // most), _LEAST_TRIALS)
     found: list[Scores] = []
@@ -112,7 +112,7 @@ def judge_promise(
         ]
         found += list(np.concatenate(scores, axis=1))
     seen, largest = _bounds(found, stated.delta, plan.confidence)
-    return Judgement(judge(seen, stated.epsilon, largest=largest), seen, n_trials)
+    return DPTestResult(judge(seen, stated.epsilon, largest=largest), seen, n_trials)
 
 
 def _bounds(found: list[Scores], delta: float, confidence: float) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.source import map_cells
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, set_up
-from clusterscale.contracts import Bounds, Fold, Game, Ints, Mechanism, Values
+from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Reduction, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.errors import InputError
@@ -27,7 +27,7 @@ from clusterscale.game import study
 from clusterscale.seeds import stream
 from clusterscale.traits import WHO, Exposed, Exposure, TraitsPlan, View, loading
 
-__all__ = ["LoadTask", "Seen", "Sums", "fold_loading", "list_seen", "load", "tasks_of"]
+__all__ = ["LoadTask", "Sums", "ViewTargets", "fold_loading", "list_seen", "load", "tasks_of"]
 
 _PREFERRED = "spectral"
 
@@ -43,7 +43,7 @@ class LoadTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class ViewTargets:
     """The targets of a view, and how exposed they are."""
 
     view: View
@@ -69,7 +69,7 @@ class Seen:
         return members
 
 
-def list_seen(plan: AuditPlan, exposures: Sequence[Exposure], how: TraitsPlan) -> list[Seen]:
+def list_seen(plan: AuditPlan, exposures: Sequence[Exposure], how: TraitsPlan) -> list[ViewTargets]:
     """Return what is to be viewed: every period × prior × group size with finished targets.
 
     Counts are bare where the audit played ``exact``; else they are published by its first
@@ -87,7 +87,7 @@ def list_seen(plan: AuditPlan, exposures: Sequence[Exposure], how: TraitsPlan) -
         told = [each for each in told if len(each[1].users)]
         if told:
             _, chosen = max(told, key=lambda each: (_is_spectral(each[0]), each[1].auc.mean()))
-            seen.append(_thin(Seen(view, chosen), how.targets, plan.seed))
+            seen.append(_thin(ViewTargets(view, chosen), how.targets, plan.seed))
     return seen
 
 
@@ -95,20 +95,22 @@ def _is_spectral(label: str) -> bool:
     return label.split("(")[0] == _PREFERRED
 
 
-def _thin(seen: Seen, most: int, seed: int) -> Seen:
+def _thin(seen: ViewTargets, most: int, seed: int) -> ViewTargets:
     """Draw some of the targets, where there are more."""
     if len(seen.users) <= most:
         return seen
     rng = stream(seed, "traits", "targets")
     some = np.sort(rng.choice(len(seen.users), most, replace=False))
-    return Seen(seen.view, seen.told.take(some))
+    return ViewTargets(seen.view, seen.told.take(some))
 
 
 def _mechanism(plan: AuditPlan) -> Mechanism:
     return next((each for each in plan.mechanisms if each.name == "exact"), plan.mechanisms[0])
 
 
-def tasks_of(seen: Seen, plan: AuditPlan, cube: TraceCube, how: TraitsPlan) -> list[LoadTask]:
+def tasks_of(
+    seen: ViewTargets, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
+) -> list[LoadTask]:
     """Return a task for each target of a view, in their order."""
     chosen = Chosen(seen.users, ("",) * len(seen.users))
     wanted = seen.view.period, seen.view.prior, seen.view.group_size
@@ -135,10 +137,12 @@ def load(task: LoadTask) -> Single:
         return _look(task, *pair)
 
 
-def fold_loading(task: LoadTask, users: Sequence[Range]) -> Fold[LoadTask, TaskPart, Deals, Single]:
+def fold_loading(
+    task: LoadTask, users: Sequence[Range]
+) -> Reduction[LoadTask, TaskPart, Deals, Single]:
     """Return the work of :func:`load`, by parts of the users."""
     parts = tuple(TaskPart(task.audit, each) for each in users)
-    return Fold(task, parts, count_part, add_parts, _finish)
+    return Reduction(task, parts, count_part, add_parts, _finish)
 
 
 def _finish(task: LoadTask, total: Deals) -> Single:

@@ -68,7 +68,7 @@ def reaudit(
 
     Two at a time do no harm: the second does nothing.
     """
-    from clusterscale.reaudit import Held, Lease
+    from clusterscale.reaudit import Lease, LeaseHeldError
 
     chosen = _load(catalogue, config)
     folder = (output or chosen.output).rstrip("/")
@@ -83,7 +83,7 @@ def reaudit(
             verdicts, problems = _judge_all(work, place, allowed, lease.check)
             _tell(work, verdicts, problems, to_json, to_junit)
             _post(chosen, work)
-    except Held as held:
+    except LeaseHeldError as held:
         out.print(f"{held.holder} is at work on {folder}; nothing is done here", soft_wrap=True)
         return
     raise typer.Exit(_code(verdicts, problems))

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ConfigError, MissingError
 from clusterscale.reaudit import Policy
 from clusterscale.wording import explain
@@ -35,7 +35,7 @@ _PACKAGED = Path(str(files("clusterscale"))) / "configs"
 CONFIGS = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "configs"
 """Where the configs are that come with the package: in it, or beside it if it is editable."""
 
-T = TypeVar("T", bound=Component)
+T = TypeVar("T", bound=ConfigModel)
 
 
 def load(path: str | Path) -> Config:
@@ -92,7 +92,7 @@ def built_in(name: str = QUICKSTART) -> str:
     return (CONFIGS / name).read_text(encoding="utf-8")
 
 
-def schema(model: type[Component] = Config) -> str:
+def schema(model: type[ConfigModel] = Config) -> str:
     """Return the JSON schema of config files, for editors and checks, as text."""
     return json.dumps(model.model_json_schema(), indent=2)
 

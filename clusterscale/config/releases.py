@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.config.run import Place, Source
-from clusterscale.contracts import Address, Component, Level
+from clusterscale.contracts import Address, ConfigModel, Level
 from clusterscale.errors import InputError, MissingError
 from clusterscale.reaudit import ReauditPlan, ReleaseEntry, expand, find_releases
 from clusterscale.runtime import Local
@@ -21,7 +21,7 @@ else:
     Entries = Annotated[tuple[ReleaseEntry, ...], Field(min_length=1), Strict(False)] | Address
 
 
-class Webhook(Component):
+class Webhook(ConfigModel):
     """Where new verdicts are posted as JSON: names of releases, verdicts and reasons, no people.
 
     The address is read from the environment variable ``variable``, for it is often a secret.

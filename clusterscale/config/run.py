@@ -11,7 +11,7 @@ from pydantic import (
 )
 
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import Address, Component, Count
+from clusterscale.contracts import Address, ConfigModel, Count
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
@@ -24,7 +24,7 @@ from clusterscale.wording import choices
 __all__ = ["Config", "CubeSource", "Place", "Source"]
 
 
-class CubeSource(Component):
+class CubeSource(ConfigModel):
     """Where the traces are; a plain string is taken for a path.
 
     ``path``: a cube on disk or at any fsspec URL. With a ``preset``, synthetic ``users`` are
@@ -76,7 +76,7 @@ else:
     Place = CLUSTERS.field()
 
 
-class Config(Component):
+class Config(ConfigModel):
     """A whole run: which cube, what to ask of it, where to work, where to keep the answer.
 
     ``audit`` asks who is a member, ``recovery`` where everybody was; either or both. ``traits``

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import Finding, told
 from clusterscale.consistency.table import Table, counts_behind
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import ConfigModel, Count
 
 __all__ = ["Complement"]
 
 Whole = NDArray[np.int64]
 
 
-class Complement(Component):
+class Complement(ConfigModel):
     """Whether a cell that one table hides follows from two others.
 
     Of three tables over the same cells, without noise, one is taken for the sum of the others if

@@ -14,7 +14,7 @@ from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding, told
 from clusterscale.consistency.nesting import coincidence
 from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to
-from clusterscale.contracts import Component, Count, Probability, Values
+from clusterscale.contracts import ConfigModel, Count, Probability, Values
 
 __all__ = ["SMALL", "Differencing", "smallest_shown"]
 
@@ -39,7 +39,7 @@ def smallest_shown(small: int | None, *tables: Table) -> int:
     return small or max((most + 1 for most in hidden if most is not None), default=SMALL)
 
 
-class Differencing(Component):
+class Differencing(ConfigModel):
     """Whether the table less another one over the same cells tells of few people.
 
     Counts without noise are subtracted where both are told exactly. The smaller group is taken to

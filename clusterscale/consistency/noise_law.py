@@ -11,9 +11,9 @@ from pydantic import Field, Strict
 
 from clusterscale.consistency.decimals import decimals
 from clusterscale.consistency.finding import Finding, told
-from clusterscale.consistency.residuals import NAMES, Frame, Pilot, study
+from clusterscale.consistency.residuals import NAMES, Frame, NullDistribution, study
 from clusterscale.consistency.table import Table, written
-from clusterscale.contracts import Component, Count, Probability, Values
+from clusterscale.contracts import ConfigModel, Count, Probability, Values
 
 __all__ = ["NoiseLaw"]
 
@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 _ROUNDING = 1e-9
 
 
-class NoiseLaw(Component):
+class NoiseLaw(ConfigModel):
     """Whether the noise on known counts is that of the declared mechanism.
 
     The mechanism publishes the counts again and again. The first ``trials`` releases tell what
@@ -121,7 +121,7 @@ class NoiseLaw(Component):
         """How many releases a table must be farther off than."""
         return int(np.ceil(1 / (1 - self.confidence) - 1e-6)) - 1
 
-    def _rank(self, pilot: Pilot, farthest: float, releases: Iterator[Values]) -> int:
+    def _rank(self, pilot: NullDistribution, farthest: float, releases: Iterator[Values]) -> int:
         """Return 1 as soon as an honest release is as far off, 0 if none is."""
         for _ in range(self.n_honest):
             if pilot.measure(next(releases))[1].max() >= farthest:

@@ -13,9 +13,9 @@ from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding
 from clusterscale.consistency.support import support
 from clusterscale.consistency.table import Table, steps_of
-from clusterscale.contracts import Component, Mechanism, Values
+from clusterscale.contracts import ConfigModel, Mechanism, Values
 from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.law import OutputDistribution
 
 __all__ = ["PossibleValues"]
 
@@ -29,7 +29,7 @@ _LARGEST = float(1 << 20)  # floats beyond are so coarse that whole ones need no
 _CHANCE = 1e-6  # of as many whole values as rounding to that many decimals would leave
 
 
-class PossibleValues(Component):
+class PossibleValues(ConfigModel):
     """Whether every published value could be what the declared mechanism made of some count.
 
     Where the law of a cell is known, a value is impossible if its likelihood is 0 of every count
@@ -92,7 +92,7 @@ class PossibleValues(Component):
         return Finding(self.name, level, measured, expected, n_cells, text)
 
 
-def _law(mechanism: Mechanism, group_size: int) -> Publication | None:
+def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:
     """Return the law of a cell, of counts as they are where some events were dropped."""
     law = mechanism.law(group_size)
     if law is None:
@@ -100,10 +100,10 @@ def _law(mechanism: Mechanism, group_size: int) -> Publication | None:
         if len(rest) == len(steps_of(mechanism)):
             return None
         law = Chain.model_construct(steps=rest).law(group_size)  # type: ignore[arg-type]
-    return law if isinstance(law, Publication) else None
+    return law if isinstance(law, OutputDistribution) else None
 
 
-def _impossible(law: Publication, values: Values, group_size: int) -> Flags:
+def _impossible(law: OutputDistribution, values: Values, group_size: int) -> Flags:
     """Return which values have a likelihood of 0 of every count, shape of ``values``."""
     distinct, which, n_cells = np.unique(values, return_inverse=True, return_counts=True)
     if law.noise.law == "none":
@@ -126,7 +126,7 @@ def _impossible(law: Publication, values: Values, group_size: int) -> Flags:
     return np.asarray(wrong[which.reshape(values.shape)])
 
 
-def _unlikely(law: Publication, values: Values, group_size: int) -> Flags:
+def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags:
     """Return which values have a likelihood of 0, shape (value,).
 
     It falls off to both sides of what a value was before revisions, so counts near it are tried
@@ -143,7 +143,7 @@ def _unlikely(law: Publication, values: Values, group_size: int) -> Flags:
     return wrong
 
 
-def _too_whole(law: Publication, values: Values, n_cells: NDArray[Any]) -> Flags:
+def _too_whole(law: OutputDistribution, values: Values, n_cells: NDArray[Any]) -> Flags:
     """Return which values are whole although a density made them, shape (value,)."""
     none = np.zeros(len(values), np.bool_)
     if law.noise.law == "geometric" or law.noise.scale >= _LARGEST:

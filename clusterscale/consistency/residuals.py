@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Values
 
-__all__ = ["NAMES", "Frame", "Pilot", "study"]
+__all__ = ["NAMES", "Frame", "NullDistribution", "study"]
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -149,7 +149,7 @@ def _correlations(away: Floats) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pilot:
+class NullDistribution:
     """What statistics are in honest releases.
 
     Attributes
@@ -199,7 +199,7 @@ def _joined(plain: Floats, ends: Floats) -> Floats:
     return np.concatenate([plain[:at], ends, plain[at:]])
 
 
-def study(frame: Frame, releases: Iterator[Values], n: int) -> Pilot:
+def study(frame: Frame, releases: Iterator[Values], n: int) -> NullDistribution:
     """Return the moments of the statistics over the next ``n`` releases."""
     found = [frame.statistics(values) for values in islice(releases, n)]
     plain, by_roi, by_epoch = (np.array(each) for each in zip(*found, strict=True))
@@ -214,4 +214,4 @@ def study(frame: Frame, releases: Iterator[Values], n: int) -> Pilot:
         for roi, epoch in zip(by_roi, by_epoch, strict=True)
     ]
     every = np.array([_joined(*each) for each in zip(plain, np.array(ends), strict=True)])
-    return Pilot(frame, every.mean(axis=0), every.std(axis=0), rois, epochs)
+    return NullDistribution(frame, every.mean(axis=0), every.std(axis=0), rois, epochs)

@@ -10,7 +10,7 @@ import numpy as np
 
 from clusterscale.consistency.table import steps_of
 from clusterscale.contracts import Mechanism
-from clusterscale.mechanisms.defence import Revision
+from clusterscale.mechanisms.defence import PostProcessing
 
 __all__ = ["Support", "support"]
 
@@ -50,7 +50,7 @@ def support(mechanism: Mechanism, group_size: int) -> Support:
 def _after(step: Mechanism, before: Support, group_size: int) -> Support:
     if step.name in _RULES:
         after = _RULES[step.name](step, before, group_size)
-    elif isinstance(step, Revision) and step.reach == "cell":
+    elif isinstance(step, PostProcessing) and step.reach == "cell":
         after = _revised(step, before)
     elif step.trace_steps or step.name in ("exact", "sample_events"):
         after = before
@@ -70,7 +70,7 @@ def _finished(step: Mechanism, before: Support, group_size: int) -> Support:
     return before
 
 
-def _revised(step: Revision, before: Support) -> Support:
+def _revised(step: PostProcessing, before: Support) -> Support:
     """Return the support after a revision that keeps the order of values."""
     ends = np.array([[before.low, before.high]])
     step.revise(ends)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
 __all__ = ["Table", "counts_behind", "steps_of", "suppressed_up_to", "written"]
@@ -166,7 +166,7 @@ def counts_behind(table: Table) -> tuple[Whole, Whole] | None:
         itself.
     """
     law = table.mechanism.law(table.group_size)
-    if not isinstance(law, Publication) or law.noise.law != "none":
+    if not isinstance(law, OutputDistribution) or law.noise.law != "none":
         return None
     of_count = np.arange(table.group_size + 1.0)[None]
     law.revise(of_count)

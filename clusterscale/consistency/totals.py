@@ -12,7 +12,7 @@ from clusterscale.consistency.determined import solve
 from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import Finding, told
 from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to, written
-from clusterscale.contracts import Component, Count, Values
+from clusterscale.contracts import ConfigModel, Count, Values
 
 __all__ = ["Totals"]
 
@@ -21,7 +21,7 @@ Level = Literal["consistent", "inconsistent", "unknown"]
 _ROUNDING = 1e-6  # of a visit: sums of floats
 
 
-class Totals(Component):
+class Totals(ConfigModel):
     """Whether cells that are redacted or suppressed follow from totals of ROIs and of epochs.
 
     Of all tables of whole numbers that have what is published, and the totals, it is found out

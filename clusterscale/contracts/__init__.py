@@ -3,7 +3,7 @@
 from clusterscale.contracts.bounds import Bounds, Frame, check_days
 from clusterscale.contracts.component import (
     Address,
-    Component,
+    ConfigModel,
     Count,
     Even,
     Positive,
@@ -11,10 +11,17 @@ from clusterscale.contracts.component import (
     Share,
     hash_of,
 )
-from clusterscale.contracts.evidence import CellRule, CellwiseAttack, Reference
-from clusterscale.contracts.execution import MEMORY, Crew, Executor, Finished, Fold, see_through
-from clusterscale.contracts.game import Adversary, Game, Informed, Sample
-from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
+from clusterscale.contracts.evidence import CellScore, CellwiseAttack, Reference
+from clusterscale.contracts.execution import (
+    MEMORY,
+    Executor,
+    Finished,
+    Reduction,
+    WorkerCount,
+    see_through,
+)
+from clusterscale.contracts.game import Adversary, AuxiliaryDataAdversary, Game, GroupSample
+from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
 from clusterscale.contracts.protocols import (
     REACHES,
     Attack,
@@ -22,8 +29,8 @@ from clusterscale.contracts.protocols import (
     Guarantee,
     Mechanism,
     Prior,
+    PrivacyLossSpec,
     Reach,
-    Spending,
     TraceStep,
 )
 from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, publish
@@ -46,24 +53,23 @@ __all__ = [
     "Address",
     "Adversary",
     "Attack",
+    "AuxiliaryDataAdversary",
     "Bounds",
     "CellLaw",
-    "CellRule",
+    "CellScore",
     "CellwiseAttack",
-    "Component",
+    "ConfigModel",
     "Count",
     "Counts",
-    "Crew",
     "Distinguisher",
     "Even",
     "Examples",
     "Executor",
     "Finished",
-    "Fold",
     "Frame",
     "Game",
+    "GroupSample",
     "Guarantee",
-    "Informed",
     "Ints",
     "Knowledge",
     "Labels",
@@ -73,19 +79,20 @@ __all__ = [
     "Noise",
     "Positive",
     "Prior",
+    "PrivacyLossSpec",
     "Probability",
     "Reach",
     "Reason",
+    "Reduction",
     "Reference",
     "Release",
-    "Sample",
     "Scores",
     "Share",
-    "Spending",
+    "TargetKnowledge",
     "TraceStep",
     "Traces",
     "Values",
-    "Whereabouts",
+    "WorkerCount",
     "check_days",
     "hash_of",
     "publish",

@@ -10,7 +10,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.secrets import check_url
 from clusterscale.wording import explain
 
-__all__ = ["Address", "Component", "Count", "Even", "Positive", "Probability", "Share"]
+__all__ = ["Address", "ConfigModel", "Count", "Even", "Positive", "Probability", "Share"]
 __all__ += ["hash_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
@@ -27,7 +27,7 @@ def hash_of(value: Any) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-class Component(BaseModel):
+class ConfigModel(BaseModel):
     """Something a config can name: immutable, hashable, picklable, strict about its fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

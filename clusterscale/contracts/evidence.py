@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts.release import CellLaw, Noise
 from clusterscale.contracts.traces import Counts, Ints, Labels, Scores, Values
 
-__all__ = ["CellRule", "CellwiseAttack", "Reference"]
+__all__ = ["CellScore", "CellwiseAttack", "Reference"]
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ class Reference:
     law: CellLaw | None = None
 
 
-class CellRule(Protocol):
+class CellScore(Protocol):
     """How much one published value speaks for *inside*."""
 
     def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
@@ -79,5 +79,5 @@ class CellwiseAttack(Protocol):
     def label(self) -> str:
         """Name with its settings."""
 
-    def rule(self, reference: Reference) -> CellRule:
+    def rule(self, reference: Reference) -> CellScore:
         """Return what the attack makes of each cell."""

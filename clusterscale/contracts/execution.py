@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MEMORY", "Crew", "Executor", "Finished", "Fold", "see_through"]
+__all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount", "see_through"]
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use where nothing else is said."""
@@ -32,7 +32,7 @@ class Finished(Generic[T, R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Fold(Generic[T, P, S, R]):
+class Reduction(Generic[T, P, S, R]):
     """One item whose work outgrows a worker: done in parts, summed, and finished in one place.
 
     Attributes
@@ -57,7 +57,7 @@ class Fold(Generic[T, P, S, R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class WorkerCount:
     """Who is at work just now: processes, and their threads."""
 
     n_workers: int
@@ -75,7 +75,7 @@ class Executor(Protocol):
     def dashboard(self) -> str | None:
         """Where the work can be watched in a browser, None where it cannot."""
 
-    def crew(self) -> Crew | None:
+    def crew(self) -> WorkerCount | None:
         """Return who is at work, None where that cannot be told now; from any thread, in no time.
 
         For whoever watches: nothing that is computed depends on it.
@@ -102,13 +102,13 @@ class Executor(Protocol):
         Items are drawn as they are needed, and how many form a batch is up to the executor.
         """
 
-    def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+    def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
         """Yield the item of each fold as it finishes, in any order; errors are never raised."""
 
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
     ) -> R:
-        """Combine the values of all items, in their order; ``combine`` as for a :class:`Fold`."""
+        """Combine the values of all items, in order; ``combine`` as for a :class:`Reduction`."""
 
 
 def see_through(

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts.knowledge import Examples, Knowledge, Whereabouts
+from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
 from clusterscale.contracts.release import NO_NOISE, Release, publish
 from clusterscale.contracts.traces import Counts, Ints, Labels
 
 if TYPE_CHECKING:
     from clusterscale.contracts.protocols import Mechanism
 
-__all__ = ["Adversary", "Game", "Informed", "Sample"]
+__all__ = ["Adversary", "AuxiliaryDataAdversary", "Game", "GroupSample"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class GroupSample:
     """Groups that were drawn and counted.
 
     ``counts`` are int32, shape (group, roi, epoch); ``labels`` and ``blocks`` as in
@@ -35,11 +35,11 @@ class Sample:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: Ints) -> Sample:
+    def take(self, rows: Ints) -> GroupSample:
         """Return some of the groups; their counts are copied."""
-        return Sample(self.counts[rows], self.labels[rows], self.blocks[rows])
+        return GroupSample(self.counts[rows], self.labels[rows], self.blocks[rows])
 
-    def plus(self, other: Sample) -> Sample:
+    def plus(self, other: GroupSample) -> GroupSample:
         """Add what other users count for in the same groups."""
         return replace(self, counts=self.counts + other.counts)
 
@@ -64,7 +64,7 @@ class Adversary(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Informed:
+class AuxiliaryDataAdversary:
     """An adversary who can form groups of its own, or has seen some; a release tells it nothing.
 
     Attributes
@@ -82,9 +82,9 @@ class Informed:
     """
 
     group_size: int
-    training: Sample
-    whereabouts: Whereabouts | None = None
-    validation: Sample | None = None
+    training: GroupSample
+    whereabouts: TargetKnowledge | None = None
+    validation: GroupSample | None = None
     paired: bool = False
     passive: bool = False
 
@@ -157,10 +157,10 @@ class Game:
 
     group_size: int
     adversary: Adversary
-    challenge: Sample
+    challenge: GroupSample
     asks_again: bool = False
-    absent: Sample | None = None
-    more: Callable[[int], Sample] | None = None
+    absent: GroupSample | None = None
+    more: Callable[[int], GroupSample] | None = None
 
     def plus(self, other: Game) -> Game:
         """Add what other users, who follow these, count for in the same groups.
@@ -168,8 +168,8 @@ class Game:
         Neither draws any ``more``: what may be asked for is counted beforehand.
         """
         mine, adversary = self.adversary, self.adversary.plus(other.adversary)
-        held_once = isinstance(mine, Informed) and self.challenge is mine.training
-        if held_once and isinstance(adversary, Informed):
+        held_once = isinstance(mine, AuxiliaryDataAdversary) and self.challenge is mine.training
+        if held_once and isinstance(adversary, AuxiliaryDataAdversary):
             challenge = adversary.training
         else:
             challenge = self.challenge.plus(other.challenge)

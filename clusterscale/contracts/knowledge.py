@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts.release import Release
 from clusterscale.contracts.traces import Counts, Ints, Labels, Values
 
-__all__ = ["Examples", "Knowledge", "Whereabouts"]
+__all__ = ["Examples", "Knowledge", "TargetKnowledge"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -50,7 +50,7 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class TargetKnowledge:
     """What the adversary knows of the places of the target, and of people in general.
 
     Attributes
@@ -76,7 +76,7 @@ class Whereabouts:
         """How often a user of the reference is in a cell, between 0 and 1, shape (roi, epoch)."""
         return self.seen / self.n_users
 
-    def plus(self, other: Whereabouts) -> Whereabouts:
+    def plus(self, other: TargetKnowledge) -> TargetKnowledge:
         """Add what other users count for, who follow these."""
         trace = np.concatenate([self.trace, other.trace])
         return replace(self, trace=trace, seen=self.seen + other.seen)
@@ -97,7 +97,7 @@ class Knowledge:
     """
 
     training: Examples
-    whereabouts: Whereabouts | None = None
+    whereabouts: TargetKnowledge | None = None
     validation: Examples | None = None
 
     def shuffled(self, rng: np.random.Generator) -> Knowledge:

@@ -21,8 +21,8 @@ __all__ = [
     "Guarantee",
     "Mechanism",
     "Prior",
+    "PrivacyLossSpec",
     "Reach",
-    "Spending",
     "TraceStep",
 ]
 
@@ -178,7 +178,7 @@ class Mechanism(Protocol):
     def needed(self, bounds: Bounds) -> float:
         """Return the sensitivity that the guarantee asks for, not a number where it asks none."""
 
-    def spent(self, bounds: Bounds) -> Spending | None:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Return what the release of all of one user spends, None where it is without limit."""
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
@@ -208,7 +208,7 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class PrivacyLossSpec:
     """What one user spends, as ``n`` independent parts that are composed.
 
     A part is ``laplace`` or ``gaussian`` noise on a change of ``ratio`` times its scale, or

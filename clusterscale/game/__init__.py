@@ -8,19 +8,19 @@ from clusterscale.contracts import Attack, Bounds, Game, Mechanism
 from clusterscale.game.contest import (
     CONFIDENCE,
     FALSE_POSITIVE_RATE,
-    Contest,
+    AttackEvaluation,
     first_shown,
     study,
 )
 from clusterscale.game.outcome import Outcome
-from clusterscale.game.standing import Standing
+from clusterscale.game.standing import ReleasePlacement
 
 __all__ = [
     "CONFIDENCE",
     "FALSE_POSITIVE_RATE",
-    "Contest",
+    "AttackEvaluation",
     "Outcome",
-    "Standing",
+    "ReleasePlacement",
     "first_shown",
     "play",
 ]
@@ -47,10 +47,10 @@ def play(
     mechanisms, attacks
         What to try; every pair yields one outcome.
     seed, path, bounds, control
-        As for :class:`Contest`.
+        As for :class:`AttackEvaluation`.
     """
     for mechanism in mechanisms:
-        contest = Contest(
+        contest = AttackEvaluation(
             game, mechanism, attacks, seed=seed, path=path, bounds=bounds, control=control
         )
         yield from contest.outcomes()

@@ -13,11 +13,11 @@ from clusterscale.contracts import (
     Attack,
     Bounds,
     Game,
+    GroupSample,
     Knowledge,
     Labels,
     Mechanism,
     Release,
-    Sample,
     Scores,
     Values,
     publish,
@@ -25,8 +25,15 @@ from clusterscale.contracts import (
 from clusterscale.errors import InputError
 from clusterscale.game.controls import misled_auc, stand_in_auc
 from clusterscale.game.outcome import Outcome
-from clusterscale.game.panel import Anew, Learned, Panel, Path, Settled, join
-from clusterscale.game.standing import Standing, stand
+from clusterscale.game.panel import (
+    AttackEnsemble,
+    Learned,
+    Path,
+    RetrainPerRelease,
+    TrainOnce,
+    join,
+)
+from clusterscale.game.standing import ReleasePlacement, stand
 from clusterscale.metrics import (
     LEVELS,
     accuracy,
@@ -38,7 +45,7 @@ from clusterscale.metrics import (
 )
 from clusterscale.seeds import stream
 
-__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "Contest", "first_shown", "study"]
+__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "AttackEvaluation", "first_shown", "study"]
 
 CONFIDENCE = 0.95
 """Of intervals and bounds."""
@@ -50,7 +57,7 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
-class Contest:
+class AttackEvaluation:
     """Every attack on what one mechanism publishes; trained once, asked as often as one likes.
 
     Parameters
@@ -100,7 +107,7 @@ class Contest:
         self._sums = _sums(challenge) if control else None
         self._misled, self._absent = self._control(game.absent) if control else ([], [])
 
-    def ask(self, challenge: Sample) -> None:
+    def ask(self, challenge: GroupSample) -> None:
         """Ask every attack about more groups; what it said of earlier ones stands."""
         release = self._publish(challenge, self._noise)
         self._labels = np.concatenate([self._labels, challenge.labels])
@@ -108,7 +115,7 @@ class Contest:
             self._sums = np.concatenate([self._sums, _sums(release)])
         self._said = join([self._said, self._panel.answer(release)])
 
-    def judge(self, values: Values) -> list[Standing]:
+    def judge(self, values: Values) -> list[ReleasePlacement]:
         """Ask every attack about one release that really was published.
 
         Parameters
@@ -135,7 +142,7 @@ class Contest:
             for attack, (score, threshold, challenges) in zip(self._attacks, said, strict=True)
         ]
 
-    def _seat(self, adversary: Adversary, challenge: Release, control: bool) -> Panel:
+    def _seat(self, adversary: Adversary, challenge: Release, control: bool) -> AttackEnsemble:
         """Return the attacks; an adversary who studies no more than one release is shown one."""
         self._rngs: list[np.random.Generator] = []
 
@@ -153,11 +160,11 @@ class Contest:
             return Learned(knowledge, rngs, worthless, misled)
 
         if adversary.refits:
-            return Anew(self._attacks, learn)
+            return RetrainPerRelease(self._attacks, learn)
         row, path = first_shown(adversary, seed=self._seed, place=self._place)
-        return Settled(self._attacks, learn(challenge.take(np.array([row])), path))
+        return TrainOnce(self._attacks, learn(challenge.take(np.array([row])), path))
 
-    def _control(self, absent: Sample | None) -> tuple[list[float], list[float]]:
+    def _control(self, absent: GroupSample | None) -> tuple[list[float], list[float]]:
         """Return the AUCs of what should be about ½, of every attack."""
         labels, misled = self._labels, self._said.misled
         assert misled is not None
@@ -217,7 +224,7 @@ class Contest:
                 level_outside=tuple(outside.tolist()),
             )
 
-    def _publish(self, sample: Sample, rng: np.random.Generator) -> Release:
+    def _publish(self, sample: GroupSample, rng: np.random.Generator) -> Release:
         return publish(sample.counts, self._bound, group_size=self._group_size, rng=rng)
 
 
@@ -241,7 +248,7 @@ def study(
     path: Sequence[str | int],
     bounds: Bounds | None = None,
 ) -> Knowledge:
-    """Return what the adversary of a :class:`Contest` learns from, to the last bit.
+    """Return what the adversary of a :class:`AttackEvaluation` learns from, to the last bit.
 
     Parameters are those of a contest. Of an adversary who studies every release anew, it is what
     the first one tells.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterscale.contracts import Labels, Sample, Scores
+from clusterscale.contracts import GroupSample, Labels, Scores
 from clusterscale.metrics import auc
 
 __all__ = ["misled_auc", "stand_in_auc"]
@@ -22,7 +22,7 @@ def misled_auc(
     return auc(answers, misled)
 
 
-def stand_in_auc(absent: Sample, found: Scores, labels: Labels, scores: Scores) -> float:
+def stand_in_auc(absent: GroupSample, found: Scores, labels: Labels, scores: Scores) -> float:
     """Return the AUC with another user wherever the target was; it should be about ½.
 
     Parameters

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
 
-__all__ = ["Anew", "Answers", "Learned", "Panel", "Path", "Settled", "join"]
+__all__ = ["Answers", "AttackEnsemble", "Learned", "Path", "RetrainPerRelease", "TrainOnce", "join"]
 
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
@@ -70,7 +70,7 @@ class Learned:
     misled: Generators = ()
 
 
-class Panel(Protocol):
+class AttackEnsemble(Protocol):
     """Several attacks on what one mechanism publishes."""
 
     def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
@@ -81,7 +81,7 @@ class Panel(Protocol):
         """
 
 
-class Settled:
+class TrainOnce:
     """Attacks that learn once, each when it is first asked."""
 
     def __init__(self, attacks: Sequence[Attack], learned: Learned) -> None:
@@ -106,7 +106,7 @@ class Settled:
         return Answers(scores, thresholds, times, np.array(lost) if lost else None)
 
 
-class Anew:
+class RetrainPerRelease:
     """Attacks by an adversary who studies every release that it is asked about.
 
     ``learn`` returns what is learnt from the release of one group, of which it is told the path
@@ -126,7 +126,7 @@ class Anew:
             started = perf_counter()
             learned = self._learn(one, (*path, self._n_asked[path]))
             studied = perf_counter() - started
-            part = Settled(self._attacks, learned).answer(one, misled=misled)
+            part = TrainOnce(self._attacks, learned).answer(one, misled=misled)
             part.seconds[0] += studied
             parts.append(part)
             self._n_asked[path] += 1

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Labels, Scores
 
-__all__ = ["Standing", "stand"]
+__all__ = ["ReleasePlacement", "stand"]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReleasePlacement:
     """How one attack places a release among the challenges of its target.
 
     Attributes
@@ -47,10 +47,10 @@ class Standing:
 
 def stand(
     attack: str, score: float, threshold: float, labels: Labels, challenges: Scores
-) -> Standing:
+) -> ReleasePlacement:
     """Place a ``score`` among those of ``challenges``, shape (group,), told apart by ``labels``."""
     outside, inside = (_share_below(score, challenges[labels == side]) for side in (False, True))
-    return Standing(attack, float(score), bool(score >= threshold), outside, inside)
+    return ReleasePlacement(attack, float(score), bool(score >= threshold), outside, inside)
 
 
 def _share_below(score: float, others: NDArray[np.float64]) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from clusterscale.contracts import Ints
 
-__all__ = ["NOBODY", "Choice", "Others"]
+__all__ = ["NOBODY", "CandidatePool", "Choice"]
 
 NOBODY = -1
 """Stands for a user who is not held, in place of an index."""
@@ -53,7 +53,7 @@ class Choice:
         return Choice(users, sizes, key)
 
 
-class Others:
+class CandidatePool:
     """Everyone in a pool but the target.
 
     Parameters

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clusterscale.contracts import Ints, Labels, Members, Sample, Traces
+from clusterscale.contracts import GroupSample, Ints, Labels, Members, Traces
 from clusterscale.errors import PoolError
-from clusterscale.groups.choose import Choice, Others
+from clusterscale.groups.choose import CandidatePool, Choice
 from clusterscale.groups.count import Counter, replace_member
 from clusterscale.groups.fit import check_pool
 
@@ -63,7 +63,7 @@ def draw_groups(
         If the pool has too few users for that many distinct groups; names the pool, its size and
         the largest group that fits.
     """
-    others = Others(pool, target)
+    others = CandidatePool(pool, target)
     check_pool(len(others) + 1, size=size, n_groups=n_groups, name=name)
     slices = _draw(others, target, size, n_groups, set(), rng, paired, None)
     return np.concatenate([each.members for each in slices]), _alternate(n_groups)
@@ -131,7 +131,7 @@ class Pool:
         ``ranks``, of :meth:`rank_stand_ins`, say who is to take the target's place.
         """
         held = (self.traces.first, self.traces.first + self.traces.n_held)
-        others = Others(self.users, self.target, held)
+        others = CandidatePool(self.users, self.target, held)
         n_wanted = len(self.seen) + n_groups
         check_pool(len(others) + 1, size=self.size, n_groups=n_wanted, name=self.name)
         return _draw(others, self.target, self.size, n_groups, self.seen, rng, paired, ranks)
@@ -143,7 +143,7 @@ class Pool:
         rng: np.random.Generator,
         paired: bool = False,
         ranks: Ints | None = None,
-    ) -> tuple[Sample, Ints]:
+    ) -> tuple[GroupSample, Ints]:
         """Draw groups, count them, and say who is to take the target's place; a pair is a block."""
         counts = np.empty((n_groups, self.traces.n_rois, self.traces.n_epochs), np.int32)
         counter = Counter(self.traces, self.size, self.users)
@@ -155,9 +155,9 @@ class Pool:
             stand_ins.append(some.stand_ins)
             first = stop
         blocks = np.arange(n_groups) // (2 if paired else 1)
-        return Sample(counts, _alternate(n_groups), blocks), np.concatenate(stand_ins)
+        return GroupSample(counts, _alternate(n_groups), blocks), np.concatenate(stand_ins)
 
-    def add(self, rng: np.random.Generator, n_groups: int) -> Sample:
+    def add(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
         """Draw and count so many more groups."""
         return self.draw(n_groups, rng=rng)[0]
 
@@ -167,7 +167,7 @@ class Pool:
         *,
         rng: np.random.Generator,
         control: np.random.Generator | None = None,
-    ) -> tuple[Sample, Sample | None]:
+    ) -> tuple[GroupSample, GroupSample | None]:
         """Draw and count challenges, and those with the target once more, without it.
 
         From ``control``, where given, who is to stand in is drawn; what is drawn from ``rng`` does
@@ -191,7 +191,7 @@ class Pool:
         """
         return rng.integers(len(self.users) - self.size, size=n_groups // 2)
 
-    def without_target(self, sample: Sample, stand_ins: Ints) -> Sample:
+    def without_target(self, sample: GroupSample, stand_ins: Ints) -> GroupSample:
         """Return the same groups with another user of the pool wherever the target was.
 
         What tells these from groups without the target is not the target, but how groups with it
@@ -213,7 +213,7 @@ class Pool:
         self._stand_in(other, stand_ins)
         return other
 
-    def strangers(self, n_groups: int, *, rng: np.random.Generator) -> Sample:
+    def strangers(self, n_groups: int, *, rng: np.random.Generator) -> GroupSample:
         """Draw other groups of either kind, with another user wherever the target would be.
 
         For adversaries who recognise the groups they have seen, whoever is inside.
@@ -224,13 +224,13 @@ class Pool:
         self._stand_in(sample, stand_ins)
         return sample
 
-    def _stand_in(self, sample: Sample, stand_ins: Ints) -> None:
+    def _stand_in(self, sample: GroupSample, stand_ins: Ints) -> None:
         for row, user in zip(np.flatnonzero(sample.labels), stand_ins, strict=True):
             replace_member(sample.counts[row, None], self.traces, self.target, user[None])
 
 
 def _draw(
-    others: Others,
+    others: CandidatePool,
     target: int,
     size: int,
     n_groups: int,
@@ -260,14 +260,14 @@ def _alternate(n_groups: int) -> Labels:
 
 
 def _draw_two(
-    others: Others, size: int, seen: set[bytes], rng: np.random.Generator
+    others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
 ) -> tuple[Choice, Choice]:
     """Draw who is in a group beside the target, and who is in one without it."""
     return _draw_new(others, size - 1, seen, rng), _draw_new(others, size, seen, rng)
 
 
 def _draw_pair(
-    others: Others, size: int, seen: set[bytes], rng: np.random.Generator
+    others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
 ) -> tuple[Choice, Choice]:
     for _ in range(_MOST_TRIES):
         outside = others.choose(size, rng)
@@ -281,7 +281,9 @@ def _draw_pair(
     )
 
 
-def _draw_new(others: Others, size: int, seen: set[bytes], rng: np.random.Generator) -> Choice:
+def _draw_new(
+    others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
+) -> Choice:
     while True:
         choice = others.choose(size, rng)
         if choice.key not in seen:

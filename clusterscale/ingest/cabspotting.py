@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.ingest import decode, sources, tables
 from clusterscale.ingest.decode import Ids
 from clusterscale.ingest.records import Position, Records
@@ -20,7 +20,7 @@ __all__ = ["Cabspotting"]
 _COLUMNS = {"lat": 0, "lon": 1, "time": 3}
 
 
-class Cabspotting(Component):
+class Cabspotting(ConfigModel):
     """Files ``new_CAB.txt`` of lines ``lat lon occupied unixtime``, in any order.
 
     The user is the part of the file's name after ``new_``. Source: CRAWDAD epfl/mobility.

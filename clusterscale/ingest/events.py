@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.ingest import decode, tables
 from clusterscale.ingest.fields import Delimiter, Zone
 from clusterscale.ingest.records import Place, Position, Records
@@ -15,7 +15,7 @@ from clusterscale.ingest.tables import Batch
 __all__ = ["Events"]
 
 
-class Events(Component):
+class Events(ConfigModel):
     """Parquet or CSV, a file or a folder of one kind: one event a row.
 
     Attributes

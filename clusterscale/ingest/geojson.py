@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import fsspec
 import pyarrow as pa
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.errors import SourceError
 from clusterscale.ingest import decode, sources, tables
 from clusterscale.ingest.fields import Zone
@@ -36,7 +36,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 _Row = tuple[str | None, str | None, str | None, str | None]
 
 
-class GeoJson(Component):
+class GeoJson(ConfigModel):
     """GeoJSON points (RFC 7946), a file or a folder, as Social Pulse published them.
 
     A file holds a FeatureCollection or one feature a line (GeoJSONL, RFC 8142).

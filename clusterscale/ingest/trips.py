@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.ingest import decode, tables
 from clusterscale.ingest.fields import Delimiter, Zone
 from clusterscale.ingest.records import Records
@@ -14,7 +14,7 @@ from clusterscale.ingest.sources import Piece
 __all__ = ["Trips"]
 
 
-class Trips(Component):
+class Trips(ConfigModel):
     """Parquet or CSV, a file or a folder of one kind: one trip a row, which is two events.
 
     A trip of which one end is missing (an unfinished journey) still gives the other event.

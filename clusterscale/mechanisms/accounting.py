@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Mechanism, Spending
+from clusterscale.contracts import Bounds, Mechanism, PrivacyLossSpec
 
 __all__ = ["ACCOUNTED_DELTA", "UserLevel", "gaussian_epsilon", "user_level"]
 
@@ -63,7 +63,7 @@ def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
 
 
 @cache
-def _convert(spending: Spending) -> UserLevel:
+def _convert(spending: PrivacyLossSpec) -> UserLevel:
     epsilon, delta = _sum(spending, 1)
     once, twice = _accountant(spending, 1), _accountant(spending, 2)
     composed_delta = min(1.0, _own_delta(spending) + ACCOUNTED_DELTA)
@@ -77,7 +77,7 @@ def _convert(spending: Spending) -> UserLevel:
     )
 
 
-def _sum(spending: Spending, times: int) -> tuple[float, float]:
+def _sum(spending: PrivacyLossSpec, times: int) -> tuple[float, float]:
     """Return the plain sum of all parts, ``times`` over: (nε, 1 − (1 − δ)ⁿ)."""
     n = spending.n * times
     if spending.law == "laplace":
@@ -87,11 +87,11 @@ def _sum(spending: Spending, times: int) -> tuple[float, float]:
     return n * spending.epsilon, float(-np.expm1(n * np.log1p(-spending.delta)))
 
 
-def _own_delta(spending: Spending) -> float:
+def _own_delta(spending: PrivacyLossSpec) -> float:
     return 0.0 if spending.law == "gaussian" else _sum(spending, 1)[1]
 
 
-def _accountant(spending: Spending, times: int) -> Callable[[float], float]:
+def _accountant(spending: PrivacyLossSpec, times: int) -> Callable[[float], float]:
     """Return the least ε known at a given δ, for all parts ``times`` over."""
     if spending.law == "gaussian":
         # two users' counts are apart, so replacing one by the other moves √2 times as much
@@ -110,12 +110,12 @@ def _accountant(spending: Spending, times: int) -> Callable[[float], float]:
     return found
 
 
-def _each(spending: Spending) -> float:
+def _each(spending: PrivacyLossSpec) -> float:
     """Return ε of one part."""
     return spending.ratio if spending.law == "laplace" else spending.epsilon
 
 
-def _losses(spending: Spending, n: int) -> Any:
+def _losses(spending: PrivacyLossSpec, n: int) -> Any:
     """Return the distribution of the privacy losses of ``n`` parts, rounded up, never down."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld

@@ -16,21 +16,21 @@ from clusterscale.contracts import (
     Counts,
     Guarantee,
     Noise,
+    PrivacyLossSpec,
     Reach,
-    Spending,
     TraceStep,
     Values,
 )
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.catalogue import STEPS
-from clusterscale.mechanisms.defence import STAGES, Defence, Revision, no_guarantee
-from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.defence import STAGES, BaseMechanism, PostProcessing, no_guarantee
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.sampling import SampleEvents
 
 __all__ = ["Chain"]
 
 if TYPE_CHECKING:
-    Steps = tuple[Defence, ...]
+    Steps = tuple[BaseMechanism, ...]
 else:
     Steps = Annotated[tuple[STEPS.field(), ...], Strict(False)]
 
@@ -42,7 +42,7 @@ _STAGE_NAMES: dict[str, str] = {
 }
 
 
-class Chain(Defence):
+class Chain(BaseMechanism):
     """Mechanisms as ``steps``: on traces, then on events, then noise, then on what is published.
 
     POMACS20's SPSC is ``sample_events`` and ``perturb_small``, its SFPA ``sample_events`` and
@@ -120,11 +120,11 @@ class Chain(Defence):
         noise = self._step("noise")
         return NO_NOISE if noise is None else noise.noise
 
-    def law(self, group_size: int) -> Publication | None:
+    def law(self, group_size: int) -> OutputDistribution | None:
         """Return that of the noise and all revisions, where each count stands by itself."""
-        law: Publication | None = Publication()
+        law: OutputDistribution | None = OutputDistribution()
         for step in self.steps:
-            if isinstance(step, Revision):
+            if isinstance(step, PostProcessing):
                 law = law and (law.then(step.revise) if step.reach == "cell" else None)
             elif step.stage != "trace":
                 law = law and step.law(group_size)
@@ -160,7 +160,7 @@ class Chain(Defence):
         noise = self._step("noise")
         return np.nan if noise is None else noise.needed(bounds)
 
-    def spent(self, bounds: Bounds) -> Spending | None:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Return what the noise spends."""
         noise = self._step("noise")
         return None if noise is None else noise.spent(bounds)
@@ -177,13 +177,13 @@ class Chain(Defence):
         for step in self.steps:
             if step.stage == "trace":
                 continue
-            if isinstance(step, Revision) and values is not counts:
+            if isinstance(step, PostProcessing) and values is not counts:
                 step.revise(values)
             else:
                 values = step.release(values, group_size=group_size, rng=rng)
         return np.array(values, np.float64) if values is counts else values
 
-    def _step(self, stage: str) -> Defence | None:
+    def _step(self, stage: str) -> BaseMechanism | None:
         return next((step for step in self.steps if step.stage == stage), None)
 
 

@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.defence import Bare, Stage, no_guarantee
+from clusterscale.mechanisms.defence import Identity, Stage, no_guarantee
 from clusterscale.wording import plural
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
@@ -32,7 +32,7 @@ _Groups = Annotated[
 ]
 
 
-class OnTraces(Bare):
+class OnTraces(Identity):
     """A step that changes traces; counts made of them are published as they are."""
 
     stage: ClassVar[Stage] = "trace"

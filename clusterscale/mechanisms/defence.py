@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 from clusterscale.contracts import (
     NO_NOISE,
     Bounds,
-    Component,
+    ConfigModel,
     Counts,
     Guarantee,
     Noise,
+    PrivacyLossSpec,
     Reach,
-    Spending,
     TraceStep,
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.wording import exact_number
 
 __all__ = [
     "FLOAT_NOISE_REMEDY",
     "FLOAT_NOISE_RISK",
     "STAGES",
-    "Bare",
-    "Defence",
-    "Noisy",
-    "Revision",
+    "AdditiveNoise",
+    "BaseMechanism",
+    "Identity",
+    "PostProcessing",
     "Stage",
     "no_guarantee",
 ]
@@ -56,7 +56,7 @@ def no_guarantee(reason: str) -> Guarantee:
     return Guarantee("none", np.inf, 0.0, "add_remove", reason)
 
 
-class Defence(Component):
+class BaseMechanism(ConfigModel):
     """A mechanism, with the answers of one that adds no noise and promises nothing."""
 
     stage: ClassVar[Stage] = "publish"
@@ -92,7 +92,7 @@ class Defence(Component):
         """No law that is known of every count."""
         return None
 
-    def law(self, group_size: int) -> Publication | None:
+    def law(self, group_size: int) -> OutputDistribution | None:
         """None that is known of a count by itself."""
         return None
 
@@ -109,7 +109,7 @@ class Defence(Component):
         """Not a number: no sensitivity is asked for."""
         return np.nan
 
-    def spent(self, bounds: Bounds) -> Spending | None:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Without limit."""
         return None
 
@@ -150,7 +150,7 @@ class Defence(Component):
             raise InputError("counts are not whole numbers")
 
 
-class Bare(Defence):
+class Identity(BaseMechanism):
     """A mechanism that publishes counts as they are, whatever was done before they were made."""
 
     @property
@@ -158,9 +158,9 @@ class Bare(Defence):
         """None: what is published is what was counted."""
         return NO_NOISE
 
-    def law(self, group_size: int) -> Publication:
+    def law(self, group_size: int) -> OutputDistribution:
         """Return that of counts as they are."""
-        return Publication()
+        return OutputDistribution()
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape (…, roi, epoch).
@@ -174,7 +174,7 @@ class Bare(Defence):
         return counts.astype(np.float64)
 
 
-class Revision(Defence):
+class PostProcessing(BaseMechanism):
     """A mechanism that revises values, noisy or not, without looking at anything else."""
 
     @property
@@ -182,9 +182,9 @@ class Revision(Defence):
         """None of its own; after noise it keeps that of the noise, for it sees only its output."""
         return no_guarantee("a fixed function of the counts: equal counts are published alike")
 
-    def law(self, group_size: int) -> Publication | None:
+    def law(self, group_size: int) -> OutputDistribution | None:
         """Return that of revised counts, where each is revised by itself."""
-        return Publication().then(self.revise) if self.reach == "cell" else None
+        return OutputDistribution().then(self.revise) if self.reach == "cell" else None
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return revised values, float64, shape (…, roi, epoch); nothing is drawn from ``rng``.
@@ -204,7 +204,7 @@ class Revision(Defence):
         raise NotImplementedError
 
 
-class Noisy(Defence):
+class AdditiveNoise(BaseMechanism):
     """A mechanism that adds noise, with the steps that may follow it.
 
     ``clip`` keeps values within 0 and the group size; ``integers`` then rounds to the nearest
@@ -267,12 +267,12 @@ class Noisy(Defence):
         value = getattr(self, self._sensitivity)
         return np.nan if value is None else float(value)
 
-    def law(self, group_size: int) -> Publication | None:
+    def law(self, group_size: int) -> OutputDistribution | None:
         """Return that of the noise and the steps after it, where the noise has one."""
         noise = self.noise
         if noise is None or self.reach != "cell" or not np.isfinite(noise.scale):
             return None
-        law = Publication(noise)
+        law = OutputDistribution(noise)
         if self.clip or self.integers != "none":
             law = law.then(partial(self.finish, group_size=group_size))
         return law

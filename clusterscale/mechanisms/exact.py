@@ -3,12 +3,12 @@
 from typing import Literal
 
 from clusterscale.contracts import Guarantee
-from clusterscale.mechanisms.defence import Bare, no_guarantee
+from clusterscale.mechanisms.defence import Identity, no_guarantee
 
 __all__ = ["Exact"]
 
 
-class Exact(Bare):
+class Exact(Identity):
     """Publish the counts as they are."""
 
     name: Literal["exact"] = "exact"

@@ -13,13 +13,13 @@ from clusterscale.contracts import (
     Counts,
     Guarantee,
     Positive,
+    PrivacyLossSpec,
     Probability,
     Reach,
-    Spending,
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import Noisy, no_guarantee
+from clusterscale.mechanisms.defence import AdditiveNoise, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
 from clusterscale.wording import exact_number, plural
 
@@ -28,7 +28,7 @@ __all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
 _BLOCK = 1 << 16  # values of series that are transformed together, to stay in cache
 
 
-class _Transformed(Noisy):
+class _Transformed(AdditiveNoise):
     """Perturb every ROI's series in a space of coefficients.
 
     ``l2_sensitivity`` Δ₂ is the most that one user changes the series of one ROI, in L2 norm; where
@@ -119,9 +119,11 @@ class Fourier(_FirstWaves):
         reason = "Laplace noise of scale √κ·Δ₂/ε on κ Fourier coefficients; L2 norm of one series"
         return Guarantee("roi_series", self.epsilon, 0.0, "add_remove", reason, self._known_norm)
 
-    def spent(self, bounds: Bounds) -> Spending:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part for each ROI that a user is in."""
-        return Spending("approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds))
+        return PrivacyLossSpec(
+            "approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds)
+        )
 
     @staticmethod
     def _most(n_epochs: int) -> int:
@@ -210,12 +212,12 @@ class EnhancedFourier(_Transformed):
             reason += f"; the rule for σ fails at ε = {self.epsilon / 2:g}, this is the exact sum"
         return Guarantee("roi_series", epsilon, self.delta, "add_remove", reason, self._known_norm)
 
-    def spent(self, bounds: Bounds) -> Spending | None:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Return one part for each ROI that a user is in, None where Δ₂ is too small for it."""
         if self._part(bounds) > 1 + 1e-9:  # no (ε, δ) is known for a larger change
             return None
         part = self.guarantee
-        return Spending("approximate", bounds.rois, epsilon=part.epsilon, delta=part.delta)
+        return PrivacyLossSpec("approximate", bounds.rois, epsilon=part.epsilon, delta=part.delta)
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         found = np.asarray(scipy.fft.dct(series, type=2, norm="ortho", axis=-1))

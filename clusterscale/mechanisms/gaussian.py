@@ -12,12 +12,12 @@ from clusterscale.contracts import (
     Guarantee,
     Noise,
     Positive,
+    PrivacyLossSpec,
     Probability,
-    Spending,
     Values,
 )
 from clusterscale.mechanisms.accounting import gaussian_epsilon
-from clusterscale.mechanisms.defence import Noisy
+from clusterscale.mechanisms.defence import AdditiveNoise
 from clusterscale.wording import exact_number
 
 __all__ = ["Gaussian", "deviation", "promised"]
@@ -37,7 +37,7 @@ def promised(epsilon: float, delta: float) -> float:
     return max(epsilon, gaussian_epsilon(deviation(epsilon, delta), delta))
 
 
-class Gaussian(Noisy):
+class Gaussian(AdditiveNoise):
     """Add independent normal noise of deviation √(2 ln(2/δ))·Δ₂/ε (GSM, NDSS18 §VII-A).
 
     ``l2_sensitivity`` Δ₂ is the most that one user changes the counts, in L2 norm; where it is not
@@ -80,10 +80,10 @@ class Gaussian(Noisy):
         """Return √Δ₁."""
         return float(np.sqrt(bounds.user))
 
-    def spent(self, bounds: Bounds) -> Spending:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part: all counts of a user at once."""
         ratio = self.needed(bounds) / self.sigma
-        return Spending("gaussian", 1, ratio=ratio, delta=self.delta)
+        return PrivacyLossSpec("gaussian", 1, ratio=ratio, delta=self.delta)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return noisy counts, float64, the same shape (…, roi, epoch)."""

@@ -6,9 +6,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Counts, Guarantee, Noise, Positive, Spending, Values
+from clusterscale.contracts import (
+    Bounds,
+    Counts,
+    Guarantee,
+    Noise,
+    Positive,
+    PrivacyLossSpec,
+    Values,
+)
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import Noisy
+from clusterscale.mechanisms.defence import AdditiveNoise
 from clusterscale.wording import exact_number
 
 __all__ = ["Laplace"]
@@ -18,7 +26,7 @@ _PER = {"event": "event", "user_day": "user and day", "user": "user"}
 _MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
 
 
-class Laplace(Noisy):
+class Laplace(AdditiveNoise):
     """Add independent Laplace noise of scale sensitivity/ε to every count (NDSS18 §VII-A).
 
     If the counts of neighbouring groups differ by at most ``sensitivity`` in L1 norm, the densities
@@ -85,15 +93,15 @@ class Laplace(Noisy):
         """Return the L1 norm of one unit."""
         return float(getattr(bounds, self.unit))
 
-    def spent(self, bounds: Bounds) -> Spending:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part for each count that a user changes, by 1.
 
         Geometric noise tells whole numbers apart as randomized response does, which is the worst
         that ε allows: parts of it add up to more than those of Laplace noise.
         """
         if self.discrete:
-            return Spending("approximate", bounds.user, epsilon=1 / self.scale)
-        return Spending("laplace", bounds.user, ratio=1 / self.scale)
+            return PrivacyLossSpec("approximate", bounds.user, epsilon=1 / self.scale)
+        return PrivacyLossSpec("laplace", bounds.user, ratio=1 / self.scale)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return noisy counts, float64, the same shape (…, roi, epoch).

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, Noise, Values
 
-__all__ = ["Publication"]
+__all__ = ["OutputDistribution"]
 
 Floats = NDArray[np.float64]
 Revise = Callable[[Values], None]
@@ -23,7 +23,7 @@ _POINT = 1e-6  # an interval that is shorter is the one value that is published 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Publication:
+class OutputDistribution:
     """Noise of a known law, and then revisions that look at one value and keep the order of all.
 
     Rounding, clipping, the suppression of small counts and ranges are such revisions. What is
@@ -46,7 +46,7 @@ class Publication:
         """Whether anything follows the noise."""
         return bool(self.revisions)
 
-    def then(self, revise: Revise) -> Publication:
+    def then(self, revise: Revise) -> OutputDistribution:
         """Return the law with one more revision."""
         return replace(self, revisions=(*self.revisions, revise))
 

@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Counts, Guarantee, Probability, Spending, Values
-from clusterscale.mechanisms.defence import Noisy
+from clusterscale.contracts import Bounds, Counts, Guarantee, PrivacyLossSpec, Probability, Values
+from clusterscale.mechanisms.defence import AdditiveNoise
 from clusterscale.wording import exact_percent
 
 __all__ = ["RandomizedResponse"]
 
 
-class RandomizedResponse(Noisy):
+class RandomizedResponse(AdditiveNoise):
     """SpotMe: each member says *yes* to a cell with probability p, else the truth (PETS17 §5.3).
 
     Who is there always says yes, who is not with probability p, so of A members there and m − A
@@ -40,9 +40,9 @@ class RandomizedResponse(Noisy):
         reason = "a 'no' is always true: no finite epsilon, but answers differ by 1 − p in law"
         return Guarantee("event", 0.0, 1 - self.p, "replace", reason)
 
-    def spent(self, bounds: Bounds) -> Spending:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part for each answer."""
-        return Spending("approximate", bounds.user, epsilon=0.0, delta=1 - self.p)
+        return PrivacyLossSpec("approximate", bounds.user, epsilon=0.0, delta=1 - self.p)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return estimated counts, float64, the same shape (…, roi, epoch).

@@ -9,13 +9,13 @@ import numpy as np
 from clusterscale.contracts import Count, Reach, Values
 from clusterscale.errors import ConfigError
 from clusterscale.kernel import kernel
-from clusterscale.mechanisms.defence import Revision
+from clusterscale.mechanisms.defence import PostProcessing
 from clusterscale.wording import plural
 
 __all__ = ["AdaptiveRanges", "FixedRanges"]
 
 
-class FixedRanges(Revision):
+class FixedRanges(PostProcessing):
     """Publish the middle of the range a count lies in: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1).
 
     ``integers`` leaves middles as they are (``none``) or rounds them down (``floor``), with which
@@ -51,7 +51,7 @@ class FixedRanges(Revision):
             np.floor(values, out=values)
 
 
-class AdaptiveRanges(Revision):
+class AdaptiveRanges(PostProcessing):
     """Publish a few ranges of each ROI's series (DGAR, POMACS20 §4.2.1).
 
     What lies between the least and the greatest value of a series is cut into as many equal

@@ -18,13 +18,13 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.coarsening import OnTraces
-from clusterscale.mechanisms.defence import Defence, Stage, no_guarantee
+from clusterscale.mechanisms.defence import BaseMechanism, Stage, no_guarantee
 from clusterscale.wording import exact_percent
 
 __all__ = ["SampleEvents", "SampleTraces"]
 
 
-class SampleEvents(Defence):
+class SampleEvents(BaseMechanism):
     """Drop each event with probability ``remove`` (SMP, POMACS20 §4.2.2).
 
     Events of different members in a cell are dropped independently, so what is left of a count A

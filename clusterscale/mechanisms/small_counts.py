@@ -11,8 +11,8 @@ from pydantic import model_validator
 from clusterscale.contracts import Count, Counts, Guarantee, Positive, Probability, Reach, Values
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.defence import (
-    Defence,
-    Revision,
+    BaseMechanism,
+    PostProcessing,
     Stage,
     no_guarantee,
 )
@@ -21,7 +21,7 @@ from clusterscale.wording import exact_number, exact_percent
 __all__ = ["PerturbSmall", "SuppressSmall", "SuppressUnpopular"]
 
 
-class SuppressSmall(Revision):
+class SuppressSmall(PostProcessing):
     """Publish 0 where a count is small: SSC.
 
     Small is less than ``below`` (POMACS20 §4.2.2), or no more than ``up_to`` (POPETS24 §2.2.2).
@@ -56,7 +56,7 @@ class SuppressSmall(Revision):
         values[small] = 0.0
 
 
-class SuppressUnpopular(Revision):
+class SuppressUnpopular(PostProcessing):
     """Publish 0 in the least popular places at the least popular times (SLP, POMACS20 §4.2.2).
 
     Of S ROIs and T epochs, the ⌊zS⌋ ROIs and the ⌊zT⌋ epochs with the lowest sums are found in
@@ -95,7 +95,7 @@ def _share(fraction: float, n: int) -> int:
     return int(fraction * n + 1e-9)  # .29 · 100 is a little less than 29
 
 
-class PerturbSmall(Defence):
+class PerturbSmall(BaseMechanism):
     """Add Laplace noise of scale 1/ε to counts less than ``below`` (PSC, POMACS20 §4.2.3).
 
     These are then rounded and kept from falling below 0; larger counts are published as they are.

@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Counts, Guarantee, Positive, Spending, Values
-from clusterscale.mechanisms.defence import Noisy
+from clusterscale.contracts import Bounds, Counts, Guarantee, Positive, PrivacyLossSpec, Values
+from clusterscale.mechanisms.defence import AdditiveNoise
 from clusterscale.wording import exact_number
 
 __all__ = ["TruncatedLaplace"]
 
 
-class TruncatedLaplace(Noisy):
+class TruncatedLaplace(AdditiveNoise):
     """Cut Laplace noise of scale 1/ε to whole numbers, then add it: not as private as it claims.
 
     Published code for POPETS24 stores its noise in a type for whole numbers before adding it, and
@@ -52,9 +52,9 @@ class TruncatedLaplace(Noisy):
         """Return the L1 norm of one event."""
         return float(bounds.event)
 
-    def spent(self, bounds: Bounds) -> Spending:
+    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part of ε + ln 2, not of ε, for each count that a user changes by 1."""
-        return Spending("approximate", bounds.user, epsilon=self.epsilon + float(np.log(2)))
+        return PrivacyLossSpec("approximate", bounds.user, epsilon=self.epsilon + float(np.log(2)))
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return counts with cut noise, float64, the same shape (…, roi, epoch)."""

@@ -5,7 +5,7 @@ from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.driver import reproduce, tell_without
 from clusterscale.papers.faults import find_faults
-from clusterscale.papers.found import Absence, Number, Results
+from clusterscale.papers.found import NotComputed, Number, Results
 from clusterscale.papers.hold import hold
 from clusterscale.papers.published import Place, Published
 from clusterscale.papers.study import CABS, PAPERS, Absent, Study
@@ -13,10 +13,10 @@ from clusterscale.papers.study import CABS, PAPERS, Absent, Study
 __all__ = [
     "CABS",
     "PAPERS",
-    "Absence",
     "Absent",
     "Claim",
     "Cubes",
+    "NotComputed",
     "Number",
     "Place",
     "Published",

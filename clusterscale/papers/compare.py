@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import hypot, nan
 
-from clusterscale.papers.found import Absence, Number, Results
+from clusterscale.papers.found import NotComputed, Number, Results
 from clusterscale.papers.published import Figure, Label, Place, Published
 from clusterscale.papers.study import Study
 from clusterscale.report.reproduced import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, Compared
@@ -44,7 +44,7 @@ def _find(results: Results, place: Place) -> Number | None:
     """Return a number of ours, None where a quick run leaves it out."""
     try:
         return results.find(place)
-    except Absence:
+    except NotComputed:
         return None
 
 

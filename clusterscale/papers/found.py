@@ -18,7 +18,7 @@ from clusterscale.wording import choices
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Absence", "Number", "Results"]
+__all__ = ["NotComputed", "Number", "Results"]
 
 _Z = 1.959963984540054
 """Standard errors on either side of a 95 % interval, where their number is known."""
@@ -29,7 +29,7 @@ _SPREADS = {"utility": "utility_sd", "top_mean": "top_sd", "bottom_mean": "botto
 _OF_SPREADS = ("top_sd", "bottom_sd")
 
 
-class Absence(Exception):
+class NotComputed(Exception):
     """A label is not among those of a dimension, as in a quick run."""
 
 
@@ -95,7 +95,7 @@ class Results:
             return _priced(dataset, place, values[0], self._select)
         values = values[np.isfinite(values)]
         if not len(values):
-            raise Absence(f"{place.of}: nothing was finished there")
+            raise NotComputed(f"{place.of}: nothing was finished there")
         return _reduce(values, place)
 
     def _dataset(self, name: str) -> xr.Dataset:
@@ -126,7 +126,7 @@ class Results:
             wanted = tuple(labels)
         several = wanted if isinstance(wanted, tuple | list) else (wanted,)
         if absent := [label for label in several if label not in labels]:
-            raise Absence(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
+            raise NotComputed(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
         found = told.isel({dim: [labels.index(label) for label in several]})
         return found.mean(dim) if take == "mean" else found.max(dim)
 
@@ -134,7 +134,7 @@ class Results:
 def _divide(number: Number, by: Number) -> Number:
     """Return how many times another number is in one, as if their errors had nothing in common."""
     if not by.value:
-        raise Absence("there is nothing to divide by")
+        raise NotComputed("there is nothing to divide by")
     ratio = number.value / by.value
     error = float(np.hypot(number.error, ratio * by.error)) / abs(by.value)
     return Number(ratio, np.nan, error, min(number.n, by.n))
@@ -147,7 +147,7 @@ def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> 
     """
     value = float(value)
     if np.isnan(value):  # as of the exposed, where too few were attacked
-        raise Absence(f"{place.of}: nothing was measured there")
+        raise NotComputed(f"{place.of}: nothing was measured there")
     if place.of in _OF_SPREADS:
         n = _n_compared(dataset, place, select)
         return Number(value, value, _error_of_spread(value, n), n)

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from math import hypot, inf, isfinite
 
 from clusterscale.papers.claims import Claim
-from clusterscale.papers.found import Absence, Number, Results
+from clusterscale.papers.found import NotComputed, Number, Results
 from clusterscale.papers.published import Label
 from clusterscale.papers.study import Study
 from clusterscale.report.reproduced import BREAKS, HOLDS, OPEN, Kept
@@ -55,7 +55,7 @@ def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
         at = {**claim.at, **dict(zip(claim.each, labels, strict=True))}
         try:
             yield from list(_along(claim, at, results) if claim.along else _at(claim, at, results))
-        except Absence:
+        except NotComputed:
             continue
 
 
@@ -77,7 +77,7 @@ def _there(
     for label in claim.labels:
         try:
             yield results.find(claim.where({**at, claim.along: label}))
-        except Absence:
+        except NotComputed:
             continue
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import Component, Count, Positive
+from clusterscale.contracts import ConfigModel, Count, Positive
 
 __all__ = ["ALL", "BEST", "PEOPLE", "Figure", "Label", "Place", "Published", "Reduce", "Several"]
 
@@ -27,7 +27,7 @@ Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
 Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
 
 
-class Place(Component):
+class Place(ConfigModel):
     """Where a number is found: which variable of the results, where, and what is made of it.
 
     ``at`` has a label for each dimension that has more than one; that of people (``target`` or

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Strict, model_validator
 
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import ConfigModel, Count
 from clusterscale.contracts.lists import PERHAPS
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.papers.claims import Claim
@@ -31,14 +31,14 @@ PAPERS: Mapping[str, str] = {
 """Titles of the papers."""
 
 
-class Absent(Component):
+class Absent(ConfigModel):
     """Figures or tables of which nothing can be compared, and why."""
 
     item: str
     why: str
 
 
-class Study(Component):
+class Study(ConfigModel):
     """One run of ours, and what a paper says of the same.
 
     ``cube`` is ``cabs`` or a preset, with so many ``users`` if not all. ``audit`` asks who is a

@@ -7,17 +7,17 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import (
-    Component,
+    AuxiliaryDataAdversary,
+    ConfigModel,
     Counts,
     Even,
     Frame,
     Game,
-    Informed,
     Ints,
     Labels,
     Share,
+    TargetKnowledge,
     Traces,
-    Whereabouts,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, forget
 from clusterscale.wording import exact_percent
@@ -25,7 +25,7 @@ from clusterscale.wording import exact_percent
 __all__ = ["KnownSubset"]
 
 
-class KnownSubset(Component):
+class KnownSubset(ConfigModel):
     """Traces of a random share of users, the target among them (NDSS18 §VI-A).
 
     Training groups are drawn from the known users; challenges from all the others and the target,
@@ -140,10 +140,10 @@ class KnownSubset(Component):
             if sample is not None and trace is not full:
                 _swap(sample.counts, sample.labels, full, trace)
         seen = count_visits(traces, known[None])[0]
-        places = Whereabouts(trace, self.known_fraction == 1, seen, len(known))
+        places = TargetKnowledge(trace, self.known_fraction == 1, seen, len(known))
         return Game(
             group_size=group_size,
-            adversary=Informed(group_size, training, places, validation, paired),
+            adversary=AuxiliaryDataAdversary(group_size, training, places, validation, paired),
             challenge=challenge,
             absent=absent,
             more=None if more is None else partial(asked.add, more),

@@ -6,14 +6,23 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Even, Frame, Game, Informed, Members, Sample, Traces
+from clusterscale.contracts import (
+    AuxiliaryDataAdversary,
+    ConfigModel,
+    Even,
+    Frame,
+    Game,
+    GroupSample,
+    Members,
+    Traces,
+)
 from clusterscale.errors import InputError
 from clusterscale.groups import Counter, Pool, check_pool
 
 __all__ = ["DifferentGroups", "SameGroups"]
 
 
-class _PastGroups(Component):
+class _PastGroups(ConfigModel):
     """Groups of all users, seen in every observed period; tells nothing of whereabouts.
 
     A prior says how many of the groups are seen in the past, from the first on, and how many are
@@ -106,7 +115,7 @@ class _PastGroups(Component):
             absent = pool.strangers(self._n_asked, rng=control)
         return Game(
             group_size=group_size,
-            adversary=Informed(group_size, seen.sample()),
+            adversary=AuxiliaryDataAdversary(group_size, seen.sample()),
             challenge=challenge,
             asks_again=self._asks_again,
             absent=absent,
@@ -180,10 +189,10 @@ class _Rows:
                 counter.count(members[low - first : high - first], counts[place])
         self._n_drawn = stop
 
-    def sample(self) -> Sample:
+    def sample(self) -> GroupSample:
         """Return what was counted, period by period; rows of one group form a block."""
         n_periods, n_groups, *cells = self._counts.shape
         groups = np.arange(n_groups)
         inside = np.asarray(self._numbers) % 2 == 0
         counts = self._counts.reshape(n_periods * n_groups, *cells)
-        return Sample(counts, np.tile(inside, n_periods), np.tile(groups, n_periods))
+        return GroupSample(counts, np.tile(inside, n_periods), np.tile(groups, n_periods))

@@ -5,13 +5,21 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Component, Even, Frame, Game, Informed, Traces, Whereabouts
+from clusterscale.contracts import (
+    AuxiliaryDataAdversary,
+    ConfigModel,
+    Even,
+    Frame,
+    Game,
+    TargetKnowledge,
+    Traces,
+)
 from clusterscale.groups import Pool, check_pool, count_visits
 
 __all__ = ["Perfect"]
 
 
-class Perfect(Component):
+class Perfect(ConfigModel):
     """The counts of the released groups themselves, and who is in them (NDSS18 §VII-B).
 
     Of ``groups`` groups of all users, half contain the target; the adversary trains on them and is
@@ -76,11 +84,11 @@ class Perfect(Component):
         pool = Pool(traces, everyone, target, group_size, self.name)
         groups, _ = pool.draw(self.groups, rng=rng)
         seen = count_visits(traces, everyone[None])[0]
-        places = Whereabouts(traces.trace(target), True, seen, traces.n_users)
+        places = TargetKnowledge(traces.trace(target), True, seen, traces.n_users)
         passive = self.adversary == "passive"
         return Game(
             group_size=group_size,
-            adversary=Informed(group_size, groups, places, passive=passive),
+            adversary=AuxiliaryDataAdversary(group_size, groups, places, passive=passive),
             challenge=groups,
             asks_again=True,
             absent=None if control is None else pool.strangers(self.groups, rng=control),

@@ -20,10 +20,10 @@ was made.
 
 from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases
 from clusterscale.reaudit.driver import Pending, Reaudit
-from clusterscale.reaudit.entry import Described, ReleaseEntry
-from clusterscale.reaudit.lease import Held, Lease
+from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
+from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict
-from clusterscale.reaudit.listed import Listed
+from clusterscale.reaudit.listed import ResolvedRelease
 from clusterscale.reaudit.measured import Estimate, Exposures, Measured, exposures_of, measure
 from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.plan import ReauditPlan
@@ -32,14 +32,12 @@ from clusterscale.reaudit.reasons import judge, verdict_of
 
 __all__ = [
     "Catalogue",
-    "Described",
     "Estimate",
     "Exposures",
-    "Held",
     "Lease",
+    "LeaseHeldError",
     "Ledger",
     "Limit",
-    "Listed",
     "Measured",
     "Pending",
     "Policy",
@@ -47,6 +45,8 @@ __all__ = [
     "Reaudit",
     "ReauditPlan",
     "ReleaseEntry",
+    "ReleaseMetadata",
+    "ResolvedRelease",
     "Verdict",
     "expand",
     "exposures_of",

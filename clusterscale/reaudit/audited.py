@@ -12,9 +12,9 @@ from clusterscale.consistency import CHECKS, Table, check_table
 from clusterscale.contracts import Bounds, Counts, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.reaudit.folder import Audited, Facts
+from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.known import count_known
-from clusterscale.reaudit.listed import Content, Listed
+from clusterscale.reaudit.listed import Content, ResolvedRelease
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.scoring import pool, score
 from clusterscale.screening import ScreenProgress
@@ -46,17 +46,17 @@ class Question:
 
 
 def audit_release(
-    listed: Listed,
+    listed: ResolvedRelease,
     content: Content,
     members: Membership,
     cube: TraceCube,
     question: Question,
-    folder: Audited,
+    folder: ReleaseStore,
     executor: Executor,
     *,
     memory: int,
     tell: Tell,
-) -> Facts:
+) -> ReleaseRecord:
     """Play the game, screen everyone, score the values and check them; goes on where it was left.
 
     Parameters
@@ -105,14 +105,21 @@ def audit_release(
     tell("consistency", len(alone), 0, 0)
     findings = tuple(check_table(table, [], alone, seed=plan.seed))
     n_failed = count_failed(results) + n_lost
-    facts = Facts(listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds)
+    facts = ReleaseRecord(
+        listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds
+    )
     if not n_failed:
         folder.keep(facts)
     return facts
 
 
 def _screen(
-    plan: AuditPlan, cube: TraceCube, folder: Audited, executor: Executor, memory: int, tell: Tell
+    plan: AuditPlan,
+    cube: TraceCube,
+    folder: ReleaseStore,
+    executor: Executor,
+    memory: int,
+    tell: Tell,
 ) -> None:
     """Screen everyone, where the mechanism lets that be done."""
     try:
@@ -127,7 +134,7 @@ def _screen(
 
 
 def make_table(
-    listed: Listed, content: Content, bounds: Bounds, counts: Counts | None = None
+    listed: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
 ) -> Table:
     """Return a release as the checks of consistency take it; no count is known where None."""
     unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts

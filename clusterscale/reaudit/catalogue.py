@@ -16,7 +16,7 @@ from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube, storage
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
 from clusterscale.reaudit.entry import PLACES, ReleaseEntry
-from clusterscale.reaudit.listed import Content, Listed, settle
+from clusterscale.reaudit.listed import Content, ResolvedRelease, settle
 from clusterscale.reaudit.values import ENDINGS, read_values
 
 __all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
@@ -100,7 +100,7 @@ class Catalogue:
         self._known = _recall(memory)
         self._cubes: dict[str, TraceCube] = {}
 
-    def cube_of(self, listed: Listed) -> TraceCube:
+    def cube_of(self, listed: ResolvedRelease) -> TraceCube:
         """Return the cube that a release is made of, opened once."""
         return self._open(listed.cube)
 
@@ -112,12 +112,12 @@ class Catalogue:
 
     def look(
         self, tell: Callable[[int, int], None] = lambda total, done: None
-    ) -> list[Listed | Problem]:
+    ) -> list[ResolvedRelease | Problem]:
         """Return every release in order, or why it cannot be listed.
 
         ``tell`` is called with how many there are, and how many are listed.
         """
-        found: list[Listed | Problem] = []
+        found: list[ResolvedRelease | Problem] = []
         known: dict[str, Any] = {}
         for entry in self._entries:
             try:
@@ -133,7 +133,7 @@ class Catalogue:
             self._known = known
         return found
 
-    def read(self, listed: Listed) -> Content:
+    def read(self, listed: ResolvedRelease) -> Content:
         """Return the values of a release.
 
         Raises
@@ -148,7 +148,7 @@ class Catalogue:
                     return content
         raise MissingError(f"{listed.name} ({listed.counts}) changed while it was looked at")
 
-    def _look(self, entry: ReleaseEntry) -> tuple[str, Listed, str]:
+    def _look(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
         """Return a release, with the key that it is known by and the hash of what is behind it."""
         _refuse_indirect(entry.counts)
         said = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
@@ -156,7 +156,7 @@ class Catalogue:
         known = self._known.get(key)
         if isinstance(known, dict):
             try:
-                listed = Listed.model_validate(known.get("listed"), strict=False)
+                listed = ResolvedRelease.model_validate(known.get("listed"), strict=False)
             except ValidationError:  # written by another version
                 pass
             else:
@@ -166,12 +166,12 @@ class Catalogue:
         listed, _ = self._settle(entry)
         return key, listed, self._behind(listed)
 
-    def _behind(self, listed: Listed) -> str:
+    def _behind(self, listed: ResolvedRelease) -> str:
         """Return the hash of a release's cube and members."""
         members = [*_stamp(listed.members)] if listed.members else []
         return hash_of([self.cube_of(listed).fingerprint, members])
 
-    def _settle(self, entry: ReleaseEntry) -> tuple[Listed, Content]:
+    def _settle(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
         written = read_values(entry.counts, entry.variable)
         members = read_file(entry.members) if entry.members else b""
         return settle(entry, written, self._open(entry.cube), members)

@@ -16,9 +16,9 @@ from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.reaudit.audited import Question, audit_release, make_table
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
-from clusterscale.reaudit.folder import Audited, Facts
+from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
-from clusterscale.reaudit.listed import Listed
+from clusterscale.reaudit.listed import ResolvedRelease
 from clusterscale.reaudit.measured import Exposures, Measured, exposures_of, measure
 from clusterscale.reaudit.members import NOBODY, read_members
 from clusterscale.reaudit.plain import plain
@@ -36,7 +36,7 @@ Tell = Callable[[str, int, int, int], None]
 class Pending:
     """A release that is to be judged; ``audit`` is the key of its audit, perhaps done already."""
 
-    listed: Listed
+    listed: ResolvedRelease
     audit: str
 
 
@@ -67,7 +67,7 @@ class Reaudit:
         self.output = storage.absolute(output).rstrip("/")
         self.ledger = Ledger(self.output)
         found = catalogue.look(tell)
-        self.listed = [each for each in found if isinstance(each, Listed)]
+        self.listed = [each for each in found if isinstance(each, ResolvedRelease)]
         self.problems = [each for each in found if isinstance(each, Problem)]
 
     def pending(self) -> list[Pending]:
@@ -141,7 +141,9 @@ class Reaudit:
         self.ledger.append(row)
         return row
 
-    def _audit(self, pending: Pending, executor: Executor, memory: int, tell: Tell) -> Facts:
+    def _audit(
+        self, pending: Pending, executor: Executor, memory: int, tell: Tell
+    ) -> ReleaseRecord:
         folder, listed = self._folder(pending.audit), pending.listed
         facts = folder.facts()
         if facts is not None:
@@ -157,7 +159,7 @@ class Reaudit:
             listed, content, members, cube, question, folder, executor, memory=memory, tell=tell
         )
 
-    def _judge(self, pending: Pending, facts: Facts) -> Verdict:
+    def _judge(self, pending: Pending, facts: ReleaseRecord) -> Verdict:
         listed, policy = pending.listed, self._plan.policy
         folder = self._folder(pending.audit)
         results, screen, label = folder.results(), folder.screen(), listed.mechanism.label
@@ -171,42 +173,44 @@ class Reaudit:
         ]
         return self._row(pending, found, facts, change, reasons)
 
-    def _compare(self, listed: Listed, folder: Audited, facts: Facts) -> list[Finding]:
+    def _compare(
+        self, listed: ResolvedRelease, folder: ReleaseStore, facts: ReleaseRecord
+    ) -> list[Finding]:
         """Look at a release beside those of the same epochs that were judged before it."""
         table = make_table(listed, folder.content(), facts.bounds)
         comparing = [check for check in map(CHECKS.create, CHECKS) if check.compares]
         others = list(self._others(listed, facts.cube))
         return check_table(table, others, comparing, seed=self._plan.audit.seed)
 
-    def _others(self, listed: Listed, cube: str) -> Iterator[Table]:
+    def _others(self, listed: ResolvedRelease, cube: str) -> Iterator[Table]:
         newest = {row.release: row for row in self.ledger.rows if row.release != listed.name}
         for row in newest.values():
-            folder = Audited(f"{self.output}/{row.run}")
+            folder = ReleaseStore(f"{self.output}/{row.run}")
             meet = row.first < listed.span[1] and listed.first < row.span[1]
             facts = folder.facts() if meet else None
             if facts is not None and facts.cube == cube:
                 table = make_table(facts.listed, folder.content(), facts.bounds)
                 yield replace(table, name=row.release)
 
-    def _last(self, listed: Listed) -> list[tuple[Verdict, Exposures]]:
+    def _last(self, listed: ResolvedRelease) -> list[tuple[Verdict, Exposures]]:
         """Return the last releases of the series that can be compared, the newest last."""
         cube, found = self._catalogue.cube_of(listed).fingerprint, []
         for row in self.ledger.last_of(listed.series, listed.name, self._plan.policy.last):
-            folder = Audited(f"{self.output}/{row.run}")
+            folder = ReleaseStore(f"{self.output}/{row.run}")
             facts = folder.facts()
             if facts is not None and facts.cube == cube:
                 told = exposures_of(folder.results(), folder.screen(), row.mechanism)
                 found.append((row, told))
         return found
 
-    def _folder(self, audit: str) -> Audited:
-        return Audited(f"{self.output}/{_RUNS}/{audit}")
+    def _folder(self, audit: str) -> ReleaseStore:
+        return ReleaseStore(f"{self.output}/{_RUNS}/{audit}")
 
     def _row(
         self,
         pending: Pending,
         found: Measured,
-        facts: Facts,
+        facts: ReleaseRecord,
         change: Change,
         reasons: Sequence[Reason],
     ) -> Verdict:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import Address, Component, Count, Mechanism
+from clusterscale.contracts import Address, ConfigModel, Count, Mechanism
 from clusterscale.contracts.lists import PERHAPS
 from clusterscale.mechanisms import MECHANISMS
 
-__all__ = ["PLACES", "Declared", "Described", "First", "Name", "ReleaseEntry", "Size"]
+__all__ = ["PLACES", "Declared", "First", "Name", "ReleaseEntry", "ReleaseMetadata", "Size"]
 
 PLACES = ("cube", "members")
 """Fields that say where something is: a catalogue may set them, a release's own store may not."""
@@ -26,7 +26,7 @@ else:
     Declared = MECHANISMS.field()
 
 
-class Described(Component):
+class ReleaseMetadata(ConfigModel):
     """What may be said of a release; each field also as an attribute of its store.
 
     ``group_size``: how many people are counted. ``mechanism``: how counts were published, as in an
@@ -52,9 +52,9 @@ class Described(Component):
             raise ValueError("give first or start, not both")
         return self
 
-    def or_else(self, other: Described) -> dict[str, Any]:
+    def or_else(self, other: ReleaseMetadata) -> dict[str, Any]:
         """Return the fields that are set here, and where they are not, those set in ``other``."""
-        fields = set(Described.model_fields)
+        fields = set(ReleaseMetadata.model_fields)
         mine = {name: getattr(self, name) for name in self.model_fields_set & {*fields, *PLACES}}
         theirs = {name: getattr(other, name) for name in other.model_fields_set & fields}
         if mine.keys() & {"first", "start"}:
@@ -62,7 +62,7 @@ class Described(Component):
         return theirs | mine
 
 
-class ReleaseEntry(Described):
+class ReleaseEntry(ReleaseMetadata):
     """One release of a catalogue: where its ``counts`` are, and what is said of them.
 
     ``counts``: a Zarr group or NetCDF file with a ``variable`` of dimensions (roi, epoch), or the

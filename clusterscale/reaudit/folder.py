@@ -15,7 +15,7 @@ from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import storage
 from clusterscale.cube.staging import staged
 from clusterscale.reaudit.known import INSIDE
-from clusterscale.reaudit.listed import Content, Listed
+from clusterscale.reaudit.listed import Content, ResolvedRelease
 from clusterscale.reaudit.measured import Estimate
 from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.values import Totals
@@ -24,14 +24,14 @@ from clusterscale.screening import open_screen
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Audited", "Facts"]
+__all__ = ["ReleaseRecord", "ReleaseStore"]
 
 _ROWS = "release/tables.zarr"
 _FACTS = "release/facts.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReleaseRecord:
     """What was found of a release beside its audit.
 
     ``listed`` is what was audited, of the cube with the fingerprint ``cube``. ``n_failed`` tasks of
@@ -40,7 +40,7 @@ class Facts:
     alone, and ``bounds`` what one unit of data changes.
     """
 
-    listed: Listed
+    listed: ResolvedRelease
     cube: str
     n_failed: int
     published: Estimate
@@ -49,7 +49,7 @@ class Facts:
     bounds: Bounds
 
 
-class Audited:
+class ReleaseStore:
     """The folder of one audited release, written in parts, each whole or not at all."""
 
     def __init__(self, uri: str) -> None:
@@ -60,14 +60,14 @@ class Audited:
         """Zarr group with the values as published, and the rows of known members."""
         return f"{self.uri}/{_ROWS}"
 
-    def facts(self) -> Facts | None:
+    def facts(self) -> ReleaseRecord | None:
         """Return what was found, None while that is not all there."""
         try:
             told = json.loads(storage.read(f"{self.uri}/{_FACTS}"))
         except FileNotFoundError:
             return None
-        return Facts(
-            listed=Listed.model_validate(told["listed"], strict=False),
+        return ReleaseRecord(
+            listed=ResolvedRelease.model_validate(told["listed"], strict=False),
             cube=told["cube"],
             n_failed=told["n_failed"],
             published=Estimate(**{key: _number(each) for key, each in told["published"].items()}),
@@ -76,7 +76,7 @@ class Audited:
             bounds=Bounds(**told["bounds"]),
         )
 
-    def keep(self, facts: Facts) -> None:
+    def keep(self, facts: ReleaseRecord) -> None:
         """Write what was found; it is all there then."""
         told = asdict(facts) | {"listed": facts.listed.model_dump(mode="json")}
         text = json.dumps(plain(told), indent=1, sort_keys=True)

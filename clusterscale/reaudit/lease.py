@@ -18,7 +18,7 @@ from typing import Any, Self
 from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, DamagedError, StoreError
 
-__all__ = ["BEAT", "PATIENCE", "Held", "Lease", "LostLeaseError"]
+__all__ = ["BEAT", "PATIENCE", "Lease", "LeaseHeldError", "LostLeaseError"]
 
 BEAT = 5.0
 """Seconds between two signs of life."""
@@ -36,7 +36,7 @@ class LostLeaseError(StoreError):
     """Another process took over, for this one gave no sign of life for too long."""
 
 
-class Held(Exception):
+class LeaseHeldError(Exception):
     """Another process holds the lease, and is alive; ``holder`` says which."""
 
     def __init__(self, holder: str) -> None:
@@ -45,7 +45,7 @@ class Held(Exception):
 
 
 class Lease:
-    """A lease on a folder, as a context; raises :class:`Held` where another process has it.
+    """A lease on a folder, as a context; raises :class:`LeaseHeldError` if another process has it.
 
     Holders are numbered. Whoever can create the file of the next number, which a file system or
     object store lets one alone do, is the holder; it renews that file as long as it lives. A
@@ -129,7 +129,7 @@ class Lease:
         return number, self._read(number) if number else None
 
     def _outwait(self, number: int, about: _About) -> None:
-        """Return when a holder is dead or done; raise :class:`Held` when it is alive."""
+        """Return when a holder is dead or done; raise :class:`LeaseHeldError` when it is alive."""
         if _is_gone(about):
             return
         began = self._clock()
@@ -139,7 +139,7 @@ class Lease:
             if now is None or now["ended"]:
                 return
             if now != about:
-                raise Held(f"{now['host']}, process {now['process']}")
+                raise LeaseHeldError(f"{now['host']}, process {now['process']}")
 
     def _take(self, number: int) -> bool:
         """Try to be the holder of that number, and tell whether this is now the last one."""

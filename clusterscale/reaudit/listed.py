@@ -10,16 +10,16 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from clusterscale.audit import AuditPlan, AuditTemplate, Period
-from clusterscale.contracts import Address, Component, Count, Values
+from clusterscale.contracts import Address, ConfigModel, Count, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit.entry import Declared, First, Name, ReleaseEntry, Size
-from clusterscale.reaudit.values import Totals, Written
+from clusterscale.reaudit.values import RawRelease, Totals
 from clusterscale.wording import explain
 
-__all__ = ["Content", "Listed", "settle"]
+__all__ = ["Content", "ResolvedRelease", "settle"]
 
 # What attributes may name, and what the audit does if the catalogue says null instead.
 _POINTING = {
@@ -28,7 +28,7 @@ _POINTING = {
 }
 
 
-class Listed(Component):
+class ResolvedRelease(ConfigModel):
     """What was released, in full, but for the values; as a catalogue lists it.
 
     The fields are those of a :class:`~clusterscale.reaudit.ReleaseEntry`; ``content`` is the hash
@@ -96,8 +96,8 @@ class Content:
 
 
 def settle(
-    entry: ReleaseEntry, written: Written, cube: TraceCube, members: bytes
-) -> tuple[Listed, Content]:
+    entry: ReleaseEntry, written: RawRelease, cube: TraceCube, members: bytes
+) -> tuple[ResolvedRelease, Content]:
     """Bring together what a catalogue, a store and a cube say of a release.
 
     Parameters
@@ -139,13 +139,15 @@ def settle(
         said["epochs"] = n_epochs
     said |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     try:
-        listed = Listed.model_validate(said | {"first": first, "content": _hash(content, members)})
+        listed = ResolvedRelease.model_validate(
+            said | {"first": first, "content": _hash(content, members)}
+        )
     except ValidationError as error:
-        raise ConfigError(explain(error, Listed, prefix=(where,))) from None
+        raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
     return listed, content
 
 
-def _refuse_places(entry: ReleaseEntry, written: Written, cube: TraceCube, where: str) -> None:
+def _refuse_places(entry: ReleaseEntry, written: RawRelease, cube: TraceCube, where: str) -> None:
     """Refuse attributes that point elsewhere, unless the catalogue says what to use instead."""
     for key, place in written.places.items():
         if key in entry.model_fields_set or (key == "cube" and place.rstrip("/") == cube.uri):
@@ -157,7 +159,7 @@ def _refuse_places(entry: ReleaseEntry, written: Written, cube: TraceCube, where
         )
 
 
-def _order(written: Written, cube: TraceCube, where: str) -> Content:
+def _order(written: RawRelease, cube: TraceCube, where: str) -> Content:
     """Return rows in the order of the cube, where they are named as its ROIs are."""
     names = cube.regions.names
     if written.rois is None:
@@ -177,7 +179,7 @@ def _order(written: Written, cube: TraceCube, where: str) -> Content:
     return Content(written.values[rows], Totals(None if roi is None else roi[rows], totals.epoch))
 
 
-def _begin(start: str | None, written: Written, calendar: Calendar, where: str) -> int:
+def _begin(start: str | None, written: RawRelease, calendar: Calendar, where: str) -> int:
     """Return the first epoch, from when it begins, or from the epochs that the store names."""
     if start is not None:
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from clusterscale.audit import AuditTemplate
-from clusterscale.contracts import Component, Even, hash_of
+from clusterscale.contracts import ConfigModel, Even, hash_of
 from clusterscale.reaudit.policy import Policy
 
 __all__ = ["ReauditPlan"]
 
 
-class ReauditPlan(Component):
+class ReauditPlan(ConfigModel):
     """The question and the policy of a catalogue.
 
     ``audit``: the game that is played with groups of the release's size under its mechanism; with

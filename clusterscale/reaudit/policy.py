@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.audit.findings import Exposure
 from clusterscale.consistency import CHECKS
-from clusterscale.contracts import LEVELS, Component, Level, Probability
+from clusterscale.contracts import LEVELS, ConfigModel, Level, Probability
 from clusterscale.utility import UTILITIES
 from clusterscale.wording import choices
 
@@ -31,7 +31,7 @@ class Judged(NamedTuple):
     text: str
 
 
-class Limit(Component):
+class Limit(ConfigModel):
     """Above which value a release fails (``fail``), and above which it warns (``warn``).
 
     A bare number is the failure threshold. For measures that are best when large, "above" is
@@ -80,7 +80,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-class ExposureLevels(Component):
+class ExposureLevels(ConfigModel):
     """The level of each verdict on exposure; an inconclusive one never passes.
 
     Where ``exposed`` or ``partly_exposed`` is not given, it is decided by the limits on privacy
@@ -92,7 +92,7 @@ class ExposureLevels(Component):
     inconclusive: Literal["warn", "fail"] = "warn"
 
 
-class Policy(Component):
+class Policy(ConfigModel):
     """What a release may cost people, and must be worth; what is not limited is only told.
 
     ``exposure``: the level of each verdict, as :class:`ExposureLevels`.

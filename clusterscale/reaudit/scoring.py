@@ -18,14 +18,14 @@ from clusterscale.audit.targets import Presence
 from clusterscale.contracts import Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
-from clusterscale.game import Standing
+from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reaudit.measured import Estimate
 from clusterscale.reaudit.members import Membership
 
 __all__ = ["Scored", "pool", "score"]
 
-Scored = dict[tuple[str, str], dict[int, Standing]]
+Scored = dict[tuple[str, str], dict[int, ReleasePlacement]]
 
 
 def score(
@@ -60,7 +60,7 @@ def score(
 
 def _finish(
     executor: Executor, tasks: list[PublishedTask], users: tuple[Range, ...]
-) -> Iterator[Finished[PublishedTask, list[Standing]]]:
+) -> Iterator[Finished[PublishedTask, list[ReleasePlacement]]]:
     if users:
         return executor.map_folds(fold_published(task, users) for task in tasks)
     return chain.from_iterable(executor.map_batches(score_published, tasks))

@@ -22,13 +22,13 @@ from clusterscale.errors import (
     MissingError,
     StoreError,
 )
-from clusterscale.reaudit.entry import PLACES, Described
+from clusterscale.reaudit.entry import PLACES, ReleaseMetadata
 from clusterscale.wording import explain
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ENDINGS", "Totals", "Written", "read_values"]
+__all__ = ["ENDINGS", "RawRelease", "Totals", "read_values"]
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
 """Of what is taken for a release in a folder."""
@@ -50,7 +50,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class RawRelease:
     """What a store holds.
 
     Attributes
@@ -73,11 +73,11 @@ class Written:
     rois: tuple[str, ...] | None
     epochs: NDArray[Any] | None
     totals: Totals
-    described: Described
+    described: ReleaseMetadata
     places: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_values(uri: str, variable: str | None = None) -> Written:
+def read_values(uri: str, variable: str | None = None) -> RawRelease:
     """Read a release.
 
     Parameters
@@ -115,7 +115,7 @@ def read_values(uri: str, variable: str | None = None) -> Written:
         raise
     except Exception as error:
         raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
-    return Written(values, _names(rois), epochs, totals, described, places)
+    return RawRelease(values, _names(rois), epochs, totals, described, places)
 
 
 def _open(uri: str) -> xr.Dataset:
@@ -211,9 +211,11 @@ def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:
     return tuple(map(str, told))
 
 
-def _describe(attributes: Mapping[str, Any], uri: str) -> Described:
+def _describe(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
     known = {
-        name: _plain(attributes[name]) for name in Described.model_fields if name in attributes
+        name: _plain(attributes[name])
+        for name in ReleaseMetadata.model_fields
+        if name in attributes
     }
     # NetCDF has no flags but numbers, and a list of one is a number there.
     if isinstance(known.get("null_roi"), int) and known["null_roi"] in (0, 1):
@@ -221,9 +223,9 @@ def _describe(attributes: Mapping[str, Any], uri: str) -> Described:
     if isinstance(known.get("observed"), int):
         known["observed"] = (known["observed"],)
     try:
-        return Described.model_validate(known)
+        return ReleaseMetadata.model_validate(known)
     except ValidationError as error:
-        lines = explain(error, Described).splitlines()
+        lines = explain(error, ReleaseMetadata).splitlines()
         raise ConfigError("\n".join(f"{uri}: attribute {line}" for line in lines)) from None
 
 

@@ -17,7 +17,7 @@ from clusterscale.recovery.columns import Column, by_activity
 from clusterscale.recovery.priors.last import LastDay, LastHour, LastWeek
 from clusterscale.recovery.priors.seasonal import FreqRoi, RoiDay, RoiDayWeek
 from clusterscale.recovery.priors.timely import TimeDay, TimeDayWeek
-from clusterscale.recovery.protocols import Aggregate, Belief, Strategy
+from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies.bayes import Bayes
 from clusterscale.recovery.strategies.greedy import MaxRoi, MaxUser
 from clusterscale.recovery.visits import Visits
@@ -50,7 +50,7 @@ def with_null(traces: ArrayLike) -> Flags:
     return np.concatenate([there, ~there.any(axis=1, keepdims=True)], axis=1)
 
 
-def learn(belief: Belief, observed: ArrayLike, n_epochs: int) -> Values:
+def learn(belief: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
     """Return what a prior that learns from observed epochs says of those that follow.
 
     Parameters
@@ -76,7 +76,7 @@ def learn(belief: Belief, observed: ArrayLike, n_epochs: int) -> Values:
     return _stack(belief, visits, visits.n_epochs, n_epochs)
 
 
-def remember(belief: Belief, traces: ArrayLike, n_epochs: int) -> Flags:
+def remember(belief: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
     """Return what a prior says that knows where users were a season before each epoch.
 
     Parameters
@@ -181,7 +181,7 @@ def every(prior: ArrayLike) -> Flags:
 
 
 def assign(
-    strategy: Strategy, prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike
+    strategy: InferenceStrategy, prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike
 ) -> Values:
     """Return what a strategy makes of a prior and a release.
 
@@ -251,7 +251,7 @@ def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Fla
     return assign(MaxUser(), prior, aggregate, activity) > 0
 
 
-def _stack(belief: Belief, visits: Visits, observed: int, n_epochs: int) -> Values:
+def _stack(belief: InferencePrior, visits: Visits, observed: int, n_epochs: int) -> Values:
     if n_epochs < 1 or observed < belief.needs:
         raise InputError(
             f"{belief.name} takes {belief.needs} epochs, and then at least one to be inferred, not "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Count, Mechanism, Share
+from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
 from clusterscale.contracts.lists import PERHAPS, SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
@@ -18,15 +18,15 @@ from clusterscale.markup import list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.exact import Exact
 from clusterscale.recovery.priors import BELIEFS
-from clusterscale.recovery.protocols import Belief, Strategy
+from clusterscale.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import STRATEGIES
 from clusterscale.recovery.task import BLOCK, RecoveryTask
 
 __all__ = ["RecoveryPlan"]
 
 if TYPE_CHECKING:
-    Beliefs = tuple[Belief, ...]
-    Strategies = tuple[Strategy, ...]
+    Beliefs = tuple[InferencePrior, ...]
+    Strategies = tuple[InferenceStrategy, ...]
     Mechanisms = tuple[Mechanism, ...]
 else:
     Beliefs = Annotated[tuple[BELIEFS.field(), ...], *SEVERAL]
@@ -37,7 +37,7 @@ _HOUR = 3600  # seconds
 _PLAIN = ("bayes", "max_roi", "max_user")
 
 
-class RecoveryPlan(Component):
+class RecoveryPlan(ConfigModel):
     """One recovery: every prior × mechanism × strategy, all users of the cube at once.
 
     The adversary observes ``observed`` epochs from the one numbered ``first`` on (PETS17's T_O),

@@ -10,7 +10,7 @@ from clusterscale.recovery.columns import Column, Ids
 from clusterscale.recovery.estimates import Estimate
 from clusterscale.recovery.visits import Visits
 
-__all__ = ["Aggregate", "Belief", "Strategy"]
+__all__ = ["Aggregate", "InferencePrior", "InferenceStrategy"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Aggregate:
 
 
 @runtime_checkable
-class Belief(Protocol):
+class InferencePrior(Protocol):
     """What the adversary knows of everybody before the release: a prior of PETS17 §3.2."""
 
     @property
@@ -67,7 +67,7 @@ class Belief(Protocol):
 
 
 @runtime_checkable
-class Strategy(Protocol):
+class InferenceStrategy(Protocol):
     """How a prior and a release become an estimate (PETS17 §3.3)."""
 
     @property

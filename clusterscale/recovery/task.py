@@ -15,7 +15,7 @@ from clusterscale.cube.blocks import Source, open_source, read_users
 from clusterscale.recovery.columns import Column, Ids, by_activity
 from clusterscale.recovery.errors import miss, to_base
 from clusterscale.recovery.estimates import READINGS, Comparison, Estimate, compare
-from clusterscale.recovery.protocols import Aggregate, Belief, Strategy
+from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.recovery.release import ReleaseTask, publish
 from clusterscale.recovery.strategies.bayes import crowd
 from clusterscale.recovery.visits import Visits
@@ -40,8 +40,8 @@ class RecoveryTask:
     first: int
     observed: int
     epochs: int
-    belief: Belief
-    strategies: tuple[Strategy, ...]
+    belief: InferencePrior
+    strategies: tuple[InferenceStrategy, ...]
     mechanism: Mechanism
     threshold: float
     base: float
@@ -165,7 +165,7 @@ def _read(source: Source, span: tuple[int, int], observed: int) -> _Known:
 class _Columns:
     """The columns of a prior, each season's made once."""
 
-    def __init__(self, belief: Belief, visits: Visits, observed: int) -> None:
+    def __init__(self, belief: InferencePrior, visits: Visits, observed: int) -> None:
         self._belief, self._visits, self._observed = belief, visits, observed
         self._last: tuple[int, Column] | None = None
 
@@ -178,7 +178,7 @@ class _Columns:
 
 
 def _estimates(
-    prior: Column, aggregate: Aggregate, strategies: tuple[Strategy, ...]
+    prior: Column, aggregate: Aggregate, strategies: tuple[InferenceStrategy, ...]
 ) -> Iterator[Estimate]:
     yield Estimate(prior, np.ones(prior.n_rois), normalised=False)
     yield Estimate(Column.of_all(prior.n_rois, prior.n_users), crowd(aggregate), normalised=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["SECONDS", "BatchSize", "Cargo"]
+__all__ = ["SECONDS", "Batch", "BatchSize"]
 
 T = TypeVar("T")
 
@@ -17,15 +17,15 @@ _MOST = 1024  # items in a batch
 
 
 @dataclass(frozen=True, slots=True)
-class Cargo(Generic[T]):
+class Batch(Generic[T]):
     """Items that travel together; ``alone`` if nothing else may fly meanwhile."""
 
     items: tuple[T, ...]
     alone: bool = False
 
-    def singly(self) -> list[Cargo[T]]:
+    def singly(self) -> list[Batch[T]]:
         """Return each item as a cargo of its own that flies alone."""
-        return [Cargo((item,), alone=True) for item in self.items]
+        return [Batch((item,), alone=True) for item in self.items]
 
 
 class BatchSize:

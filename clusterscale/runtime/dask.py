@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from cloudpickle import dumps
 from distributed import Client, Future, KilledWorker
 
-from clusterscale.contracts import Crew, Finished, Fold
+from clusterscale.contracts import Finished, Reduction, WorkerCount
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime import remote
-from clusterscale.runtime.cargo import SECONDS, BatchSize, Cargo
-from clusterscale.runtime.flights import Flights
+from clusterscale.runtime.cargo import SECONDS, Batch, BatchSize
+from clusterscale.runtime.flights import InFlight
 from clusterscale.runtime.preflight import compare, look_around
 from clusterscale.runtime.state import describe, muster
 from clusterscale.runtime.tree import combine_pairwise
@@ -87,7 +87,7 @@ class DaskExecutor:
         """Where the cluster can be watched."""
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
 
-    def crew(self) -> Crew | None:
+    def crew(self) -> WorkerCount | None:
         """Return who is at work, None while the scheduler does not say."""
         return muster(self._client)
 
@@ -118,12 +118,12 @@ class DaskExecutor:
         waiting, size = iter(items), BatchSize()
         left: list[T] = []  # of batches that took longer than was thought
 
-        def draw() -> Cargo[T] | None:
+        def draw() -> Batch[T] | None:
             batch = tuple(left[: size.now]) or tuple(islice(waiting, size.now))
             del left[: size.now]
-            return Cargo(batch) if batch else None
+            return Batch(batch) if batch else None
 
-        def submit(cargo: Cargo[T]) -> Future:
+        def submit(cargo: Batch[T]) -> Future:
             packed = dumps((function, cargo.items))
             return self._client.submit(remote.run_batch, packed, 2 * SECONDS, pure=False)
 
@@ -136,7 +136,7 @@ class DaskExecutor:
             left += cargo.items[len(ended) :]
             yield [Finished(item, *each) for item, each in zip(cargo.items, ended, strict=False)]
 
-    def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+    def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
         """Yield the item of each fold as it finishes; errors are those of :meth:`map_batches`.
 
         So many folds are under way that every thread has parts to do.
@@ -147,10 +147,10 @@ class DaskExecutor:
             return
         ready = chain([first], waiting)
 
-        def draw() -> Cargo[Fold[T, P, S, R]] | None:
-            return next((Cargo((fold,)) for fold in ready), None)
+        def draw() -> Batch[Reduction[T, P, S, R]] | None:
+            return next((Batch((fold,)) for fold in ready), None)
 
-        def submit(cargo: Cargo[Fold[T, P, S, R]]) -> Future:
+        def submit(cargo: Batch[Reduction[T, P, S, R]]) -> Future:
             return self._submit_fold(cargo.items[0])
 
         for cargo, value, error in self._fly(draw, submit, len(first.parts)):
@@ -171,12 +171,12 @@ class DaskExecutor:
         parts = tuple(items)
         if not parts:
             raise ValueError("there is nothing to combine")
-        (finished,) = self.map_folds([Fold(None, parts, function, combine, _second)])
+        (finished,) = self.map_folds([Reduction(None, parts, function, combine, _second)])
         if finished.error is not None:
             raise finished.error
         return finished.value  # type: ignore[return-value]
 
-    def _submit_fold(self, fold: Fold[T, P, S, R]) -> Future:
+    def _submit_fold(self, fold: Reduction[T, P, S, R]) -> Future:
         """Send the same part of any fold to the same worker, while it lives and has room.
 
         A worker adds up its parts one after the other, so that it never holds more than two of
@@ -206,17 +206,17 @@ class DaskExecutor:
 
     def _fly(
         self,
-        draw: Callable[[], Cargo[T] | None],
-        submit: Callable[[Cargo[T]], Future],
+        draw: Callable[[], Batch[T] | None],
+        submit: Callable[[Batch[T]], Future],
         n_parts: int = 1,
-    ) -> Iterator[tuple[Cargo[T], Any, BaseException | None]]:
+    ) -> Iterator[tuple[Batch[T], Any, BaseException | None]]:
         """Keep every thread busy until no cargo is left; yield each with what it ended in.
 
         A cargo has ``n_parts`` that run side by side. Those under suspicion go last and alone.
         """
-        flights: Flights[Cargo[T]] = Flights(self._patience, self._heal, clock=self._clock)
-        again: list[Cargo[T]] = []  # lost with the scheduler
-        suspects: list[Cargo[T]] = []
+        flights: InFlight[Batch[T]] = InFlight(self._patience, self._heal, clock=self._clock)
+        again: list[Batch[T]] = []  # lost with the scheduler
+        suspects: list[Batch[T]] = []
         stalled: set[bool] = set()  # since anything landed: in company, alone
         while True:
             while len(flights) < self._room(n_parts) and (

@@ -12,7 +12,7 @@ from distributed import Future
 
 from clusterscale.errors import StalledError
 
-__all__ = ["Flights", "Landing"]
+__all__ = ["Completed", "InFlight"]
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _TICK = 2.0  # seconds between looks at a cluster that is silent
 
 
 @dataclass(frozen=True, slots=True)
-class Landing(Generic[T]):
+class Completed(Generic[T]):
     """What became of a cargo: its value, the error of its task, or ``lost`` with the scheduler."""
 
     cargo: T
@@ -29,7 +29,7 @@ class Landing(Generic[T]):
     lost: bool = False
 
 
-class Flights(Generic[T]):
+class InFlight(Generic[T]):
     """Futures under way, each with its cargo; they are handed out as they land.
 
     Parameters
@@ -65,7 +65,7 @@ class Flights(Generic[T]):
         self._flying[future.key] = (future, cargo, seconds)
         future.add_done_callback(self._landed.put)
 
-    def land(self) -> Landing[T]:
+    def land(self) -> Completed[T]:
         """Wait for the next to land, well or not.
 
         Raises
@@ -91,7 +91,7 @@ class Flights(Generic[T]):
             future.cancel(force=True)
             yield cargo
 
-    def _touch_down(self) -> Landing[T] | None:
+    def _touch_down(self) -> Completed[T] | None:
         """Return what lands within a moment, if anything does."""
         try:
             future = self._landed.get(timeout=min(_TICK, self._patience))
@@ -114,12 +114,12 @@ class _AwayError(Exception):
     """A value takes long to fetch, or was lost with its worker and is being made anew."""
 
 
-def _fetch(future: Future, cargo: T, seconds: float) -> Landing[T]:
+def _fetch(future: Future, cargo: T, seconds: float) -> Completed[T]:
     try:
-        return Landing(cargo, future.result(timeout=seconds))
+        return Completed(cargo, future.result(timeout=seconds))
     except Exception as error:
         if future.status == "cancelled":
-            return Landing(cargo, lost=True)
+            return Completed(cargo, lost=True)
         if future.status != "error" and isinstance(error, TimeoutError):
             raise _AwayError from None
-        return Landing(cargo, error=error)
+        return Completed(cargo, error=error)

@@ -15,14 +15,14 @@ from distributed import Client
 
 from clusterscale.errors import ClusterError
 
-__all__ = ["Facts", "Found", "compare", "look_around"]
+__all__ = ["Found", "ReleaseRecord", "compare", "look_around"]
 
 _PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
 _PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
 _TICK = 2.0  # seconds between looks for a first worker
 _NAMED = 3  # workers that are named for one fault
 
-Facts = dict[str, str]
+ReleaseRecord = dict[str, str]
 """Versions by the name of the package."""
 
 
@@ -30,8 +30,8 @@ Facts = dict[str, str]
 class Found:
     """What a look around found: facts and faults by the name of the process."""
 
-    here: Facts
-    there: dict[str, Facts] = field(default_factory=dict)
+    here: ReleaseRecord
+    there: dict[str, ReleaseRecord] = field(default_factory=dict)
     faults: dict[str, str] = field(default_factory=dict)
 
 
@@ -85,12 +85,12 @@ def compare(found: Found) -> None:
         raise ClusterError("the cluster cannot do this work\n" + "\n".join(lines))
 
 
-def facts() -> Facts:
+def facts() -> ReleaseRecord:
     """Return the versions that must be the same everywhere."""
     return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
 
 
-def _examine(packed: bytes) -> tuple[Facts, str]:
+def _examine(packed: bytes) -> tuple[ReleaseRecord, str]:
     """Return what a process is made of, and what its probe said, on that process."""
     try:
         loads(packed)()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ExistsError, MissingError, PackageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _EARLY = timedelta(minutes=10)  # by which clocks of nodes may be behind
 File = Annotated[str, Field(min_length=1)]
 
 
-class Tls(Component):
+class Tls(ConfigModel):
     """Files in PEM: who is trusted, and what this side shows; every part shows the same."""
 
     ca: File

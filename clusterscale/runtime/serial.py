@@ -5,7 +5,7 @@ from functools import reduce
 from traceback import format_exc
 from typing import TypeVar
 
-from clusterscale.contracts import Crew, Finished, Fold
+from clusterscale.contracts import Finished, Reduction, WorkerCount
 
 __all__ = ["SerialExecutor"]
 
@@ -21,9 +21,9 @@ class SerialExecutor:
     n_workers = 1
     dashboard: str | None = None
 
-    def crew(self) -> Crew:
+    def crew(self) -> WorkerCount:
         """Return this process alone."""
-        return Crew(1, 1)
+        return WorkerCount(1, 1)
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Try the probe; what it raises says all."""
@@ -36,7 +36,7 @@ class SerialExecutor:
         for item in items:
             yield [_finish(item, lambda item=item: function(item))]  # type: ignore[misc]
 
-    def map_folds(self, folds: Iterable[Fold[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+    def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
         """Yield the item of each fold with its value, or with the exception it ended in."""
         for fold in folds:
             yield _finish(fold.item, lambda fold=fold: self._fold(fold))  # type: ignore[misc]
@@ -56,7 +56,7 @@ class SerialExecutor:
             return reduce(combine, values, first)
         raise ValueError("there is nothing to combine")
 
-    def _fold(self, fold: Fold[T, P, S, R]) -> R:
+    def _fold(self, fold: Reduction[T, P, S, R]) -> R:
         return fold.finish(fold.item, self.reduce(fold.function, fold.parts, fold.combine))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from distributed import Client
 
-from clusterscale.contracts import Crew
+from clusterscale.contracts import WorkerCount
 
 __all__ = ["describe", "muster"]
 
@@ -35,11 +35,11 @@ def describe(client: Client) -> str:
     return "\n".join(lines)
 
 
-def muster(client: Client) -> Crew | None:
+def muster(client: Client) -> WorkerCount | None:
     """Return how many workers and threads there are, None if the scheduler does not say at once."""
     try:
         info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_AT_ONCE)
-        return Crew(int(info["n_workers"]), int(info["total_threads"]))
+        return WorkerCount(int(info["n_workers"]), int(info["total_threads"]))
     except Exception:  # it is lost, or being closed, as whoever works with it will be told
         return None
 

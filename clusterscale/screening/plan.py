@@ -14,7 +14,7 @@ from clusterscale.attacks.closed_form import Diagonal, Projection
 from clusterscale.attacks.likelihood import Likelihood
 from clusterscale.contracts import (
     CellwiseAttack,
-    Component,
+    ConfigModel,
     Count,
     Mechanism,
     TraceStep,
@@ -48,7 +48,7 @@ else:
     Attacks = Annotated[tuple[ATTACKS.field(), ...], Strict(False), AfterValidator(_cellwise)]
 
 
-class ScreenPlan(Component):
+class ScreenPlan(ConfigModel):
     """How to screen: against so many ``groups``, by these ``attacks``.
 
     Every group is one challenge with each user and one without, so a user's AUC rests on ``groups``

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.origin import tell_origin
 from clusterscale.cube.summary import count_events
@@ -133,7 +133,7 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
                 [
                     each.model_dump(mode="json")
                     for each in screen.mechanisms
-                    if isinstance(each, Component)
+                    if isinstance(each, ConfigModel)
                 ]
             ),
             "seed": screen.seed,

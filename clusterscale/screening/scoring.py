@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import CellRule, Mechanism, Reference, Traces
+from clusterscale.contracts import CellScore, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.screening.base import Base, open_base
@@ -132,7 +132,7 @@ class _Prepared:
 
     mechanism: Mechanism
     label: str
-    rules: list[CellRule]
+    rules: list[CellScore]
     table: Table
     series: SeriesEvidence | None
 

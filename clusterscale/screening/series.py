@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import CellRule, Counts, Ints, Mechanism
+from clusterscale.contracts import CellScore, Counts, Ints, Mechanism
 from clusterscale.screening.base import Base
 from clusterscale.screening.tables import Published, Table
 from clusterscale.seeds import stream
@@ -35,7 +35,7 @@ class SeriesEvidence:
 
 
 def weigh_series(
-    base: Base, published: Published, rules: list[CellRule], groups: range
+    base: Base, published: Published, rules: list[CellScore], groups: range
 ) -> SeriesEvidence:
     """Weigh each published series by every attack's rule, in cells where anybody was."""
     counts, _ = base.counts(groups)
@@ -54,7 +54,7 @@ def inside_by_series(
     base: Base,
     mechanism: Mechanism,
     label: str,
-    rules: list[CellRule],
+    rules: list[CellScore],
     table: Table,
     series: SeriesEvidence,
     cells: Ints,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import NO_NOISE, CellRule, Counts, Mechanism
+from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
 from clusterscale.screening.base import Base
 from clusterscale.seeds import stream
 
@@ -121,7 +121,7 @@ def _release(
     return released.ravel().astype(np.float32)
 
 
-def tabulate(published: Published, rules: list[CellRule], base: Base) -> Table:
+def tabulate(published: Published, rules: list[CellScore], base: Base) -> Table:
     """Weigh what was published, in the cells where anybody was, by the rule of every attack."""
     n_groups, cells = len(published.nobody), base.cells
     size = base.setting.group_size

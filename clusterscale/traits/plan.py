@@ -6,12 +6,12 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import ConfigModel, Count
 
 __all__ = ["TraitsPlan"]
 
 
-class TraitsPlan(Component):
+class TraitsPlan(ConfigModel):
     """How the most and the least exposed are compared (POMACS20 §3).
 
     The ``share`` of the users with the highest AUC is set against as many with the lowest, by a

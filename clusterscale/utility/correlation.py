@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import Component, Values
+from clusterscale.contracts import ConfigModel, Values
 from clusterscale.utility.pair import check_pair
 
 __all__ = ["Pearson", "pearson"]
@@ -59,7 +59,7 @@ def _or_one(divisors: Values) -> Values:
     return np.where(divisors > 0, divisors, 1)
 
 
-class Pearson(Component):
+class Pearson(ConfigModel):
     """Correlation over time, as :func:`pearson` computes it (POMACS20 eq. 6)."""
 
     ideal: ClassVar[float] = 1.0

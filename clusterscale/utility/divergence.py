@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import Component, Values
+from clusterscale.contracts import ConfigModel, Values
 from clusterscale.utility.pair import check_pair, mean_known
 
 __all__ = [
@@ -114,7 +114,7 @@ def _shares(values: Values) -> Values:
     return mass
 
 
-class JensenShannon(Component):
+class JensenShannon(ConfigModel):
     """Divergence over ROIs, as :func:`jensen_shannon` computes it (POMACS20 eq. 5)."""
 
     ideal: ClassVar[float] = 0.0
@@ -127,7 +127,7 @@ class JensenShannon(Component):
         return jensen_shannon(raw, released)
 
 
-class JensenShannonDistance(Component):
+class JensenShannonDistance(ConfigModel):
     """Distance over ROIs, as :func:`jensen_shannon_distance` has it (POMACS20 appendix A)."""
 
     ideal: ClassVar[float] = 0.0
@@ -140,7 +140,7 @@ class JensenShannonDistance(Component):
         return jensen_shannon_distance(raw, released)
 
 
-class TotalVariation(Component):
+class TotalVariation(ConfigModel):
     """Visits put elsewhere, as :func:`total_variation` computes them."""
 
     ideal: ClassVar[float] = 0.0

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import Component, Share, Values
+from clusterscale.contracts import ConfigModel, Share, Values
 from clusterscale.kernel import kernel
 from clusterscale.utility.pair import busiest, check_pair, mean_known
 
@@ -141,7 +141,7 @@ def _tau_b(
             taus[i] = net / ordered if n_ordered_second > 0 else 0.0
 
 
-class HotspotF1(Component):
+class HotspotF1(ConfigModel):
     """Hotspots found again, as :func:`hotspot_f1` computes it (POMACS20 eq. 3)."""
 
     ideal: ClassVar[float] = 1.0
@@ -155,7 +155,7 @@ class HotspotF1(Component):
         return hotspot_f1(raw, released, top=self.top)
 
 
-class HotspotTau(Component):
+class HotspotTau(ConfigModel):
     """Order of raw's hotspots, as :func:`hotspot_tau` computes it (POMACS20 eq. 4)."""
 
     ideal: ClassVar[float] = 1.0
@@ -169,7 +169,7 @@ class HotspotTau(Component):
         return hotspot_tau(raw, released, top=self.top)
 
 
-class HotspotTauListwise(Component):
+class HotspotTauListwise(ConfigModel):
     """Lists of hotspots, as :func:`hotspot_tau_listwise` compares them (POMACS20 appendix A)."""
 
     ideal: ClassVar[float] = 1.0

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import Component, Positive, Share, Values
+from clusterscale.contracts import ConfigModel, Positive, Share, Values
 from clusterscale.errors import InputError
 from clusterscale.utility.pair import busiest, check_pair, mean_known
 
@@ -114,7 +114,7 @@ def _relative_error(before: Values, after: Values, floor: float) -> float:
     return mean_known(np.abs(after - before) / np.maximum(least, before))
 
 
-class MeanRelativeError(Component):
+class MeanRelativeError(ConfigModel):
     """Error relative to the counts, as :func:`mean_relative_error` computes it (NDSS18 eq. 7)."""
 
     ideal: ClassVar[float] = 0.0
@@ -128,7 +128,7 @@ class MeanRelativeError(Component):
         return mean_relative_error(raw, released, floor=self.floor)
 
 
-class BusiestRelativeError(Component):
+class BusiestRelativeError(ConfigModel):
     """Error in the busiest ROIs, as :func:`busiest_relative_error` computes it (POMACS20 §5.1)."""
 
     ideal: ClassVar[float] = 0.0
@@ -143,7 +143,7 @@ class BusiestRelativeError(Component):
         return busiest_relative_error(raw, released, top=self.top, floor=self.floor)
 
 
-class EventsKept(Component):
+class EventsKept(ConfigModel):
     """Released total over raw total, as :func:`events_kept` computes it."""
 
     ideal: ClassVar[float] = 1.0

@@ -12,7 +12,7 @@ from oracles.dense import traces_of
 from oracles.plays import EXACT, blind, deal
 
 from clusterscale.attacks import create
-from clusterscale.contracts import Examples, Knowledge, Noise, Release, Whereabouts
+from clusterscale.contracts import Examples, Knowledge, Noise, Release, TargetKnowledge
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
 
@@ -22,7 +22,9 @@ RNG = np.random.default_rng(0)  # none of them draws from it
 def holding(trace, *, complete=True, shape=(1, 3), size=3):
     """Return knowledge of a trace whose training groups say nothing."""
     release = Release(np.zeros((2, *shape), np.int32), size, "exact", EXACT)
-    whereabouts = Whereabouts(np.array(trace, np.int64), complete, np.full(shape, 2, np.int32), 4)
+    whereabouts = TargetKnowledge(
+        np.array(trace, np.int64), complete, np.full(shape, 2, np.int32), 4
+    )
     return Knowledge(Examples(release, np.array([True, False]), np.arange(2)), whereabouts)
 
 
@@ -36,7 +38,7 @@ def test_projection_by_hand():
     trace = np.array([0, 3])  # in ROI 0 at epoch 0 and in ROI 1 at epoch 1
     values = np.array([[[2.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [2.0, 0.0]]])
     training = Examples(Release(values, 3, "exact"), np.array([True, False]), np.arange(2))
-    knowledge = Knowledge(training, Whereabouts(trace, True, seen, 4))
+    knowledge = Knowledge(training, TargetKnowledge(trace, True, seen, 4))
     distinguisher = create("projection").fit(knowledge, rng=RNG)
     direction = np.array([0.5, 0.0, -0.25, 0.75])
     np.testing.assert_allclose(
@@ -86,7 +88,7 @@ def test_diagonal_finds_variances_in_wide_releases_too():
     rng = np.random.default_rng(2)
     values = rng.normal(scale=rng.gamma(2.0, size=(3, 1700)), size=(6, 3, 1700))
     release = Release(values, 5, "unknown")
-    where = Whereabouts(np.arange(0, 5100, 3), True, np.full((3, 1700), 2, np.int32), 8)
+    where = TargetKnowledge(np.arange(0, 5100, 3), True, np.full((3, 1700), 2, np.int32), 8)
     knowledge = Knowledge(Examples(release, np.arange(6) % 2 == 0, np.arange(6)), where)
     chance = (0.25 * 8 + 0.5) / 9
     spread = np.maximum(values.reshape(6, -1).var(axis=0), chance * (1 - chance))

@@ -8,7 +8,7 @@ from scipy.stats import binom, norm
 
 from clusterscale.attacks import create
 from clusterscale.attacks.moments import noise_variance
-from clusterscale.contracts import Examples, Knowledge, Noise, Release, Whereabouts
+from clusterscale.contracts import Examples, Knowledge, Noise, Release, TargetKnowledge
 from clusterscale.errors import InputError
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
@@ -28,7 +28,7 @@ def holding(noise, size, *, seen=SEEN, here=HERE, shape=SHAPE, complete=True, va
         Release(values, size, "any", noise), np.arange(len(values)) % 2 == 0, np.arange(len(values))
     )
     seen = np.asarray(seen).reshape(shape)
-    return Knowledge(training, Whereabouts(np.flatnonzero(here), complete, seen, N_USERS))
+    return Knowledge(training, TargetKnowledge(np.flatnonzero(here), complete, seen, N_USERS))
 
 
 def score(knowledge, values):

@@ -10,9 +10,9 @@ from scipy.special import logsumexp
 
 from clusterscale.attacks import create
 from clusterscale.attacks.log_ratios import Counted, Faded, Published
-from clusterscale.contracts import Examples, Knowledge, Noise, Whereabouts, publish
+from clusterscale.contracts import Examples, Knowledge, Noise, TargetKnowledge, publish
 from clusterscale.mechanisms import create as mechanism
-from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.metrics import auc
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
@@ -70,7 +70,7 @@ EACH = pytest.mark.parametrize("case", CASES)
 def holding(release, *, here=HERE, seen=SEEN, complete=True):
     labels = np.arange(len(release.values)) % 2 == 0
     training = Examples(release, labels, np.arange(len(labels)))
-    places = Whereabouts(np.flatnonzero(here), complete, seen.reshape(2, 6), N_USERS)
+    places = TargetKnowledge(np.flatnonzero(here), complete, seen.reshape(2, 6), N_USERS)
     return Knowledge(training, places)
 
 
@@ -128,7 +128,7 @@ def rules(law, size):
 @pytest.mark.parametrize("here", [True, False])
 def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
     """Within eight standard deviations: farther off neither law gives the count."""
-    ours, plain = rules(Publication(), size), Counted(CHANCE, size)
+    ours, plain = rules(OutputDistribution(), size), Counted(CHANCE, size)
     counts, cells = np.arange(size + 1)[:, None].repeat(12, axis=1), np.arange(12)
     near = np.abs(counts - size * CHANCE) <= 8 * np.sqrt(size * CHANCE * (1 - CHANCE)) + 7
     found, expected = (rule.weigh(counts, cells, here=here) for rule in (ours, plain))
@@ -140,7 +140,7 @@ def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
 @pytest.mark.parametrize("scale", [0.3, 1.0, 20.0])
 @pytest.mark.parametrize("size", [1, 9, 400])
 def test_noise_alone_is_weighed_as_noise_is(law, scale, size):
-    ours = rules(Publication(Noise(law, scale)), size)
+    ours = rules(OutputDistribution(Noise(law, scale)), size)
     faded = Faded(CHANCE, size, scale)
     reach = 3 * scale + 5
     values = np.linspace(-reach, reach, 41)[:, None] + size * CHANCE
@@ -222,7 +222,7 @@ def test_to_know_what_is_hidden_is_better_than_to_take_it_for_normal(up_to):
             samples.append(dense[members].sum(axis=1).astype(np.int32))
         labels = np.arange(100) % 2 == 0
         training, asked = (released(by, counts, 20) for counts in samples)
-        places = Whereabouts(np.flatnonzero(dense[0]), True, dense[1:].sum(axis=0), 299)
+        places = TargetKnowledge(np.flatnonzero(dense[0]), True, dense[1:].sum(axis=0), 299)
         aucs = []
         for law in (asked.law, None):
             parts = [replace(each, law=law, noise=None) for each in (training, asked)]

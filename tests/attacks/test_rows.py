@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from clusterscale.attacks import rows as passes
 from clusterscale.attacks.rows import (
-    Direction,
+    LinearDistinguisher,
     centre,
     column_variances,
     combine,
@@ -43,7 +43,7 @@ def test_sums_by_blocks_of_columns_are_those_of_numpy(case):
         apart = wide - wide.mean(axis=0)
         np.testing.assert_allclose(centre(gram(rows)), apart @ apart.T, **exact)
         release = Release(rows[:, None, :], 5, "any")
-        scores = Direction(weights, intercept=2.0).score(release)
+        scores = LinearDistinguisher(weights, intercept=2.0).score(release)
         np.testing.assert_allclose(scores, wide @ weights + 2, **exact)
     np.testing.assert_array_equal(rows, before)
 

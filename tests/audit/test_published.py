@@ -16,7 +16,7 @@ from clusterscale.audit import AuditPlan
 from clusterscale.audit.published import VALUES, fold_published, list_published, score_published
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError
-from clusterscale.game import Contest
+from clusterscale.game import AttackEvaluation
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
 from clusterscale.runtime import SerialExecutor
@@ -96,7 +96,7 @@ def test_scores_are_those_of_a_contest(people, tmp_path, mechanism):
             validate=any(attack.validates for attack in made.attacks),
             rng=stream(3, "groups", *path),
         )
-        contest = Contest(
+        contest = AttackEvaluation(
             game, tried, made.attacks, seed=3, path=path, bounds=plan_bounds(people), control=False
         )
         assert score_published(task) == contest.judge(np.asarray(values, np.float64))

@@ -174,7 +174,7 @@ def test_nothing_promised_and_nobody_there():
             assert (found.verdict, found.trials) == ("nothing promised", 0)
             assert np.isnan(found.epsilon_seen)
     nobody = tried(create(**EVENT), dense=np.zeros_like(DENSE))
-    assert nobody == verdict.Judgement("too few samples", 0.0, 0)
+    assert nobody == verdict.DPTestResult("too few samples", 0.0, 0)
 
 
 def test_a_kept_promise_is_seldom_called_broken():

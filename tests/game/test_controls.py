@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clusterscale.contracts import Sample
+from clusterscale.contracts import GroupSample
 from clusterscale.game.controls import misled_auc, stand_in_auc
 from clusterscale.seeds import stream
 
@@ -14,7 +14,7 @@ SCORES = np.array([9.0, 1.0, 8.0, 2.0, 7.0, 3.0, 6.0, 4.0])
 def groups(labels):
     """Groups of which nothing but the labels is looked at."""
     labels = np.array(labels)
-    return Sample(np.zeros((len(labels), 1, 1), np.int32), labels, np.arange(len(labels)))
+    return GroupSample(np.zeros((len(labels), 1, 1), np.int32), labels, np.arange(len(labels)))
 
 
 def test_a_misled_attack_is_judged_by_the_answers():

@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release
 from clusterscale.game import panel
-from clusterscale.game.panel import Anew, Answers, Learned, Settled, join
+from clusterscale.game.panel import Answers, Learned, RetrainPerRelease, TrainOnce, join
 
 
 class Clock:
@@ -95,7 +95,7 @@ def test_join_puts_groups_side_by_side_and_adds_seconds():
 
 def test_settled_attacks_train_once_and_are_misled_once(clock):
     attacks = [Weigher(clock, 3.0), Weigher(clock, 4.0)]
-    seated = Settled(attacks, learned(2, lost=5))
+    seated = TrainOnce(attacks, learned(2, lost=5))
     assert [attack.n_fits for attack in attacks] == [0, 0], "not before they are asked"
     first = seated.answer(release_of(10, 20, 30), misled=True)
     again = seated.answer(release_of(40), misled=True)
@@ -110,7 +110,7 @@ def test_settled_attacks_train_once_and_are_misled_once(clock):
 
 def test_the_time_of_an_attack_is_that_of_training_and_scoring(clock):
     """Not that of its control."""
-    seated = Settled([Weigher(clock, 3.0), Weigher(clock, 4.0)], learned(2, lost=5))
+    seated = TrainOnce([Weigher(clock, 3.0), Weigher(clock, 4.0)], learned(2, lost=5))
     assert seated.answer(release_of(1, 1), misled=True).seconds.tolist() == [4.0, 5.0]
     assert seated.answer(release_of(1, 1, 1)).seconds.tolist() == [1.5, 1.5]
 
@@ -118,7 +118,7 @@ def test_the_time_of_an_attack_is_that_of_training_and_scoring(clock):
 @pytest.mark.parametrize("lost", [None, 5])
 def test_nobody_is_misled_unasked(clock, lost):
     attack = Weigher(clock, 1.0)
-    settled = Settled([attack], learned(2, lost=lost, seeds=(1,)))
+    settled = TrainOnce([attack], learned(2, lost=lost, seeds=(1,)))
     assert settled.answer(release_of(1, 2)).misled is None
     assert attack.n_fits == 1
 
@@ -126,7 +126,7 @@ def test_nobody_is_misled_unasked(clock, lost):
 def test_what_settled_attacks_learnt_from_makes_room(clock):
     given = learned(2, lost=5)
     held = [weakref.ref(each.training) for each in (given.knowledge, given.worthless)]
-    seated = Settled([Weigher(clock, 1.0), Weigher(clock, 2.0)], given)
+    seated = TrainOnce([Weigher(clock, 1.0), Weigher(clock, 2.0)], given)
     del given
     assert all(ref() is not None for ref in held)
     seated.answer(release_of(1), misled=True)
@@ -141,7 +141,7 @@ def anew(clock, seen, attacks, *, lost=None):
         seen.append((release, path))
         return learned(int(release.values.sum()), lost=lost, seeds=range(len(attacks)))
 
-    return Anew(attacks, learn)
+    return RetrainPerRelease(attacks, learn)
 
 
 def test_anew_each_group_is_learnt_from_alone(clock):

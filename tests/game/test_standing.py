@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterscale import attacks, priors
 from clusterscale.contracts import Bounds, publish
 from clusterscale.errors import InputError
-from clusterscale.game import Contest
+from clusterscale.game import AttackEvaluation
 from clusterscale.game.standing import stand
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
@@ -57,7 +57,7 @@ def game(traces, **options):
 
 
 def contest(traces, mechanism=EXACT, tried=TRIED):
-    return Contest(
+    return AttackEvaluation(
         game(traces), mechanism, tried, seed=3, path=PATH, bounds=BOUNDS, control=False
     )  # fmt: skip
 

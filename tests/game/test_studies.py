@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from clusterscale import attacks, mechanisms, priors
-from clusterscale.contracts import Bounds, Informed, Sample, Whereabouts, publish
-from clusterscale.game import Contest
+from clusterscale.contracts import (
+    AuxiliaryDataAdversary,
+    Bounds,
+    GroupSample,
+    TargetKnowledge,
+    publish,
+)
+from clusterscale.game import AttackEvaluation
 from clusterscale.metrics import auc
 from clusterscale.seeds import stream
 
@@ -36,8 +42,10 @@ class Guesser:
         counts = rng.binomial(SIZE - 1, share, shape).astype(np.int32)
         labels = np.arange(len(counts)) % 2 == 0
         counts.reshape(len(counts), -1)[np.ix_(labels, self.trace)] += 1
-        places = Whereabouts(self.trace, True, np.rint(100 * share).astype(np.int32), 100)
-        own = Informed(SIZE, Sample(counts, labels, np.arange(len(counts))), places)
+        places = TargetKnowledge(self.trace, True, np.rint(100 * share).astype(np.int32), 100)
+        own = AuxiliaryDataAdversary(
+            SIZE, GroupSample(counts, labels, np.arange(len(counts))), places
+        )
         return own.study(None, mechanism, rng=rng)
 
     @property
@@ -56,7 +64,7 @@ def set_up(cube, *, refits=True, target=TARGET):
 
 def contend(game, mechanism=EXACT, tried=(SPECTRAL, FOREST), **options):
     settings = {"seed": 3, "path": PATH, "bounds": BOUNDS, "control": False} | options
-    return Contest(game, mechanism, tried, **settings)
+    return AttackEvaluation(game, mechanism, tried, **settings)
 
 
 def told(contest):
@@ -136,7 +144,7 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
         contest.ask(game.more(n))
     more = at_once.more(16)
     all_asked = [at_once.challenge, more]
-    challenge = Sample(*(
+    challenge = GroupSample(*(
         np.concatenate([getattr(each, name) for each in all_asked])
         for name in ("counts", "labels", "blocks")
     ))  # fmt: skip

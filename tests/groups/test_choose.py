@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from clusterscale.groups import choose
-from clusterscale.groups.choose import NOBODY, Others
+from clusterscale.groups.choose import NOBODY, CandidatePool
 from clusterscale.seeds import stream
 
 POOL = np.array([0, 1, 3, 4, 5, 9, 10, 14, 20, 21])
@@ -33,7 +33,7 @@ def many():
 
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_every_choice_is_as_likely(way, size):
-    others, rng = Others(POOL, TARGET), stream(1, "choices")
+    others, rng = CandidatePool(POOL, TARGET), stream(1, "choices")
     found = {
         tuple(each): 0 for each in combinations(np.delete(POOL, POOL == TARGET).tolist(), size)
     }
@@ -46,7 +46,7 @@ def test_every_choice_is_as_likely(way, size):
 
 @pytest.mark.parametrize("size", [64, 70_000, 259_900])
 def test_many_of_many_are_distinct_and_spread(many, size):
-    others = Others(many, int(many[0]))
+    others = CandidatePool(many, int(many[0]))
     choice = others.choose(size, stream(2, "choices"))
     assert len(np.unique(choice.users)) == size
     assert np.isin(choice.users, many[1:]).all()
@@ -70,7 +70,10 @@ def test_whoever_holds_whom_the_same_are_chosen(first, n_held, size, seed):
         patch.setattr(choose, "_SEGMENT", 4)
         patch.setattr(choose, "_FEW", 1)
         rng, again = stream(seed, "x"), stream(seed, "x")
-        everyone, some = Others(POOL, TARGET), Others(POOL, TARGET, (first, first + n_held))
+        everyone, some = (
+            CandidatePool(POOL, TARGET),
+            CandidatePool(POOL, TARGET, (first, first + n_held)),
+        )
         whole, part = everyone.choose(size, rng), some.choose(size, again)
         held = (whole.users >= first) & (whole.users < first + n_held)
         np.testing.assert_array_equal(part.users[held], whole.users[held])
@@ -89,7 +92,7 @@ def test_whoever_holds_whom_the_same_are_chosen(first, n_held, size, seed):
 
 
 def test_outsiders_are_all_who_were_not_chosen(way):
-    others = Others(POOL, TARGET)
+    others = CandidatePool(POOL, TARGET)
     for seed in range(20):
         choice = others.choose(5, stream(seed, "choice"))
         found = [others.outsider(choice, rank) for rank in range(4)]
@@ -99,7 +102,7 @@ def test_outsiders_are_all_who_were_not_chosen(way):
 
 
 def test_the_same_users_have_the_same_key():
-    others, rng = Others(np.arange(5), 0), stream(3, "x")
+    others, rng = CandidatePool(np.arange(5), 0), stream(3, "x")
     choices = [others.choose(2, rng) for _ in range(200)]
     keys = {frozenset(choice.users.tolist()): choice.key for choice in choices}
     assert len(set(keys.values())) == len(keys) == 6
@@ -109,6 +112,6 @@ def test_the_same_users_have_the_same_key():
 def test_few_of_a_pool_that_is_spread_widely_are_never_the_same_unseen():
     """A hundred users over five segments: nearly all of them can be chosen in few ways only."""
     pool = np.arange(0, 300_000, 3000)
-    others, rng = Others(pool, -5), stream(4, "x")
+    others, rng = CandidatePool(pool, -5), stream(4, "x")
     choices = [others.choose(99, rng) for _ in range(200)]
     assert len({choice.key for choice in choices}) <= 100

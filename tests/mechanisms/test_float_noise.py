@@ -11,7 +11,7 @@ from scipy import stats
 
 from clusterscale.contracts import Bounds
 from clusterscale.mechanisms import MECHANISMS, create
-from clusterscale.mechanisms.defence import Defence
+from clusterscale.mechanisms.defence import BaseMechanism
 from clusterscale.metrics import epsilon_lower_bound
 
 BOUNDS = Bounds(event=1, user_day=3, user=6, series=3, rois=4, null_roi=False)
@@ -58,7 +58,7 @@ def test_what_a_mechanism_says_is_so(mechanism):
 
 
 def test_a_new_mechanism_is_taken_to_publish_what_it_draws():
-    class Cauchy(Defence):
+    class Cauchy(BaseMechanism):
         name: Literal["cauchy"] = "cauchy"
         stage = "noise"
 
@@ -67,7 +67,7 @@ def test_a_new_mechanism_is_taken_to_publish_what_it_draws():
 
     assert Cauchy().publishes_float_noise
     assert not Rounded().publishes_float_noise
-    assert not Defence().publishes_float_noise
+    assert not BaseMechanism().publishes_float_noise
 
 
 # The experiment: what an adversary does who knows how the noise was drawn.

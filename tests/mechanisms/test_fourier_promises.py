@@ -5,7 +5,7 @@ import pytest
 from mechanisms.published import BOUNDS, WITH_NULL, enhanced, fourier, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Spending
+from clusterscale.contracts import PrivacyLossSpec
 from clusterscale.errors import ConfigError
 
 COUNTS = np.random.default_rng(3).integers(0, 20, (3000, 2, 12)).astype(np.int32)
@@ -62,7 +62,7 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
         bound = free.bind(bounds)
         assert bound.l2_sensitivity == free.needed(bounds) == np.sqrt(bounds.series)
         delta = more.get("delta", 0.0)
-        part = Spending("approximate", bounds.rois, epsilon=1.0, delta=delta)
+        part = PrivacyLossSpec("approximate", bounds.rois, epsilon=1.0, delta=delta)
         assert bound.spent(bounds) == part
         with pytest.raises(ConfigError) as caught:
             publish(free, COUNTS)

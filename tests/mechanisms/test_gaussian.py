@@ -6,7 +6,7 @@ from mechanisms.published import BOUNDS, RARE, WITH_NULL, publish, refusal
 from scipy import optimize, stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Noise, Spending
+from clusterscale.contracts import Noise, PrivacyLossSpec
 from clusterscale.errors import ConfigError
 
 COUNTS = np.full((40, 30, 20), 6, dtype=np.int32)
@@ -88,7 +88,9 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
     assert bound.l2_sensitivity == free.needed(bounds) == np.sqrt(bounds.user)
     assert bound.bind(BOUNDS) == bound
     ratio = 1 / np.sqrt(2 * np.log(20))
-    assert bound.spent(bounds) == Spending("gaussian", 1, ratio=pytest.approx(ratio), delta=0.1)
+    assert bound.spent(bounds) == PrivacyLossSpec(
+        "gaussian", 1, ratio=pytest.approx(ratio), delta=0.1
+    )
     given = gaussian(epsilon=1.0, delta=0.1, l2_sensitivity=1.0)
     assert given.bind(bounds) is given
     assert given.spent(bounds).ratio == pytest.approx(ratio * np.sqrt(bounds.user))

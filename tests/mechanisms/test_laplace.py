@@ -6,7 +6,7 @@ from mechanisms.published import BOUNDS, RARE, WITH_NULL, fits, publish, refusal
 from scipy import stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Noise, Spending
+from clusterscale.contracts import Noise, PrivacyLossSpec
 from clusterscale.errors import ConfigError
 
 COUNTS = np.full((50, 40, 20), 6, dtype=np.int32)
@@ -128,7 +128,7 @@ def test_sensitivity_is_taken_from_the_cube(unit, bounds):
     assert bound.sensitivity == free.needed(bounds) == getattr(bounds, unit)
     assert bound.scale == 2 * getattr(bounds, unit)
     assert bound.bind(WITH_NULL) == bound
-    assert bound.spent(bounds) == Spending("laplace", bounds.user, ratio=1 / bound.scale)
+    assert bound.spent(bounds) == PrivacyLossSpec("laplace", bounds.user, ratio=1 / bound.scale)
     given = laplace(epsilon=0.5, sensitivity=3.0, unit=unit)
     assert given.bind(bounds) is given
     assert given.needed(bounds) == getattr(bounds, unit)
@@ -136,7 +136,7 @@ def test_sensitivity_is_taken_from_the_cube(unit, bounds):
 
 def test_discrete_noise_is_not_spent_as_laplace():
     mechanism = laplace(epsilon=0.5, sensitivity=2.0, discrete=True)
-    assert mechanism.spent(BOUNDS) == Spending("approximate", 9, epsilon=0.25)
+    assert mechanism.spent(BOUNDS) == PrivacyLossSpec("approximate", 9, epsilon=0.25)
 
 
 @pytest.mark.parametrize("unit", ["user_day", "user"])

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from clusterscale.contracts import NO_NOISE, Noise
 from clusterscale.contracts import publish as publish_release
 from clusterscale.mechanisms import MECHANISMS, create
-from clusterscale.mechanisms.law import Publication
+from clusterscale.mechanisms.law import OutputDistribution
 
 SIZE, N = 10, 40_000
 COUNTS = np.array([0, 1, 2, 5, 9, 10])
@@ -171,7 +171,7 @@ def test_far_tails_are_neither_zero_nor_lost():
 
 def test_either_tail_is_as_precise():
     """A chance of e⁻¹⁰⁰ above is not one less a number next to one."""
-    law = Publication(Noise("laplace", 1.0)).then(
+    law = OutputDistribution(Noise("laplace", 1.0)).then(
         lambda values: np.clip(values, 0, 100, out=values)
     )
     low, high = (law.likelihood(np.array([[value]]), np.array([[100 - value]]))[0, 0, 0]
@@ -295,4 +295,4 @@ def test_a_release_comes_with_its_law():
         assert (release.law is None) == (expected is None)
         if expected is not None:
             assert (release.law.noise, release.law.revised) == (expected.noise, expected.revised)
-    assert Publication().noise == NO_NOISE
+    assert OutputDistribution().noise == NO_NOISE

@@ -6,7 +6,7 @@ from cube import crowd
 from mechanisms.published import BOUNDS, alike, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Spending
+from clusterscale.contracts import PrivacyLossSpec
 from clusterscale.errors import InputError
 
 DENSE = crowd.draw(12, 2, 3, share=0.4, seed=1)  # member, roi, epoch
@@ -74,7 +74,7 @@ def test_guarantee_is_a_delta_alone():
     assert respond().noise is None
     assert respond().bind(BOUNDS) == respond()
     assert np.isnan(respond().needed(BOUNDS))
-    assert respond().spent(BOUNDS) == Spending(
+    assert respond().spent(BOUNDS) == PrivacyLossSpec(
         "approximate", 9, epsilon=0.0, delta=pytest.approx(0.7)
     )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from papers.made import ATTACKS, MECHANISMS, SIZES, audited
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import Absence, Place, Results
+from clusterscale.papers import NotComputed, Place, Results
 
 AT = {"group_size": 10, "mechanism": "exact", "attack": "logistic"}
 
@@ -76,12 +76,12 @@ def test_people_who_failed_are_left_out():
     dataset.auc[3:] = np.nan
     assert Results({"audit": dataset}).find(Place(at=AT)).n == 3
     dataset.auc[:] = np.nan
-    with pytest.raises(Absence, match="nothing was finished"):
+    with pytest.raises(NotComputed, match="nothing was finished"):
         Results({"audit": dataset}).find(Place(at=AT))
 
 
 def test_a_label_that_is_not_there_is_told_apart(results):
-    with pytest.raises(Absence, match="group_size has no 50"):
+    with pytest.raises(NotComputed, match="group_size has no 50"):
         results.find(Place(at={**AT, "group_size": 50}))
 
 

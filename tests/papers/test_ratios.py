@@ -8,7 +8,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.papers import Absence, Place, Published, Results, Study, find_faults, hold
+from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults, hold
 from clusterscale.papers.compare import compare
 from clusterscale.report.reproduced import BREAKS, HOLDS
 
@@ -89,7 +89,7 @@ def test_by_nothing_nothing_is_divided():
     dataset = audited()
     dataset.auc[:, 1] = 0.0
     results = Results({"audit": dataset})
-    with pytest.raises(Absence, match="nothing to divide by"):
+    with pytest.raises(NotComputed, match="nothing to divide by"):
         results.find(Place(**IMPROVED))
     assert list(compare(study(published=[published()]), results)) == []
 
@@ -171,7 +171,7 @@ def test_what_was_not_measured_is_absent():
     """As the map of the most exposed, where too few were attacked for two on a side."""
     dataset = traits()
     dataset.loading[0] = np.nan
-    with pytest.raises(Absence, match="loading: nothing was measured"):
+    with pytest.raises(NotComputed, match="loading: nothing was measured"):
         Results({"traits": dataset}).find(Place(of="loading", at=TOP, take="mean"))
 
 

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import Absence, Place, Published, Results, Study, find_faults, hold
+from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults, hold
 from clusterscale.papers.compare import compare
 from clusterscale.report.reproduced import HOLDS
 
@@ -48,7 +48,7 @@ def test_several_labels_are_joined_for_each_person_first(results):
 
 
 def test_epochs_that_are_not_there_are_absent(results):
-    with pytest.raises(Absence):
+    with pytest.raises(NotComputed):
         results.find(Place(of=HOURLY["of"], at={"strategy": "prior", "epoch": [24, 28]}))
     with pytest.raises(ConfigError, match="say where profiling_error_of_epoch is along epoch"):
         results.find(Place(of=HOURLY["of"], at={"strategy": "prior"}))

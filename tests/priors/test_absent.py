@@ -12,7 +12,7 @@ from clusterscale import mechanisms
 from clusterscale.attacks import ATTACKS
 from clusterscale.game import play
 from clusterscale.groups import Pool, draw
-from clusterscale.groups.choose import Others
+from clusterscale.groups.choose import CandidatePool
 from clusterscale.priors import PRIORS
 from clusterscale.seeds import stream
 
@@ -148,7 +148,7 @@ def friends(monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
     def draw_two(others, size, seen, rng):
-        friends, strangers = others.users[:4], Others(others.users[4:], TARGET)
+        friends, strangers = others.users[:4], CandidatePool(others.users[4:], TARGET)
         some = draw._draw_new(strangers, size - 5, seen, rng)
         inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
         return inside, draw._draw_new(others, size, seen, rng)

@@ -21,9 +21,9 @@ from clusterscale.errors import (
 )
 from clusterscale.reaudit import (
     Catalogue,
-    Listed,
     Problem,
     ReleaseEntry,
+    ResolvedRelease,
     catalogue,
     expand,
     find_releases,
@@ -102,7 +102,7 @@ def test_releases_are_listed_in_order(folder, cube, tmp_path):
     told = []
     found = look(folder, cube, tmp_path, tell=lambda *done: told.append(done))
     assert [each.name for each in found] == ["month", "week-1", "week-2"]
-    assert all(isinstance(each, Listed) for each in found)
+    assert all(isinstance(each, ResolvedRelease) for each in found)
     assert told == [(3, 1), (3, 2), (3, 3)]
 
 
@@ -259,7 +259,7 @@ def test_what_is_bad_is_in_nobodys_way(folder, cube, tmp_path):
         "a": FormatError, "b": ConfigError, "c": ConfigError, "d": FormatError,
         "e": ConfigError, "f": ConfigError, "g": MissingError, "h": DamagedError,
     }  # fmt: skip
-    assert [each.name for each in found if isinstance(each, Listed)] == [
+    assert [each.name for each in found if isinstance(each, ResolvedRelease)] == [
         "month", "week-1", "week-2"
     ]  # fmt: skip
 
@@ -297,6 +297,6 @@ def test_in_an_object_store(cube, tmp_path, opened):
     memory.put(uri, "/releases/week.zarr", recursive=True)
     for _ in range(2):
         (found,) = look("memory://releases", cube, tmp_path)
-        assert isinstance(found, Listed), found
+        assert isinstance(found, ResolvedRelease), found
     assert len(opened) == 1
     storage.remove("memory://releases")

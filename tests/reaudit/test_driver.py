@@ -11,7 +11,7 @@ from oracles.releases import dataset, touch, write
 from clusterscale.errors import ClusterscaleError
 from clusterscale.groups import count_visits
 from clusterscale.reaudit import Catalogue, Problem, Reaudit, ReauditPlan, find_releases
-from clusterscale.reaudit.folder import Audited
+from clusterscale.reaudit.folder import ReleaseStore
 from clusterscale.runtime import SerialExecutor
 
 PLAN = {
@@ -138,7 +138,7 @@ def test_what_cannot_be_audited_is_a_problem(folder, cube, tmp_path, attributes,
 def test_what_was_found_is_kept(folder, cube, tmp_path):
     done = work(folder, cube, tmp_path)
     first, _ = judge_all(done)
-    audited = Audited(f"{done.output}/{first.run}")
+    audited = ReleaseStore(f"{done.output}/{first.run}")
     facts = audited.facts()
     assert facts.listed == done.listed[0]
     assert facts.cube == cube.fingerprint
@@ -148,4 +148,4 @@ def test_what_was_found_is_kept(folder, cube, tmp_path):
     np.testing.assert_array_equal(audited.content().values, expected)
     audited.keep(facts)
     assert repr(audited.facts()) == repr(facts)
-    assert Audited(f"{done.output}/runs/nothing").facts() is None
+    assert ReleaseStore(f"{done.output}/runs/nothing").facts() is None

@@ -17,7 +17,7 @@ from oracles.clock import Clock
 
 from clusterscale.cube import storage
 from clusterscale.errors import DamagedError, StoreError
-from clusterscale.reaudit import Held, Lease, lease
+from clusterscale.reaudit import Lease, LeaseHeldError, lease
 from clusterscale.reaudit.lease import LostLeaseError
 
 LONG = {"beat": 3600.0, "patience": 60.0}
@@ -81,7 +81,7 @@ def here(process):
 def test_a_second_one_is_told_who_is_at_work(folder):
     with Lease(folder, **LONG) as first:
         clock = WatchedClock(during=first._renew)
-        with pytest.raises(Held) as caught, lease_at(folder, clock):
+        with pytest.raises(LeaseHeldError) as caught, lease_at(folder, clock):
             pytest.fail("there are two")
         assert caught.value.holder.endswith(f", process {os.getpid()}")
         assert clock.n_waits == 1
@@ -164,7 +164,7 @@ def test_a_process_that_holds_a_lease_is_killed(folder):
         assert running.stdout.readline() == b"held\n"
         # Time stands still for whoever waits: only a sign of life ends the wait.
         with (
-            pytest.raises(Held) as caught,
+            pytest.raises(LeaseHeldError) as caught,
             Lease(folder, **LONG, clock=lambda: 0.0, pause=lambda seconds: time.sleep(0.01)),
         ):
             pytest.fail("it lives")
@@ -268,7 +268,7 @@ def race(folder, n_racers, n_rounds):
                     held.check()
                     inside.release()
                     n_held += 1
-            except Held:
+            except LeaseHeldError:
                 pass
         return n_held
 

@@ -13,9 +13,9 @@ from clusterscale.audit import AuditTemplate
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
-from clusterscale.reaudit.entry import Described, ReleaseEntry
-from clusterscale.reaudit.listed import Listed, settle
-from clusterscale.reaudit.values import Totals, Written, read_values
+from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
+from clusterscale.reaudit.listed import ResolvedRelease, settle
+from clusterscale.reaudit.values import RawRelease, Totals, read_values
 
 N_ROIS, N_EPOCHS = 4, 48
 LAPLACE = {"name": "laplace", "epsilon": 1.0}
@@ -35,8 +35,12 @@ def paris(tmp_path_factory):
 
 
 def written(values=VALUES, rois=None, epochs=None, totals=None, **described):
-    return Written(
-        np.asarray(values, np.float64), rois, epochs, totals or Totals(), Described(**described)
+    return RawRelease(
+        np.asarray(values, np.float64),
+        rois,
+        epochs,
+        totals or Totals(),
+        ReleaseMetadata(**described),
     )
 
 
@@ -59,7 +63,7 @@ def test_all_that_is_said(paris):
     assert (listed.group_size, listed.mechanism) == (5, create(**LAPLACE))
     assert (listed.series, listed.observed) == ("daily", (1, 9))
     np.testing.assert_array_equal(content.values, VALUES)
-    again = Listed.model_validate(listed.model_dump(mode="json"), strict=False)
+    again = ResolvedRelease.model_validate(listed.model_dump(mode="json"), strict=False)
     assert again == listed
 
 

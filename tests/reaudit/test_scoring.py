@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.audit import AuditPlan
-from clusterscale.game import Standing
+from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc_interval
 from clusterscale.reaudit import Estimate, scoring
 from clusterscale.reaudit.members import Membership
@@ -18,7 +18,7 @@ from clusterscale.runtime import SerialExecutor
 
 
 def standing(rank, score=0.0):
-    return Standing("forest", score, True, rank, rank)
+    return ReleasePlacement("forest", score, True, rank, rank)
 
 
 def counted(labels, ranks):

@@ -8,7 +8,7 @@ import pytest
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.recovery.arrays import _turn
 from clusterscale.recovery.columns import Column
-from clusterscale.recovery.protocols import Aggregate, Belief, Strategy
+from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170
 
@@ -34,7 +34,7 @@ def same(one: Column, other: Column):
 @pytest.mark.parametrize("name", list(BELIEFS))
 def test_a_prior(name, visits):
     belief = BELIEFS.create(name)
-    assert isinstance(belief, Belief)
+    assert isinstance(belief, InferencePrior)
     assert pickle.loads(pickle.dumps(belief)) == belief
     found = column(name, visits)
     assert same(found, column(name, visits))
@@ -59,7 +59,7 @@ def test_a_prior(name, visits):
 @pytest.mark.parametrize("name", list(STRATEGIES))
 def test_a_strategy(name, prior, visits):
     strategy = STRATEGIES.create(name)
-    assert isinstance(strategy, Strategy)
+    assert isinstance(strategy, InferenceStrategy)
     assert pickle.loads(pickle.dumps(strategy)) == strategy
     truth, believed = visits.column(175), column(prior, visits)
     counts = (truth.end - truth.begin).astype(np.float64)

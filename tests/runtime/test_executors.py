@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import inproc, poison
 from oracles.clock import Clock
 
-from clusterscale.contracts import Fold
+from clusterscale.contracts import Reduction
 from clusterscale.runtime import CLUSTERS, cargo
 from clusterscale.runtime.clusters.place import ENVIRONMENT
 from clusterscale.runtime.tree import combine_pairwise
@@ -134,7 +134,7 @@ def test_a_worker_holds_few_results_of_parts_however_many_it_has():
     """
     pytest.importorskip("distributed")
     folds = [
-        Fold(i, tuple(range(100)), poison.track, poison.track_sum, poison.most_alive)
+        Reduction(i, tuple(range(100)), poison.track, poison.track_sum, poison.most_alive)
         for i in range(3)
     ]
     with inproc.open_executor() as executor:

@@ -28,10 +28,10 @@ class Done:
 
 
 def test_results_that_keep_coming_do_not_put_off_the_look():
-    from clusterscale.runtime.flights import Flights
+    from clusterscale.runtime.flights import InFlight
 
     clock, looks = Clock(), []
-    under_way = Flights(60, lambda: looks.append(clock.now), clock=clock)
+    under_way = InFlight(60, lambda: looks.append(clock.now), clock=clock)
     for i in range(40):
         clock.now += 0.5
         under_way.launch(Done(i), f"cargo {i}")
@@ -46,7 +46,7 @@ def test_nothing_for_as_long_as_patience_lasts_is_a_stall(monkeypatch):
 
     monkeypatch.setattr(flights, "_TICK", 0.001)
     clock = Clock()
-    under_way = flights.Flights(60, lambda: clock.sleep(20), clock=lambda: clock.sleep(1))
+    under_way = flights.InFlight(60, lambda: clock.sleep(20), clock=lambda: clock.sleep(1))
     with pytest.raises(StalledError, match="nothing was finished for 60 seconds"):
         under_way.land()
     assert 60 < clock.now < 100
@@ -67,11 +67,11 @@ class Late(Done):
 
 
 def test_a_value_that_takes_long_to_fetch_is_waited_for_longer_each_time():
-    from clusterscale.runtime.flights import Flights
+    from clusterscale.runtime.flights import InFlight
 
     late, looks = Late(7), []
     clock = Clock()
-    under_way = Flights(60, lambda: looks.append(clock.now), clock=lambda: clock.sleep(1))
+    under_way = InFlight(60, lambda: looks.append(clock.now), clock=lambda: clock.sleep(1))
     under_way.launch(late, "cargo", seconds=2.0)
     landing = under_way.land()
     assert (landing.cargo, landing.value, landing.error) == ("cargo", 7, None)
@@ -80,12 +80,12 @@ def test_a_value_that_takes_long_to_fetch_is_waited_for_longer_each_time():
 
 
 def test_a_value_that_was_lost_with_its_worker_is_waited_for_no_longer_than_before():
-    from clusterscale.runtime.flights import Flights
+    from clusterscale.runtime.flights import InFlight
 
     late = Late(7)
     late.status = "pending"  # it is being computed again
     clock = Clock()
-    under_way = Flights(60, lambda: None, clock=lambda: clock.sleep(1))
+    under_way = InFlight(60, lambda: None, clock=lambda: clock.sleep(1))
     under_way.launch(late, "cargo", seconds=2.0)
     assert under_way.land().value == 7
     assert late.waits == [2.0, 2.0, 2.0]

@@ -12,7 +12,7 @@ from oracles import inproc
 from oracles.clock import Clock
 
 from clusterscale.audit import AuditPlan, run
-from clusterscale.contracts import Crew
+from clusterscale.contracts import WorkerCount
 from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import Beacon, SerialExecutor, beacon, read_status
@@ -208,7 +208,7 @@ class Crewed(SerialExecutor):
     dashboard = "https://ann:geheim@host:8787/status"
 
     def crew(self):
-        return Crew(4, 8)
+        return WorkerCount(4, 8)
 
 
 def test_a_dashboard_is_told_without_its_password(tmp_path, writes):
@@ -234,7 +234,7 @@ def test_a_cluster_says_who_is_at_work(tmp_path, local_cluster, writes, monkeypa
 def test_a_closed_cluster_does_not_say_who_is_at_work():
     pytest.importorskip("distributed")
     with inproc.open_executor() as executor:
-        assert executor.crew() == Crew(1, 1)
+        assert executor.crew() == WorkerCount(1, 1)
     assert executor.crew() is None
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from clusterscale.attacks import create
-from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release, Whereabouts
+from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release, TargetKnowledge
 from clusterscale.screening.counting import members_within
 from clusterscale.seeds import stream
 
@@ -96,7 +96,7 @@ class Brute:
         training = Examples(release, np.arange(len(flat)) % 2 == 0, np.arange(len(flat)))
         own = np.flatnonzero(trace.ravel()[self.seen])
         seen = self.dense.sum(axis=0, dtype=np.int32).ravel()[self.seen][None, :]
-        knowledge = Knowledge(training, Whereabouts(own, True, seen, len(self.dense)))
+        knowledge = Knowledge(training, TargetKnowledge(own, True, seen, len(self.dense)))
         found = create("likelihood").fit(knowledge, rng=RNG).score(release)
         return np.maximum(found, -1e6)
 

@@ -34,7 +34,7 @@ against it, ``python tests/real/marginals.py`` what they make of marginals.
 """
 
 from clusterscale.priors.zero_knowledge.activity import Constant, Exponential, LogNormal, Visits
-from clusterscale.priors.zero_knowledge.adversary import Forger
+from clusterscale.priors.zero_knowledge.adversary import ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
 from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge
@@ -43,12 +43,12 @@ from clusterscale.priors.zero_knowledge.synthesis import Population, synthetic_t
 __all__ = [
     "Constant",
     "Exponential",
-    "Forger",
     "Graph",
     "LogNormal",
     "Population",
     "Visits",
     "ZeroKnowledge",
+    "ZeroKnowledgeAdversary",
     "estimate_marginals",
     "synthetic_traces",
     "triangulate",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clusterscale.contracts import Component, Positive
+from clusterscale.contracts import ConfigModel, Positive
 from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 from clusterscale.wording import exact_number
@@ -19,7 +19,7 @@ __all__ = ["ACTIVITIES", "Activity", "Constant", "Exponential", "LogNormal", "Vi
 Floats = NDArray[np.float64]
 
 
-class Activity(Component):
+class Activity(ConfigModel):
     """A law of whole numbers from 1 on that is told its mean."""
 
     name: str

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Informed, Ints, Knowledge, Mechanism, Release, Values
+from clusterscale.contracts import (
+    AuxiliaryDataAdversary,
+    Ints,
+    Knowledge,
+    Mechanism,
+    Release,
+    Values,
+)
 from clusterscale.priors.zero_knowledge.activity import Activity
 from clusterscale.priors.zero_knowledge.crowd import Crowd, CrowdOfCounts, CrowdOfUsers
 from clusterscale.priors.zero_knowledge.graph import Graph
@@ -17,7 +24,7 @@ from clusterscale.priors.zero_knowledge.matching import explain
 from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
 from clusterscale.priors.zero_knowledge.synthesis import Population
 
-__all__ = ["Forger", "Study"]
+__all__ = ["Study", "ZeroKnowledgeAdversary"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forger:
+class ZeroKnowledgeAdversary:
     """The zero-knowledge adversary (POPETS24 §4.1): all that it holds is here.
 
     It makes up a population that would be published as the release was, and plays the game with
@@ -81,13 +88,13 @@ class Forger:
         crowd = self._gather(population, self.known.tell(population, rng=rng), rng)
         training = crowd.draw(how.training, rng=rng, paired=how.paired)
         places = crowd.whereabouts(complete=self.known.complete)
-        own = Informed(self.group_size, training, places, paired=how.paired)
+        own = AuxiliaryDataAdversary(self.group_size, training, places, paired=how.paired)
         knowledge = own.study(None, mechanism, rng=rng)
         if not how.validation:
             return knowledge
         # only now, so that an attack that asks for them changes nothing for others
         validation = crowd.draw(how.validation, rng=rng)
-        checks = Informed(self.group_size, validation).study(None, mechanism, rng=rng)
+        checks = AuxiliaryDataAdversary(self.group_size, validation).study(None, mechanism, rng=rng)
         return replace(knowledge, validation=checks.training)
 
     def estimate(
@@ -106,7 +113,7 @@ class Forger:
             undo = explain(values, m, mechanism, rng=rng).invert
         return mix_rhythms(values, population, self.days, how.rank, undo=undo)
 
-    def plus(self, other: Forger) -> Forger:
+    def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
         """Add what is known of the target where its trace is held with other users'."""
         return replace(self, known=self.known.plus(other.known))
 

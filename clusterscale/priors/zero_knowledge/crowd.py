@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from clusterscale.contracts import Ints, Sample, Traces, Whereabouts
+from clusterscale.contracts import GroupSample, Ints, TargetKnowledge, Traces
 from clusterscale.groups import Pool, count_visits
 from clusterscale.priors.zero_knowledge.graph import Graph
 from clusterscale.priors.zero_knowledge.synthesis import Population, synthetic_traces
@@ -20,10 +20,10 @@ _SURE = 1_000_000  # users that an expectation of the model counts as: more than
 class Crowd(Protocol):
     """Other people, of whom groups are formed with and without the target."""
 
-    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> Sample:
+    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
         """Return groups, every second one with the target, distinct from all drawn before."""
 
-    def whereabouts(self, *, complete: bool) -> Whereabouts:
+    def whereabouts(self, *, complete: bool) -> TargetKnowledge:
         """Return what is known of the target, and of the others."""
 
 
@@ -46,15 +46,15 @@ class CrowdOfUsers:
         self._pool = Pool(everyone, np.arange(n + 1), n, group_size, "zero_knowledge reference")
         self._made_up, self._trace, self._n = made_up, trace, n
 
-    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> Sample:
+    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
         """Return groups of the users and the target."""
         sample, _ = self._pool.draw(n_groups, rng=rng, paired=paired)
         return sample
 
-    def whereabouts(self, *, complete: bool) -> Whereabouts:
+    def whereabouts(self, *, complete: bool) -> TargetKnowledge:
         """Return how often the users are in each cell."""
         seen = count_visits(self._made_up, np.arange(self._n)[None])[0]
-        return Whereabouts(self._trace, complete, seen, self._n)
+        return TargetKnowledge(self._trace, complete, seen, self._n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class CrowdOfCounts:
     trace: Ints
     group_size: int
 
-    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> Sample:
+    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
         """Return counts; those of a pair have all but one member in common."""
         chances = self.population.chances
         others, half = (self.group_size - 1) * chances, (n_groups // 2, *chances.shape)
@@ -81,15 +81,15 @@ class CrowdOfCounts:
         counts.reshape(n_groups, -1)[0::2, self.trace] += 1
         np.minimum(counts, self.group_size, out=counts)
         labels, blocks = np.arange(n_groups) % 2 == 0, np.arange(n_groups) // (2 if paired else 1)
-        return Sample(counts.astype(np.int32), labels, blocks)
+        return GroupSample(counts.astype(np.int32), labels, blocks)
 
-    def whereabouts(self, *, complete: bool) -> Whereabouts:
+    def whereabouts(self, *, complete: bool) -> TargetKnowledge:
         """Return the chance of each cell.
 
         Only the target's own cells are asked about, for of the many others the model says little
         and all its errors would add up.
         """
-        return Whereabouts(self.trace, False, self.population.chances * _SURE, _SURE)
+        return TargetKnowledge(self.trace, False, self.population.chances * _SURE, _SURE)
 
 
 def _join(made_up: Traces, trace: Ints) -> Traces:

@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Ints
 from clusterscale.priors.zero_knowledge.synthesis import Population, draw_epochs
 
-__all__ = ["Haunts", "Known", "Sightings", "find_haunts"]
+__all__ = ["Known", "KnownCells", "KnownPlaces", "find_haunts"]
 
 
 class Known(Protocol):
@@ -31,7 +31,7 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sightings:
+class KnownCells:
     """Flat ``cells`` where the target was, int32, sorted, shape (event,); all of them or some."""
 
     cells: Ints
@@ -47,7 +47,7 @@ class Sightings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Haunts:
+class KnownPlaces:
     """``rois`` where the target was, the most visited first, but not when.
 
     ``times``: ``greedy`` takes it to have been in each of them in every epoch; ``random`` shares

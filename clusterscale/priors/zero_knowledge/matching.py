@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.mechanisms import respond
 
-__all__ = ["Curve", "Habit", "Row", "explain", "learn_curve", "match", "normalise", "weigh_up"]
+__all__ = [
+    "ActivityPrior",
+    "ResponseCurve",
+    "Row",
+    "explain",
+    "learn_curve",
+    "match",
+    "normalise",
+    "weigh_up",
+]
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +42,7 @@ _ROUNDS, _STEPS, _SETTLED, _HALVINGS = 4, 60, 1e-3, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class ResponseCurve:
     """What is published of a Poisson count.
 
     Attributes
@@ -104,7 +113,7 @@ class Row:
         return found
 
 
-class Habit(NamedTuple):
+class ActivityPrior(NamedTuple):
     """How many visits rows have: exp of a normal law, and a share ``empty`` that has none."""
 
     middle: float
@@ -112,7 +121,9 @@ class Habit(NamedTuple):
     empty: float
 
 
-def learn_curve(mechanism: Mechanism, m: int, most: float, *, rng: np.random.Generator) -> Curve:
+def learn_curve(
+    mechanism: Mechanism, m: int, most: float, *, rng: np.random.Generator
+) -> ResponseCurve:
     """Return what ``mechanism`` publishes of Poisson counts in groups of m, up to ``most``."""
     top = int(min(m, max(_EACH, 2 * most)))
     counts = np.arange(min(_EACH, top) + 1)
@@ -136,17 +147,19 @@ def learn_curve(mechanism: Mechanism, m: int, most: float, *, rng: np.random.Gen
         np.interp(beyond, counts, found.variance) + far**2 + beyond,
     )
     variance = np.maximum(squares - published**2, 0.0)
-    return Curve(means, np.maximum.accumulate(published), variance)
+    return ResponseCurve(means, np.maximum.accumulate(published), variance)
 
 
-def explain(release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator) -> Curve:
+def explain(
+    release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator
+) -> ResponseCurve:
     """Return what ``mechanism``, bound, publishes of Poisson counts such as made this release.
 
     One by which a count changes everything is taken to change nothing on average.
     """
     if mechanism.reach == "release":
         straight = np.array([0.0, max(float(np.abs(release).sum()), 1.0)])
-        return Curve(straight, straight, np.zeros(2))
+        return ResponseCurve(straight, straight, np.zeros(2))
     return learn_curve(mechanism, m, float(release.max()), rng=rng)
 
 
@@ -185,7 +198,7 @@ def match(
     return space, time, total / m
 
 
-def _find_total(wanted: float, shares: Floats, curve: Curve) -> float:
+def _find_total(wanted: float, shares: Floats, curve: ResponseCurve) -> float:
     """Return the total mean of all cells whose published sum is the one wanted, by halving."""
     low, high = 0.0, float(curve.means[-1] / max(shares.max(), 1e-12))
     for _ in range(_HALVINGS):
@@ -196,8 +209,8 @@ def _find_total(wanted: float, shares: Floats, curve: Curve) -> float:
 
 
 def weigh_up(
-    sums: Floats, weights: Floats, curve: Curve, habit: Habit | None = None
-) -> tuple[Floats, Habit | None]:
+    sums: Floats, weights: Floats, curve: ResponseCurve, habit: ActivityPrior | None = None
+) -> tuple[Floats, ActivityPrior | None]:
     """Return the mean of each row's total given all sums, and what rows are like.
 
     Parameters
@@ -228,7 +241,7 @@ def weigh_up(
         return np.full(len(sums), middle), None
     likely = _log_likelihood(sums, row, noisy=curve.noise > 0)
     logs = np.log(row.totals[1:])
-    habit = habit or Habit(float(np.log(max(middle, 1e-3))), 1.0, 0.1)
+    habit = habit or ActivityPrior(float(np.log(max(middle, 1e-3))), 1.0, 0.1)
     for _ in range(_STEPS):
         before = habit
         prior = -(((logs - habit.middle) / habit.spread) ** 2) / 2 - np.log(habit.spread)
@@ -240,7 +253,7 @@ def weigh_up(
         middle = float(lively @ logs / lively.sum())
         spread = float(np.sqrt(lively @ (logs - middle) ** 2 / lively.sum()))
         empty = float(np.clip(chances[:, 0].mean(), 1e-6, 1 - 1e-6))
-        habit = Habit(middle, max(spread, 0.01), empty)
+        habit = ActivityPrior(middle, max(spread, 0.01), empty)
         if np.abs(np.subtract(habit, before)).max() < _SETTLED:
             break
     found, squares = chances @ row.totals, chances @ row.totals**2

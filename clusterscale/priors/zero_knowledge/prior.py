@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from clusterscale.contracts import Component, Count, Even, Frame, Game, Share, Traces
+from clusterscale.contracts import ConfigModel, Count, Even, Frame, Game, Share, Traces
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, forget
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, Activity, Exponential
-from clusterscale.priors.zero_knowledge.adversary import Forger, Study
+from clusterscale.priors.zero_knowledge.adversary import Study, ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import triangulate
-from clusterscale.priors.zero_knowledge.known import Haunts, Known, Sightings, find_haunts
+from clusterscale.priors.zero_knowledge.known import Known, KnownCells, KnownPlaces, find_haunts
 from clusterscale.priors.zero_knowledge.marginals import Correction
 from clusterscale.wording import exact_percent, plural
 
@@ -27,7 +27,7 @@ else:
     Law = ACTIVITIES.field()
 
 
-class ZeroKnowledge(Component):
+class ZeroKnowledge(ConfigModel):
     """A release, what the publisher says of it, and the target's trace (POPETS24 §2.5, §4).
 
     Challenges are groups of all users. From a challenge's release the adversary tells where, when
@@ -159,7 +159,7 @@ class ZeroKnowledge(Component):
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, target, group_size, f"{self.name} challenge")
         challenge, absent = pool.ask(self.challenges, rng=rng, control=control)
-        adversary = Forger(
+        adversary = ZeroKnowledgeAdversary(
             group_size,
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
@@ -181,10 +181,12 @@ class ZeroKnowledge(Component):
         trace = traces.trace(target).copy()  # a view would lead to everyone's cells
         if self.knows == "rois":
             n_seen = traces.n_rois - traces.null_roi
-            return Haunts(find_haunts(trace, traces.n_epochs, n_seen, self.top_rois), self.times)
+            return KnownPlaces(
+                find_haunts(trace, traces.n_epochs, n_seen, self.top_rois), self.times
+            )
         if self.known_fraction < 1:
             trace = forget(trace, traces, self.known_fraction, rng=rng)
-        return Sightings(trace, self.known_fraction == 1)
+        return KnownCells(trace, self.known_fraction == 1)
 
     def _study(self, validate: bool) -> Study:
         return Study(

@@ -17,12 +17,12 @@ last_hour     where they were an hour ago                           eq. 14
 from clusterscale.recovery.priors.last import LastDay, LastHour, LastWeek
 from clusterscale.recovery.priors.seasonal import FreqRoi, RoiDay, RoiDayWeek
 from clusterscale.recovery.priors.timely import TimeDay, TimeDayWeek
-from clusterscale.recovery.protocols import Belief
+from clusterscale.recovery.protocols import InferencePrior
 from clusterscale.registry import Registry
 
 __all__ = ["BELIEFS"]
 
-BELIEFS: Registry[Belief] = Registry(
+BELIEFS: Registry[InferencePrior] = Registry(
     "recovery prior",
     FreqRoi,
     RoiDay,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.recovery.columns import Column
 from clusterscale.recovery.priors.cyclic import DAY, WEEK
 from clusterscale.recovery.visits import Visits
@@ -15,7 +15,7 @@ from clusterscale.recovery.visits import Visits
 __all__ = ["LastDay", "LastHour", "LastWeek"]
 
 
-class _Last(Component):
+class _Last(ConfigModel):
     lag: ClassVar[int]
     hourly: ClassVar[bool] = True
 

@@ -10,7 +10,7 @@ joint    assigns all users at once, the most probable way; our own
 ======== ================================================================= =============
 """
 
-from clusterscale.recovery.protocols import Strategy
+from clusterscale.recovery.protocols import InferenceStrategy
 from clusterscale.recovery.strategies.bayes import Bayes
 from clusterscale.recovery.strategies.greedy import MaxRoi, MaxUser
 from clusterscale.recovery.strategies.joint import Joint
@@ -18,4 +18,4 @@ from clusterscale.registry import Registry
 
 __all__ = ["STRATEGIES"]
 
-STRATEGIES: Registry[Strategy] = Registry("strategy", Bayes, MaxRoi, MaxUser, Joint)
+STRATEGIES: Registry[InferenceStrategy] = Registry("strategy", Bayes, MaxRoi, MaxUser, Joint)

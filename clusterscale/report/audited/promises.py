@@ -54,7 +54,7 @@ _NUMBERS = (
     "auc_ceiling",
 )
 
-Promise = Mapping[str, str | float]
+GuaranteeStatement = Mapping[str, str | float]
 
 
 def build(results: xr.Dataset) -> Section | None:
@@ -133,7 +133,7 @@ def _measured(each: Tried) -> str | Markup:
     return fill("measured.html.j2", verdict=each.verdict, seen=seen)
 
 
-def _promises(results: xr.Dataset, period: int) -> list[Promise]:
+def _promises(results: xr.Dataset, period: int) -> list[GuaranteeStatement]:
     """Return what is known of each mechanism in a period, one mapping a mechanism."""
     chosen = results.isel(period=period)
     return [
@@ -144,19 +144,19 @@ def _promises(results: xr.Dataset, period: int) -> list[Promise]:
     ]
 
 
-def _is_broken(promise: Promise) -> bool:
+def _is_broken(promise: GuaranteeStatement) -> bool:
     """Whether noise is scaled to less than one unit changes in this cube."""
     used, needed = float(promise["sensitivity"]), float(promise["sensitivity_needed"])
     return _is_made(promise) and used < needed * (1 - 1e-9)
 
 
-def _is_made(promise: Promise) -> bool:
+def _is_made(promise: GuaranteeStatement) -> bool:
     return promise["guarantee_unit"] not in ("none", "") and bool(
         np.isfinite(promise["guarantee_epsilon"])
     )
 
 
-def _row(promise: Promise, measured: str | Markup) -> list[str | Markup]:
+def _row(promise: GuaranteeStatement, measured: str | Markup) -> list[str | Markup]:
     name, reason = breakable(str(promise["mechanism"])), str(promise["guarantee_reason"])
     ceiling = _ceiling(float(promise["auc_ceiling"]))
     if promise["guarantee_unit"] == "":
@@ -179,7 +179,7 @@ def _row(promise: Promise, measured: str | Markup) -> list[str | Markup]:
     ]
 
 
-def _sensitivity(promise: Promise) -> str | Markup:
+def _sensitivity(promise: GuaranteeStatement) -> str | Markup:
     used, needed = float(promise["sensitivity"]), float(promise["sensitivity_needed"])
     if np.isnan(used) and np.isnan(needed):
         return "none asked for"
@@ -191,7 +191,7 @@ def _sensitivity(promise: Promise) -> str | Markup:
     )
 
 
-def _user(promise: Promise) -> list[str | Markup]:
+def _user(promise: GuaranteeStatement) -> list[str | Markup]:
     pairs = (("user_epsilon", "user_delta"), ("composed_epsilon", "composed_delta"))
     return [_budget(float(promise[epsilon]), float(promise[delta])) for epsilon, delta in pairs]
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.place import Distributed, needs
 
@@ -21,7 +21,7 @@ __all__ = ["Gateway", "Option"]
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
-class Option(Component):
+class Option(ConfigModel):
     """One thing that a gateway lets its users choose, such as ``worker_memory``."""
 
     option: Annotated[str, Field(min_length=1)]

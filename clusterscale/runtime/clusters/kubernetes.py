@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from clusterscale.contracts import Component, Count
+from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.place import Distributed, needs, to_bytes
-from clusterscale.runtime.clusters.pods import CERTIFICATES, PORT, Recipe, dask_cluster
+from clusterscale.runtime.clusters.pods import CERTIFICATES, PORT, PodSpec, dask_cluster
 from clusterscale.runtime.security import Tls
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from clusterscale.runtime.clusters.resource import Lookout
+    from clusterscale.runtime.clusters.resource import ClusterMonitor
     from clusterscale.runtime.dask import DaskExecutor
     from clusterscale.runtime.line import Line
 
@@ -31,7 +31,7 @@ _LEAST = 256 * 2**20  # bytes with which a worker gets as far as its first task
 _LOOK = 10.0  # seconds between looks at pods that have yet to start
 
 
-class Volume(Component):
+class Volume(ConfigModel):
     """A persistent volume claim, and where the workers see it."""
 
     claim: Name
@@ -93,10 +93,10 @@ class Kubernetes(Distributed):
     def _memory(self) -> int:
         return to_bytes(self.memory)
 
-    def recipe(self, namespace: str, image: str) -> Recipe:
+    def recipe(self, namespace: str, image: str) -> PodSpec:
         """Return what the cluster is made of when it runs in ``namespace`` and from ``image``."""
         scheme = "tls" if self.tls else "tcp"
-        return Recipe(
+        return PodSpec(
             name=self.instance,
             image=image,
             scheduler=f"{scheme}://{self.instance}-scheduler.{namespace}.svc:{PORT}",
@@ -142,7 +142,7 @@ class Kubernetes(Distributed):
             yield DaskExecutor(client, patience=self.patience, heal=lookout.look, reconnect=join)
 
 
-def _join(line: Line, lookout: Lookout, patience: float) -> Client:
+def _join(line: Line, lookout: ClusterMonitor, patience: float) -> Client:
     """Wait for the scheduler, unless its pod can never start."""
     until = monotonic() + patience
     while True:

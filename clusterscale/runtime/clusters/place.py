@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import ByteSize, Field, TypeAdapter
 
-from clusterscale.contracts import Component, Executor
+from clusterscale.contracts import ConfigModel, Executor
 from clusterscale.errors import InputError, PackageError
 
 __all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
@@ -76,7 +76,7 @@ class Cluster(Protocol):
         """Start or join the cluster and hand out its executor."""
 
 
-class Distributed(Component):
+class Distributed(ConfigModel):
     """Any cluster of Dask: how long it may go without finishing anything, in seconds."""
 
     patience: Annotated[float, Field(gt=0)] = 3600.0

@@ -12,7 +12,7 @@ from typing import Any
 
 from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, variable
 
-__all__ = ["CERTIFICATES", "GROUP", "PORT", "Recipe", "dask_cluster"]
+__all__ = ["CERTIFICATES", "GROUP", "PORT", "PodSpec", "dask_cluster"]
 
 Manifest = dict[str, Any]
 
@@ -36,7 +36,7 @@ _COMMON = {"HOME": _SCRATCH, "NUMBA_CACHE_DIR": f"{_SCRATCH}/numba"}
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class PodSpec:
     """What a cluster is made of.
 
     Attributes
@@ -67,7 +67,7 @@ class Recipe:
     volumes: Sequence[tuple[str, str]] = ()
 
 
-def dask_cluster(recipe: Recipe) -> Manifest:
+def dask_cluster(recipe: PodSpec) -> Manifest:
     """Return the manifest of a DaskCluster."""
     return {
         "apiVersion": GROUP,
@@ -96,7 +96,7 @@ def dask_cluster(recipe: Recipe) -> Manifest:
     }
 
 
-def _scheduler(recipe: Recipe) -> Manifest:
+def _scheduler(recipe: PodSpec) -> Manifest:
     settings = {
         variable(key): str(value)
         for key, value in SETTINGS.items()
@@ -122,7 +122,7 @@ def _scheduler(recipe: Recipe) -> Manifest:
     }
 
 
-def _worker(recipe: Recipe) -> Manifest:
+def _worker(recipe: PodSpec) -> Manifest:
     memory = f"{recipe.memory * 5 // 4 // _MEBIBYTE}Mi"
     args = [recipe.scheduler, "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1"]
     args += ["--memory-limit", f"{recipe.memory // _MEBIBYTE}MiB", "--local-directory", _SCRATCH]
@@ -147,7 +147,7 @@ def _worker(recipe: Recipe) -> Manifest:
     return worker
 
 
-def _pod(container: Manifest, recipe: Recipe) -> Manifest:
+def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
     """Return the pod of one container, shut in as far as it goes."""
     mounts: list[Manifest] = [
         {"name": "scratch", "mountPath": _SCRATCH},
@@ -187,7 +187,7 @@ def _pod(container: Manifest, recipe: Recipe) -> Manifest:
     }
 
 
-def _tls(recipe: Recipe) -> list[str]:
+def _tls(recipe: PodSpec) -> list[str]:
     if not recipe.secret:
         return []
     files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}

@@ -26,7 +26,7 @@ from urllib3.exceptions import HTTPError
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.pods import GROUP
 
-__all__ = ["Api", "Lookout", "connect", "hosted", "own_image"]
+__all__ = ["Api", "ClusterMonitor", "connect", "hosted", "own_image"]
 
 _ANSWER = 30.0  # seconds for an answer of the API server
 _HOPE = 30.0  # seconds for pods to get over what is wrong with them
@@ -149,7 +149,7 @@ def own_image(api: Api) -> str:
 
 
 @contextmanager
-def hosted(manifest: Object, api: Api) -> Iterator[Lookout]:
+def hosted(manifest: Object, api: Api) -> Iterator[ClusterMonitor]:
     """Have a DaskCluster as long as the context lasts; a left-over of its name is replaced.
 
     It belongs to the pod of this process, where there is one, and goes with it.
@@ -165,13 +165,13 @@ def hosted(manifest: Object, api: Api) -> Iterator[Lookout]:
             _clear(there, api)
         api.create(_owned(manifest))
     try:
-        yield Lookout(name, api)
+        yield ClusterMonitor(name, api)
     finally:
         with _told(f"delete DaskCluster {name}"):
             api.delete(name)
 
 
-class Lookout:
+class ClusterMonitor:
     """Looks after the pods of a cluster: the operator replaces them, unless it never can."""
 
     def __init__(self, name: str, api: Api) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar, Literal, Self
 
-from clusterscale.contracts import Component
+from clusterscale.contracts import ConfigModel
 from clusterscale.errors import InputError
 from clusterscale.runtime.serial import SerialExecutor
 
 __all__ = ["Serial"]
 
 
-class Serial(Component):
+class Serial(ConfigModel):
     """Work in this process alone, without Dask."""
 
     name: Literal["serial"] = "serial"

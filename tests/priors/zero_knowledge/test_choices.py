@@ -18,7 +18,7 @@ from clusterscale import attacks, priors
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import ConfigError, InputError, PoolError
 from clusterscale.game import play
-from clusterscale.priors.zero_knowledge import Forger
+from clusterscale.priors.zero_knowledge import ZeroKnowledgeAdversary
 from clusterscale.seeds import stream
 
 ATTACKS = [attacks.create(name) for name in ("cells", "likelihood")]
@@ -28,7 +28,7 @@ ATTACKS = [attacks.create(name) for name in ("cells", "likelihood")]
 class Watched:
     """The forger itself, and a note of every release that it studies."""
 
-    forger: Forger
+    forger: ZeroKnowledgeAdversary
     studied: list = field(default_factory=list)
 
     @property

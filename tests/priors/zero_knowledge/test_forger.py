@@ -20,10 +20,10 @@ from priors.zero_knowledge.choices import (
 )
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Game, Sample, Traces
+from clusterscale.contracts import Game, GroupSample, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.groups import Pool
-from clusterscale.priors.zero_knowledge import Forger
+from clusterscale.priors.zero_knowledge import ZeroKnowledgeAdversary
 
 NAMED = pytest.mark.parametrize("option", OPTIONS)
 
@@ -66,9 +66,11 @@ def test_there_is_no_way_to_anyone_but_the_target(option):
     """It holds the graph, the days, and of the target no more than its own trace."""
     game = set_up(option)
     forger = game.adversary
-    assert isinstance(forger, Forger)
+    assert isinstance(forger, ZeroKnowledgeAdversary)
     found = reach(forger)
-    assert not [each for each in found if isinstance(each, (Traces, TraceCube, Pool, Sample, Game))]
+    assert not [
+        each for each in found if isinstance(each, (Traces, TraceCube, Pool, GroupSample, Game))
+    ]
     known = getattr(forger.known, "cells", getattr(forger.known, "rois", None))
     held = [forger.graph.offsets, forger.graph.neighbours, forger.days, known]
     arrays = [each for each in found if isinstance(each, np.ndarray)]

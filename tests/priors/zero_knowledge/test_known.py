@@ -5,7 +5,7 @@ import pytest
 from mechanisms.published import fits
 
 from clusterscale.priors.zero_knowledge import Constant, Population, Visits
-from clusterscale.priors.zero_knowledge.known import Haunts, Sightings, find_haunts
+from clusterscale.priors.zero_knowledge.known import KnownCells, KnownPlaces, find_haunts
 
 N_EPOCHS = 6
 TRACE = np.array([1, 6, 8, 11, 13, 18, 19, 20, 25, 29, 31], np.int32)
@@ -19,7 +19,7 @@ def population(mean=6.0, n_rois=8, time=None):
 
 
 def tell(rois, times="greedy", people=None, seed=0):
-    known = Haunts(np.array(rois, np.int32), times)
+    known = KnownPlaces(np.array(rois, np.int32), times)
     return known.tell(people or population(), rng=np.random.default_rng(seed))
 
 
@@ -53,7 +53,7 @@ def test_the_greedy_guess_is_every_epoch_of_each_roi():
 def test_the_greedy_guess_draws_nothing():
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
-    Haunts(np.array([3]), "greedy").tell(population(), rng=rng)
+    KnownPlaces(np.array([3]), "greedy").tell(population(), rng=rng)
     assert rng.bit_generator.state == before
 
 
@@ -86,7 +86,7 @@ def test_epochs_are_guessed_when_people_move(by_roi):
     law = rng.dirichlet(np.ones(5), 3) if by_roi else np.tile(rng.dirichlet(np.ones(5)), (3, 1))
     people = population(mean=2.0, n_rois=3, time=law if by_roi else law[0])
     found = np.zeros((3, 5))
-    known = Haunts(np.array([2, 0]), "random")  # one visit to each
+    known = KnownPlaces(np.array([2, 0]), "random")  # one visit to each
     for _ in range(4000):
         np.add.at(found, tuple(np.divmod(known.tell(people, rng=rng), 5)), 1)
     assert found[1].sum() == 0
@@ -95,24 +95,24 @@ def test_epochs_are_guessed_when_people_move(by_roi):
 
 
 def test_cells_that_are_guessed_are_never_all_that_is_known():
-    assert not Haunts(TRACE, "greedy").complete
-    assert not Haunts(TRACE, "random").complete
+    assert not KnownPlaces(TRACE, "greedy").complete
+    assert not KnownPlaces(TRACE, "random").complete
 
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_sightings_are_told_as_they_are(complete):
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
-    known = Sightings(TRACE, complete)
+    known = KnownCells(TRACE, complete)
     assert known.tell(population(), rng=rng) is TRACE
     assert known.complete is complete
     assert rng.bit_generator.state == before
 
 
-@pytest.mark.parametrize("known", [Sightings(TRACE, True), Haunts(TRACE, "random")])
+@pytest.mark.parametrize("known", [KnownCells(TRACE, True), KnownPlaces(TRACE, "random")])
 def test_of_a_target_who_is_held_with_others_all_is_known(known):
     """Where its trace is not held, nothing is; together they know what is."""
-    field = "cells" if isinstance(known, Sightings) else "rois"
+    field = "cells" if isinstance(known, KnownCells) else "rois"
     nothing = type(known)(TRACE[:0], getattr(known, "times", True))
     for one, other in ((known, nothing), (nothing, known)):
         both = one.plus(other)

@@ -20,7 +20,7 @@ from priors.zero_knowledge.populations import (
 
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.priors.zero_knowledge import estimate_marginals
-from clusterscale.priors.zero_knowledge.matching import Curve, learn_curve, match, weigh_up
+from clusterscale.priors.zero_knowledge.matching import ResponseCurve, learn_curve, match, weigh_up
 
 SHAPE, SIZE, MEAN = (30, 96), 800, 12.0
 SEEDS = range(4)
@@ -181,14 +181,14 @@ def test_curve_is_the_average_of_what_is_published(mechanism, m):
 def test_inversion_undoes_the_curve(totals, n_cells, seed):
     weights = np.random.default_rng(seed).dirichlet(np.ones(n_cells))
     means = np.linspace(0, 80, 200)
-    curve = Curve(means, 3 + means + 0.02 * means**2, means)
+    curve = ResponseCurve(means, 3 + means + 0.02 * means**2, means)
     sums = np.array([curve.at(total * weights).sum() for total in totals])
     np.testing.assert_allclose(curve.invert(sums, weights), totals, rtol=0.01, atol=0.01)
 
 
 def test_inversion_of_what_is_beyond_the_curve():
     """Less than nobody gives is nobody; more than anybody gives is the most."""
-    curve = Curve(np.array([0.0, 10.0]), np.array([1.0, 11.0]), np.zeros(2))
+    curve = ResponseCurve(np.array([0.0, 10.0]), np.array([1.0, 11.0]), np.zeros(2))
     found = curve.invert(np.array([-4.0, 2.0, 1e9]), np.array([0.5, 0.5]))
     np.testing.assert_allclose(found, [0.0, 0.0, 20.0], atol=1e-9)
 
@@ -226,7 +226,7 @@ def test_weighing_up_is_better_than_either_the_sums_or_their_mean():
     rng = np.random.default_rng(8)
     weights = np.full(24, 1 / 24)
     truth = np.exp(rng.normal(5, 0.1, 2_000))
-    curve = Curve(np.array([0.0, 1e3]), np.array([0.0, 1e3]), np.array([50.0, 50.0]))
+    curve = ResponseCurve(np.array([0.0, 1e3]), np.array([0.0, 1e3]), np.array([50.0, 50.0]))
     sums = truth + rng.normal(0, np.sqrt(24 * 50), 2_000)
     found, _ = weigh_up(sums, weights, curve)
     error = ((found - truth) ** 2).mean()
