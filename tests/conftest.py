@@ -96,7 +96,7 @@ def local_cluster():
     distributed = pytest.importorskip("distributed")
     import dask
 
-    from clusterscale.runtime.clusters.place import SETTINGS
+    from clusterscale.runtime.clusters.base import SETTINGS
     from clusterscale.runtime.dask import DaskExecutor
 
     with dask.config.set(SETTINGS):

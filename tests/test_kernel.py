@@ -9,8 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-import clusterscale.kernel as module
-from clusterscale.kernel import kernel
+import clusterscale.jit as module
+from clusterscale.jit import kernel
 
 
 def total(values):
@@ -68,7 +68,7 @@ def run(tmp_path):
 
 
 SORTING = """
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 import numpy as np
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import TAGS, Reader
 
-from clusterscale.markup import grid, list_facts
+from clusterscale.html_tables import grid, list_facts
 
 cells = st.text(max_size=20) | st.lists(st.text(max_size=20), max_size=3)
 

@@ -21,7 +21,7 @@ from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.dense import pack
 from clusterscale.cube.fingerprint import digest
 from clusterscale.errors import ConfigError, FormatError, InputError
-from clusterscale.secrets import check_url, clean
+from clusterscale.redaction import check_url, clean
 
 CANARY = "Sing0-canary/secret+value"
 CONFIG = """

@@ -24,7 +24,7 @@ likelihood      likelihood ratio a cell, with the mechanism's noise law   closed
 """
 
 from clusterscale.attacks.catalogue import SINGLE
-from clusterscale.attacks.choice import CrossValidated
+from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.contracts import Attack
 from clusterscale.registry import Registry
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from clusterscale.attacks.base import BaseAttack
+from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.attacks.lasso import fit_lasso
-from clusterscale.attacks.rows import column_variances, combine
 from clusterscale.attacks.threshold import youden
 from clusterscale.contracts import Knowledge, Labels, Positive, Release, Scores
 

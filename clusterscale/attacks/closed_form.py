@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
+from clusterscale.attacks.blocked_linalg import LinearDistinguisher
 from clusterscale.attacks.moments import known, refer, variances
-from clusterscale.attacks.rows import LinearDistinguisher
 from clusterscale.contracts import (
     NO_NOISE,
     Counts,

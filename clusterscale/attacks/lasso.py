@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from clusterscale.attacks.active_set import minimise
 from clusterscale.contracts import Labels
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["fit_lasso"]
 

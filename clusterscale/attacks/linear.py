@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Labels
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["eliminate", "fit_logistic", "solve"]
 

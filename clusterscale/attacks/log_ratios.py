@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import CellLaw, Counts, Ints, Labels, Scores, Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["Counted", "Faded", "Normal", "Published"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.rows import column_variances, combine
+from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.contracts import Knowledge, Noise, Reference, TargetKnowledge
 from clusterscale.errors import InputError
 

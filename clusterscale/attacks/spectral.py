@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.attacks.base import BaseAttack
+from clusterscale.attacks.blocked_linalg import (
+    LinearDistinguisher,
+    centre,
+    column_variances,
+    combine,
+    gram,
+)
 from clusterscale.attacks.linear import solve
-from clusterscale.attacks.rows import LinearDistinguisher, centre, column_variances, combine, gram
 from clusterscale.contracts import Count, Knowledge, Release, Share
 
 __all__ = ["Spectral"]

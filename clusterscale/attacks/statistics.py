@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Release, Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["STATISTICS", "features", "summarise"]
 

@@ -1,12 +1,12 @@
 """Audits: what to run, one task a target, results that survive a crash."""
 
-from clusterscale.audit.budget import Arrangement, arrange
 from clusterscale.audit.cost import Cost, predict
 from clusterscale.audit.driver import Progress, run
-from clusterscale.audit.exposed import find_exposures
+from clusterscale.audit.evaluation import UtilityPlan
+from clusterscale.audit.exposure_sources import find_exposures
 from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.price import UtilityPlan
+from clusterscale.audit.resources import Arrangement, arrange
 from clusterscale.audit.results import count_failed, open_results
 from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets

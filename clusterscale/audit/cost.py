@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clusterscale.audit.budget import Arrangement, arrange
 from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.resources import Arrangement, arrange
 from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
 from clusterscale.screening import predict as predict_screen

@@ -10,13 +10,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterscale.audit.budget import arrange
-from clusterscale.audit.done import Done
+from clusterscale.audit.blockwise import fold_task
+from clusterscale.audit.completion_index import Done
+from clusterscale.audit.evaluation import MechanismEvaluationTask, Price, fold_price, run_price
 from clusterscale.audit.failures import write_failures
 from clusterscale.audit.journal import Entry, Journal, PriceJournal
-from clusterscale.audit.parts import fold_task
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.price import MechanismEvaluationTask, Price, fold_price, run_price
+from clusterscale.audit.resources import arrange
 from clusterscale.audit.results import open_results, write_results
 from clusterscale.audit.screens import choose_targets
 from clusterscale.audit.targets import Chosen
@@ -27,9 +27,9 @@ from clusterscale.cube.blocks import Range, Source, open_source
 from clusterscale.cube.storage import list_names, put, read, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
+from clusterscale.redaction import clean
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
-from clusterscale.secrets import clean
 from clusterscale.wording import check_kinds
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterscale.markup import Cell
+from clusterscale.html_tables import Cell
 
 if TYPE_CHECKING:
     from clusterscale.audit.plan import AuditPlan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from clusterscale.audit.done import Done
-from clusterscale.audit.price import Price
+from clusterscale.audit.completion_index import Done
+from clusterscale.audit.evaluation import Price
 from clusterscale.cube.storage import put, remove
 
 __all__ = ["write_failures"]

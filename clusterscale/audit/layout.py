@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.audit.price import Price, PriceKey
+from clusterscale.audit.evaluation import Price, PriceKey
 from clusterscale.contracts import Mechanism
 from clusterscale.schema import RESULTS
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clusterscale.audit.units import Kind, Survey, Unit, draw_unit, largest_unit, survey_units
+from clusterscale.audit.privacy_units import (
+    Kind,
+    Survey,
+    Unit,
+    draw_unit,
+    largest_unit,
+    survey_units,
+)
 from clusterscale.contracts import Counts, Frame, Ints, Traces
 from clusterscale.groups import count_visits
 from clusterscale.seeds import stream

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
+from clusterscale.audit.evaluation import MechanismEvaluationTask
 from clusterscale.audit.facts import tell_plan, tell_size
-from clusterscale.audit.faults import find_faults
 from clusterscale.audit.period import Period
-from clusterscale.audit.price import MechanismEvaluationTask
 from clusterscale.audit.source import TraceSource
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
 from clusterscale.audit.template import AuditTemplate
+from clusterscale.audit.validation import find_faults
 from clusterscale.contracts import NO_NOISE, Ints, Mechanism
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.markup import list_facts
+from clusterscale.html_tables import list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.screening import Screen
 from clusterscale.screening import check as check_screen

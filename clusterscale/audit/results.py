@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
-from clusterscale.audit.done import Done
+from clusterscale.audit.completion_index import Done
+from clusterscale.audit.evaluation import Price, PriceKey
 from clusterscale.audit.layout import (
     Coordinates,
     lay_out_float_noise,
@@ -19,11 +20,10 @@ from clusterscale.audit.layout import (
     lay_out_verdicts,
 )
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.price import Price, PriceKey
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.cube import TraceCube
-from clusterscale.cube.origin import tell_origin
-from clusterscale.cube.staging import staged
+from clusterscale.cube.atomic import staged
+from clusterscale.cube.provenance import tell_origin
 from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import LEVELS

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Strict
 
 from clusterscale.attacks import ATTACKS
+from clusterscale.audit.dp_test import VerdictPlan
+from clusterscale.audit.evaluation import UtilityPlan
 from clusterscale.audit.precision import Precision
-from clusterscale.audit.price import UtilityPlan
 from clusterscale.audit.targets import Targets
-from clusterscale.audit.verdict import VerdictPlan
 from clusterscale.contracts import Attack, ConfigModel, Prior, Probability
 from clusterscale.contracts.lists import SEVERAL
 from clusterscale.game import FALSE_POSITIVE_RATE

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clusterscale.audit.budget import arrange
-from clusterscale.audit.exposed import find_exposures
-from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.views import (
+from clusterscale.audit.exposure_sources import find_exposures
+from clusterscale.audit.loadings import (
     LoadTask,
     Sums,
     ViewTargets,
@@ -22,6 +20,8 @@ from clusterscale.audit.views import (
     load,
     tasks_of,
 )
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.resources import arrange
 from clusterscale.contracts import MEMORY, Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source

@@ -6,7 +6,6 @@ from rich.markup import escape
 
 from clusterscale.cli import (
     certificates,
-    characteristics,
     gates,
     papers,
     records,
@@ -15,13 +14,18 @@ from clusterscale.cli import (
     reports,
     screens,
     tuning,
-    verbs,
     watch,
 )
+from clusterscale.cli import (
+    main as verbs,
+)
+from clusterscale.cli import (
+    traits as characteristics,
+)
+from clusterscale.cli.console import err
 from clusterscale.cli.options import in_flags
-from clusterscale.cli.show import err
 from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError
-from clusterscale.secrets import clean
+from clusterscale.redaction import clean
 
 __all__ = ["app", "main"]
 

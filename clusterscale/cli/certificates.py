@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from clusterscale.cli.show import out
+from clusterscale.cli.console import out
 
 
 def certificates(

@@ -33,7 +33,7 @@ def gate(
     and a run that does not settle it warns. A run that cannot be judged is an error, never a pass.
     """
     from clusterscale.cube.storage import put
-    from clusterscale.secrets import clean
+    from clusterscale.redaction import clean
 
     told: dict[str, object] = {"verdict": "error"}
     try:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from rich.markup import escape
 
-from clusterscale.cli.show import err, out, progress, size_of
+from clusterscale.cli.console import err, out, progress, size_of
 from clusterscale.errors import InputError
-from clusterscale.secrets import check_url
+from clusterscale.redaction import check_url
 
 if TYPE_CHECKING:
     from clusterscale.config import Config, ReleasesConfig
@@ -261,7 +261,7 @@ def parse_memory(text: str | None, place: Cluster) -> int:
     from pydantic import ValidationError
 
     from clusterscale.contracts import MEMORY
-    from clusterscale.runtime.clusters.place import to_bytes
+    from clusterscale.runtime.clusters.base import to_bytes
 
     if text is None:
         return place.budget or MEMORY

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from clusterscale.cli.console import err, out
 from clusterscale.cli.options import (
     ClusterName,
     Memory,
@@ -17,7 +18,6 @@ from clusterscale.cli.options import (
     pick_cluster,
     seen,
 )
-from clusterscale.cli.show import err, out
 from clusterscale.cli.tables import add_numbers, new_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterscale.papers import Cubes, Study
-    from clusterscale.report.reproduced import Told
+    from clusterscale.report.papers import Told
     from clusterscale.runtime import Cluster
 
 __all__ = ["reproduce"]
@@ -62,7 +62,7 @@ def reproduce(
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
-    from clusterscale.report.reproduced import write_reproduced
+    from clusterscale.report.papers import write_reproduced
     from clusterscale.runtime import Local
 
     if not (names or only_list):
@@ -134,7 +134,7 @@ def _work(
 
 
 def _show(told: list[Told]) -> None:
-    from clusterscale.report.reproduced import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
+    from clusterscale.report.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
     out.print("published numbers, and statements")
     table = new_table()

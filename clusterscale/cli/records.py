@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.console import out, progress, show_cube
 from clusterscale.cli.options import Force, argument, option
-from clusterscale.cli.show import out, progress, show_cube
 from clusterscale.errors import InputError
 from clusterscale.wording import choices
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.console import out, show_recovery_cost
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
@@ -21,7 +22,6 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.reports import write_page
-from clusterscale.cli.show import out, show_recovery_cost
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:

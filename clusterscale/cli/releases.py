@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from clusterscale.cli.console import err, out
 from clusterscale.cli.options import (
     ClusterName,
     Memory,
@@ -24,10 +25,9 @@ from clusterscale.cli.options import (
     pick_cluster,
     seen,
 )
-from clusterscale.cli.show import err, out
 from clusterscale.cli.tables import Key, new_table
 from clusterscale.errors import TEMPORARY, ClusterError, InputError, StoreError
-from clusterscale.secrets import clean
+from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
@@ -180,7 +180,7 @@ def _tell(
 ) -> None:
     """Write verdicts where they are asked for, and the page of all of them."""
     from clusterscale.cube.storage import put
-    from clusterscale.reaudit.telling import junit, summary
+    from clusterscale.reaudit.notify import junit, summary
 
     _complain(problems)
     if not verdicts and not problems:
@@ -215,7 +215,7 @@ def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
     """Post the verdicts that were not posted yet; what cannot be is tried again by the next run."""
     from clusterscale.contracts import LEVELS
     from clusterscale.cube.storage import exists, put, read
-    from clusterscale.reaudit.telling import post, summary
+    from clusterscale.reaudit.notify import post, summary
 
     if chosen.webhook is None:
         return

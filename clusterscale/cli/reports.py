@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.console import err, out
 from clusterscale.cli.options import check_address, option
-from clusterscale.cli.show import err, out
 from clusterscale.errors import InputError, MissingError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from clusterscale.cli.show import out
+from clusterscale.cli.console import out
 from clusterscale.cli.tables import LONGEST, Key, add_numbers, fits, lines_of, new_table, several
 from clusterscale.cli.utility_tables import empty_lines, every_utility, worst_utility
 from clusterscale.cli.verdicts import (

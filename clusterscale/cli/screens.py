@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.console import out, show_screen_cost
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
@@ -21,7 +22,6 @@ from clusterscale.cli.options import (
     seen,
 )
 from clusterscale.cli.reports import write_page
-from clusterscale.cli.show import out, show_screen_cost
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def screen(
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print how exposed the users are, a table for each period and group size; nobody by name."""
-    from clusterscale.report.screened.exposure import LEVELS, read_places
+    from clusterscale.report.screening.exposure import LEVELS, read_places
     from clusterscale.report.section import absent_users
 
     for sentence in absent_users(screened):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from clusterscale.cli.console import out
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
@@ -21,7 +22,6 @@ from clusterscale.cli.options import (
     parse_memory,
     pick_cluster,
 )
-from clusterscale.cli.show import out
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.cli.console import out
 from clusterscale.cli.options import argument
-from clusterscale.cli.show import out
 from clusterscale.errors import TEMPORARY, StoreError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _print(observer: Observer) -> None:
 
 
 def _draw(observer: Observer) -> RenderableType:
-    from clusterscale.cli.frame import draw
+    from clusterscale.cli.status_view import draw
 
     return draw(
         observer.status,

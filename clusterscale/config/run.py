@@ -15,7 +15,7 @@ from clusterscale.contracts import Address, ConfigModel, Count
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
-from clusterscale.markup import list_facts
+from clusterscale.html_tables import list_facts
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.traits import TraitsPlan

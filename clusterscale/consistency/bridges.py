@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["bridges"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from clusterscale.consistency.table import steps_of
 from clusterscale.contracts import Mechanism
-from clusterscale.mechanisms.defence import PostProcessing
+from clusterscale.mechanisms.base import PostProcessing
 
 __all__ = ["Support", "support"]
 

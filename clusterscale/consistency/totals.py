@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.consistency.determined import solve
 from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import Finding, told
 from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to, written
+from clusterscale.consistency.transport_bounds import solve
 from clusterscale.contracts import ConfigModel, Count, Values
 
 __all__ = ["Totals"]

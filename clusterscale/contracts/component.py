@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from clusterscale.errors import ConfigError
-from clusterscale.secrets import check_url
+from clusterscale.redaction import check_url
 from clusterscale.wording import explain
 
 __all__ = ["Address", "ConfigModel", "Count", "Even", "Positive", "Probability", "Share"]

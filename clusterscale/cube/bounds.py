@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Bounds, Ints, Traces, check_days
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["measure_bounds", "merge_bounds"]
 

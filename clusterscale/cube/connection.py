@@ -15,7 +15,7 @@ from zarr.storage import FsspecStore, LocalStore
 from clusterscale.cube.chunk_store import ChunkStore
 from clusterscale.cube.retries import attempt
 from clusterscale.errors import InputError, PackageError
-from clusterscale.secrets import check_url
+from clusterscale.redaction import check_url
 
 __all__ = ["absolute", "connect", "is_remote", "local_path", "open_store"]
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from clusterscale.errors import ClusterscaleError, StoreError
-from clusterscale.secrets import clean
+from clusterscale.redaction import clean
 
 __all__ = ["ATTEMPTS", "attempt", "attempt_async", "is_passing", "to_write"]
 

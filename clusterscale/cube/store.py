@@ -31,7 +31,7 @@ from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.writer import CHUNK, PSEUDONYMS
 from clusterscale.errors import DamagedError, FormatError, InputError
-from clusterscale.markup import list_facts
+from clusterscale.html_tables import list_facts
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
 __all__ = ["TraceCube"]

@@ -15,7 +15,7 @@ from clusterscale.cube.blocks import Span, block_size
 from clusterscale.cube.fingerprint import Fingerprint
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import DamagedError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["CubeSummary", "activity", "count_events", "summarise"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import zarr
 
 from clusterscale.cube import storage
-from clusterscale.cube.claim import claim
-from clusterscale.cube.staging import staged
+from clusterscale.cube.atomic import staged
+from clusterscale.cube.ownership import claim
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.schema import Variable, validate
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Traces
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["cut", "pick", "with_null_roi"]
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
 from clusterscale.cube import arrays, storage
+from clusterscale.cube.atomic import staged
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.fingerprint import Fingerprint, digest
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.staging import staged
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 

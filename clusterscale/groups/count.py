@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Counts, Ints, Labels, Traces
 from clusterscale.errors import InputError
 from clusterscale.groups.choose import NOBODY
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["Counter", "count_visits", "forget", "replace_member"]
 

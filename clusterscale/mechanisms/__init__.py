@@ -36,11 +36,11 @@ unscaled_fourier     FPA with too little noise, as it was published   POMACS20 t
 
 from clusterscale.contracts import Mechanism
 from clusterscale.mechanisms.accounting import UserLevel, user_level
+from clusterscale.mechanisms.base import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.mechanisms.by_steps import by_steps
 from clusterscale.mechanisms.catalogue import STEPS
 from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.defence import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
-from clusterscale.mechanisms.response import Response, respond
+from clusterscale.mechanisms.mean_response import Response, respond
 from clusterscale.registry import Registry
 
 __all__ = ["FLOAT_NOISE_REMEDY", "FLOAT_NOISE_RISK", "MECHANISMS", "Response", "UserLevel"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, check_days
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.wording import plural
 

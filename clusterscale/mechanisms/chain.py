@@ -21,9 +21,9 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
 )
+from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing, no_guarantee
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.catalogue import STEPS
-from clusterscale.mechanisms.defence import STAGES, BaseMechanism, PostProcessing, no_guarantee
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.sampling import SampleEvents
 

@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.defence import Identity, Stage, no_guarantee
+from clusterscale.mechanisms.base import Identity, Stage, no_guarantee
 from clusterscale.wording import plural
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from clusterscale.contracts import Guarantee
-from clusterscale.mechanisms.defence import Identity, no_guarantee
+from clusterscale.mechanisms.base import Identity, no_guarantee
 
 __all__ = ["Exact"]
 

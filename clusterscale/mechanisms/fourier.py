@@ -19,7 +19,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import AdditiveNoise, no_guarantee
+from clusterscale.mechanisms.base import AdditiveNoise, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
 from clusterscale.wording import exact_number, plural
 

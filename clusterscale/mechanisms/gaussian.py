@@ -17,7 +17,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.mechanisms.accounting import gaussian_epsilon
-from clusterscale.mechanisms.defence import AdditiveNoise
+from clusterscale.mechanisms.base import AdditiveNoise
 from clusterscale.wording import exact_number
 
 __all__ = ["Gaussian", "deviation", "promised"]

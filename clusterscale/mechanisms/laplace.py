@@ -16,7 +16,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import AdditiveNoise
+from clusterscale.mechanisms.base import AdditiveNoise
 from clusterscale.wording import exact_number
 
 __all__ = ["Laplace"]

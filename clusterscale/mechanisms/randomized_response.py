@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, PrivacyLossSpec, Probability, Values
-from clusterscale.mechanisms.defence import AdditiveNoise
+from clusterscale.mechanisms.base import AdditiveNoise
 from clusterscale.wording import exact_percent
 
 __all__ = ["RandomizedResponse"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from clusterscale.contracts import Count, Reach, Values
 from clusterscale.errors import ConfigError
-from clusterscale.kernel import kernel
-from clusterscale.mechanisms.defence import PostProcessing
+from clusterscale.jit import kernel
+from clusterscale.mechanisms.base import PostProcessing
 from clusterscale.wording import plural
 
 __all__ = ["AdaptiveRanges", "FixedRanges"]

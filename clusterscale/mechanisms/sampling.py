@@ -17,8 +17,8 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.base import BaseMechanism, Stage, no_guarantee
 from clusterscale.mechanisms.coarsening import OnTraces
-from clusterscale.mechanisms.defence import BaseMechanism, Stage, no_guarantee
 from clusterscale.wording import exact_percent
 
 __all__ = ["SampleEvents", "SampleTraces"]

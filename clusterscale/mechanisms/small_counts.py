@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from clusterscale.contracts import Count, Counts, Guarantee, Positive, Probability, Reach, Values
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.defence import (
+from clusterscale.mechanisms.base import (
     BaseMechanism,
     PostProcessing,
     Stage,

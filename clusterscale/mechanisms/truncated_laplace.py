@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, Positive, PrivacyLossSpec, Values
-from clusterscale.mechanisms.defence import AdditiveNoise
+from clusterscale.mechanisms.base import AdditiveNoise
 from clusterscale.wording import exact_number
 
 __all__ = ["TruncatedLaplace"]

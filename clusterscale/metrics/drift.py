@@ -10,8 +10,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.errors import InputError
+from clusterscale.metrics.clopper_pearson import check_confidence
 from clusterscale.metrics.intervals import mean_interval
-from clusterscale.metrics.rates import check_confidence
 
 __all__ = ["Drift", "compare_exposure", "pool_exposure"]
 

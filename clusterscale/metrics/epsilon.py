@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
-from clusterscale.metrics.rates import Tally, bound, check_delta, ratios, tail_of
+from clusterscale.metrics.clopper_pearson import Tally, bound, check_delta, ratios, tail_of
 from clusterscale.metrics.roc import _check
 
 __all__ = ["auc_ceiling", "epsilon_lower_bound", "largest_bound"]

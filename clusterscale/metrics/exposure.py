@@ -5,7 +5,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.errors import InputError
-from clusterscale.metrics.rates import check_confidence
+from clusterscale.metrics.clopper_pearson import check_confidence
 
 __all__ = ["EXPOSED_AUC", "auc_p_values", "reject_holm"]
 

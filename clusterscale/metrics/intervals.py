@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
-from clusterscale.metrics.rates import check_confidence
+from clusterscale.metrics.clopper_pearson import check_confidence
 from clusterscale.metrics.roc import _check
 
 __all__ = ["auc_interval", "delong_variance", "mean_interval"]

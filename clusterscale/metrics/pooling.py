@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
-from clusterscale.metrics.rates import Tally, bound, check_rate
+from clusterscale.metrics.clopper_pearson import Tally, bound, check_rate
 from clusterscale.metrics.roc import _check, resolvable_fpr
 
 __all__ = [

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from clusterscale.contracts import Labels, Scores
 from clusterscale.errors import InputError
-from clusterscale.metrics.rates import check_rate
+from clusterscale.metrics.clopper_pearson import check_rate
 
 __all__ = ["accuracy", "auc", "resolvable_fpr", "tpr_at_fpr"]
 

@@ -1,12 +1,12 @@
 """The papers computed again: ours beside every published number, and statements held to account."""
 
+from clusterscale.papers.check_claims import hold
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.driver import reproduce, tell_without
+from clusterscale.papers.extract import NotComputed, Number, Results
 from clusterscale.papers.faults import find_faults
-from clusterscale.papers.found import NotComputed, Number, Results
-from clusterscale.papers.hold import hold
 from clusterscale.papers.published import Place, Published
 from clusterscale.papers.study import CABS, PAPERS, Absent, Study
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import hypot, nan
 
-from clusterscale.papers.found import NotComputed, Number, Results
+from clusterscale.papers.extract import NotComputed, Number, Results
 from clusterscale.papers.published import Figure, Label, Place, Published
 from clusterscale.papers.study import Study
-from clusterscale.report.reproduced import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, Compared
+from clusterscale.report.papers import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, Compared
 
 __all__ = ["compare"]
 

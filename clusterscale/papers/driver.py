@@ -14,12 +14,12 @@ from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import put, read
 from clusterscale.errors import ClusterscaleError
+from clusterscale.papers.check_claims import hold
 from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
-from clusterscale.papers.found import Results
-from clusterscale.papers.hold import hold
+from clusterscale.papers.extract import Results
 from clusterscale.papers.study import CABS, PAPERS, Study
-from clusterscale.report.reproduced import Compared, Kept, Missing, Told
+from clusterscale.report.papers import Compared, Kept, Missing, Told
 from clusterscale.traits import TraitsProgress
 
 if TYPE_CHECKING:

@@ -24,11 +24,17 @@ from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict
 from clusterscale.reaudit.listed import ResolvedRelease
-from clusterscale.reaudit.measured import Estimate, Exposures, Measured, exposures_of, measure
 from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
-from clusterscale.reaudit.reasons import judge, verdict_of
+from clusterscale.reaudit.policy_evaluation import judge, verdict_of
+from clusterscale.reaudit.release_metrics import (
+    Estimate,
+    Exposures,
+    Measured,
+    exposures_of,
+    measure,
+)
 
 __all__ = [
     "Catalogue",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from clusterscale.metrics import Drift, compare_exposure, pool_exposure
 from clusterscale.reaudit.ledger import Verdict
-from clusterscale.reaudit.measured import Exposures, Measured
+from clusterscale.reaudit.release_metrics import Exposures, Measured
 
 __all__ = ["Change", "change_since"]
 

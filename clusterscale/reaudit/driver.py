@@ -13,17 +13,17 @@ from clusterscale.consistency import CHECKS, Finding, Table, check_table
 from clusterscale.contracts import MEMORY, Executor, Reason
 from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
-from clusterscale.reaudit.audited import Question, audit_release, make_table
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
 from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
 from clusterscale.reaudit.listed import ResolvedRelease
-from clusterscale.reaudit.measured import Exposures, Measured, exposures_of, measure
 from clusterscale.reaudit.members import NOBODY, read_members
 from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.plan import ReauditPlan
-from clusterscale.reaudit.reasons import judge, judge_change, judge_findings, verdict_of
+from clusterscale.reaudit.policy_evaluation import judge, judge_change, judge_findings, verdict_of
+from clusterscale.reaudit.release_metrics import Exposures, Measured, exposures_of, measure
+from clusterscale.reaudit.release_store import Question, audit_release, make_table
 
 __all__ = ["Pending", "Reaudit"]
 

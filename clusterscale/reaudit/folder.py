@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clusterscale.audit import open_results
-from clusterscale.audit.published import VALUES
+from clusterscale.audit.release_scoring import VALUES
 from clusterscale.consistency import Finding
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import storage
-from clusterscale.cube.staging import staged
-from clusterscale.reaudit.known import INSIDE
+from clusterscale.cube.atomic import staged
+from clusterscale.reaudit.known_counts import INSIDE
 from clusterscale.reaudit.listed import Content, ResolvedRelease
-from clusterscale.reaudit.measured import Estimate
 from clusterscale.reaudit.plain import plain
+from clusterscale.reaudit.release_metrics import Estimate
 from clusterscale.reaudit.values import Totals
 from clusterscale.screening import open_screen
 

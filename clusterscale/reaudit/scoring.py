@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from clusterscale.audit import AuditPlan
-from clusterscale.audit.published import (
+from clusterscale.audit.release_scoring import (
     PublishedTask,
     fold_published,
     list_published,
@@ -20,8 +20,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc, auc_interval
-from clusterscale.reaudit.measured import Estimate
 from clusterscale.reaudit.members import Membership
+from clusterscale.reaudit.release_metrics import Estimate
 
 __all__ = ["Scored", "pool", "score"]
 

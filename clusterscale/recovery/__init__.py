@@ -20,7 +20,15 @@ by the papers' names.
 True
 """
 
-from clusterscale.recovery.arrays import (
+from clusterscale.recovery.budget import RecoveryCost, check, predict
+from clusterscale.recovery.driver import RecoveryProgress, run
+from clusterscale.recovery.errors import (
+    localization_error,
+    privacy_gain,
+    privacy_loss,
+    profiling_error,
+)
+from clusterscale.recovery.functional import (
     assign,
     bayes,
     every,
@@ -38,14 +46,6 @@ from clusterscale.recovery.arrays import (
     time_day,
     time_day_week,
     with_null,
-)
-from clusterscale.recovery.budget import RecoveryCost, check, predict
-from clusterscale.recovery.driver import RecoveryProgress, run
-from clusterscale.recovery.errors import (
-    localization_error,
-    privacy_gain,
-    privacy_loss,
-    profiling_error,
 )
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.priors import BELIEFS

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["Column", "Flags", "Ids", "Ranks", "by_activity"]
 

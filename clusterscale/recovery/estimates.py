@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.recovery.columns import Column, Ids, Ranks
 
 __all__ = ["NOTHING", "READINGS", "Comparison", "Estimate", "compare"]

@@ -14,7 +14,7 @@ from clusterscale.contracts.lists import PERHAPS, SEVERAL
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
-from clusterscale.markup import list_facts
+from clusterscale.html_tables import list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms.exact import Exact
 from clusterscale.recovery.priors import BELIEFS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clusterscale.cube import TraceCube
-from clusterscale.cube.origin import tell_origin
+from clusterscale.cube.provenance import tell_origin
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.recovery.errors import miss, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import READINGS

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report import audited, distinguished, recovered, screened
+from clusterscale.report import audit as audited
+from clusterscale.report import recovery as recovered
+from clusterscale.report import risk_factors as distinguished
+from clusterscale.report import screening as screened
 from clusterscale.report.section import Section
 
 __all__ = ["KINDS", "Kind"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import xarray as xr
 
-from clusterscale.markup import Cell, grid, list_facts
-from clusterscale.report.short import Short, shorten
+from clusterscale.html_tables import Cell, grid, list_facts
+from clusterscale.report.notebook_summary import Short, shorten
 
 __all__ = ["Findings"]
 

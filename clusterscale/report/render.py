@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusterscale.report.closing import CLOSING
+from clusterscale.report.about import CLOSING
 from clusterscale.report.kinds import KINDS
 from clusterscale.report.page import Told, page, write
 from clusterscale.report.run import Results, Run, runs_of

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from clusterscale.audit.findings import Finding, worst_findings
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
-from clusterscale.report.bargains import least_gains, price_of
+from clusterscale.report.best_defence import least_gains, price_of
 from clusterscale.report.defences import BARE, BROKEN, Defences, list_float_noise, tried
 from clusterscale.report.section import (
     Column,

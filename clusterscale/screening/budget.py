@@ -10,8 +10,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size
 from clusterscale.errors import ConfigError
 from clusterscale.screening.counting import check_groups
+from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
-from clusterscale.screening.tables import table_bytes
 
 __all__ = ["Arrangement", "ScreenCost"]
 __all__ += ["arrange", "check", "part_size", "predict", "slice_size"]

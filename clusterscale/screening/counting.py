@@ -11,7 +11,7 @@ from clusterscale.contracts import Bounds, Counts, Frame, Ints, Traces
 from clusterscale.cube.blocks import Source, ranges, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError, PoolError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.screening.plan import LEAST_GROUPS, Setting
 from clusterscale.seeds import stream
 

@@ -12,7 +12,7 @@ from clusterscale.contracts import MEMORY, Executor, Mechanism, see_through
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
-from clusterscale.screening.base import new_base, open_base
+from clusterscale.screening.base_groups import new_base, open_base
 from clusterscale.screening.budget import arrange, check, part_size, slice_size
 from clusterscale.screening.counting import Counted, CountTask, add_up, count
 from clusterscale.screening.plan import Screen, Setting

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["compare", "gap", "gather", "interval", "judge"]
 

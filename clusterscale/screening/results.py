@@ -13,7 +13,7 @@ import numpy as np
 
 from clusterscale.contracts import ConfigModel
 from clusterscale.cube import TraceCube, storage
-from clusterscale.cube.origin import tell_origin
+from clusterscale.cube.provenance import tell_origin
 from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import SCREEN, SCREEN_FORMAT

@@ -14,12 +14,12 @@ from threadpoolctl import threadpool_limits
 from clusterscale.contracts import CellScore, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, read_block
-from clusterscale.screening.base import Base, open_base
+from clusterscale.screening.base_groups import Base, open_base
 from clusterscale.screening.counting import members_within
+from clusterscale.screening.evidence_table import Table, moments, publish, tabulate
 from clusterscale.screening.kernels import gather, judge
 from clusterscale.screening.plan import ScreenPlan, Setting
 from clusterscale.screening.series import SeriesEvidence, inside_by_series, weigh_series
-from clusterscale.screening.tables import Table, moments, publish, tabulate
 
 __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import CellScore, Counts, Ints, Mechanism
-from clusterscale.screening.base import Base
-from clusterscale.screening.tables import Published, Table
+from clusterscale.screening.base_groups import Base
+from clusterscale.screening.evidence_table import Published, Table
 from clusterscale.seeds import stream
 
 __all__ = ["SeriesEvidence", "inside_by_series", "weigh_series"]
@@ -65,7 +65,7 @@ def inside_by_series(
     Parameters
     ----------
     mechanism, label
-        As for :func:`~clusterscale.screening.tables.publish`.
+        As for :func:`~clusterscale.screening.evidence_table.publish`.
     cells
         Sorted flat cells of the user, those of the null ROI too.
     user

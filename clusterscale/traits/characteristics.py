@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Traces, Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.traits.unicity import unicity
 
 __all__ = ["CHARACTERISTICS", "TITLES", "UNICITY", "characteristics", "movement", "tell_weekend"]

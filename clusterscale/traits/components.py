@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.attacks.blocked_linalg import Rows, blocks, centre, gram
 from clusterscale.attacks.linear import solve
-from clusterscale.attacks.rows import Rows, blocks, centre, gram
 from clusterscale.contracts import Labels, Values
 from clusterscale.errors import InputError
 

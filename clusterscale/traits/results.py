@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Values
 from clusterscale.cube import TraceCube
-from clusterscale.cube.origin import tell_origin, tell_shapes
+from clusterscale.cube.provenance import tell_origin, tell_shapes
 from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import TRAITS, TRAITS_FORMAT

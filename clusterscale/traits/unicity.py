@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Traces, Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["SLOT_BYTES", "Sets", "n_slots", "unicity"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import ConfigModel, Share, Values
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.utility.pair import busiest, check_pair, mean_known
 
 __all__ = [

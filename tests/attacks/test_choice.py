@@ -12,8 +12,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold
 
 from clusterscale.attacks.cells import Cells
-from clusterscale.attacks.choice import CrossValidated
 from clusterscale.attacks.closed_form import Contradiction, Projection
+from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron
 from clusterscale.attacks.likelihood import Likelihood
 from clusterscale.contracts import Examples, Noise, Release

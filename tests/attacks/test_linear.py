@@ -5,8 +5,8 @@ import pytest
 from sklearn.feature_selection import RFE
 from sklearn.linear_model import LogisticRegression
 
+from clusterscale.attacks.blocked_linalg import gram
 from clusterscale.attacks.linear import eliminate, fit_logistic, solve
-from clusterscale.attacks.rows import gram
 from clusterscale.attacks.statistics import summarise
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clusterscale.attacks import rows as passes
-from clusterscale.attacks.rows import (
+from clusterscale.attacks import blocked_linalg as passes
+from clusterscale.attacks.blocked_linalg import (
     LinearDistinguisher,
     centre,
     column_variances,

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create, spectral
-from clusterscale.attacks.rows import gram
+from clusterscale.attacks.blocked_linalg import gram
 from clusterscale.contracts import Examples, Knowledge, Noise, Release
 from clusterscale.errors import ConfigError
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, arrange, predict
-from clusterscale.audit.budget import _PROCESS
 from clusterscale.audit.cost import UNSURE
+from clusterscale.audit.resources import _PROCESS
 from clusterscale.audit.workload import measure_slowness
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError

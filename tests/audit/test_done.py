@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
 from clusterscale.audit import AuditPlan
-from clusterscale.audit.done import Done
+from clusterscale.audit.completion_index import Done
 from clusterscale.audit.journal import Entry, Journal
 from clusterscale.audit.results import open_results, write_results
 from clusterscale.errors import DamagedError

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
+from clusterscale.audit.evaluation import Price
 from clusterscale.audit.journal import Entry, Journal, PriceJournal
-from clusterscale.audit.price import Price
 from clusterscale.errors import DamagedError
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from oracles.entries import build
 
 from clusterscale.audit import AuditPlan, Period, run_task, source
-from clusterscale.audit.parts import TaskPart, add_parts, count_part, fold_task
-from clusterscale.audit.price import PricePart, count_price, fold_price, run_price
-from clusterscale.audit.units import kind_of
+from clusterscale.audit.blockwise import TaskPart, add_parts, count_part, fold_task
+from clusterscale.audit.evaluation import PricePart, count_price, fold_price, run_price
+from clusterscale.audit.privacy_units import kind_of
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError

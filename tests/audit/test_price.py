@@ -10,8 +10,8 @@ import xarray as xr
 
 from clusterscale import mechanisms, utility
 from clusterscale.audit import AuditPlan, open_results, run, source
+from clusterscale.audit.evaluation import Price, run_price
 from clusterscale.audit.journal import PriceJournal
-from clusterscale.audit.price import Price, run_price
 from clusterscale.audit.source import load_settings
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError

@@ -13,7 +13,12 @@ from conftest import write_cube
 from cube import crowd
 
 from clusterscale.audit import AuditPlan
-from clusterscale.audit.published import VALUES, fold_published, list_published, score_published
+from clusterscale.audit.release_scoring import (
+    VALUES,
+    fold_published,
+    list_published,
+    score_published,
+)
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError
 from clusterscale.game import AttackEvaluation

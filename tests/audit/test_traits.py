@@ -278,7 +278,7 @@ def test_little_memory_changes_nothing(small, cube, small_copied, small_found, m
     """Users by the part, time by the slice."""
     monkeypatch.setattr("clusterscale.traits.measuring._USERS", 16)
     monkeypatch.setattr("clusterscale.cube.blocks._MOST_USERS", 16)
-    monkeypatch.setattr("clusterscale.audit.budget._PROCESS", 10**6)
+    monkeypatch.setattr("clusterscale.audit.resources._PROCESS", 10**6)
     few = audit.traits(small, cube, small_copied, SerialExecutor(), how=HOW, memory=351_000_000)
     assert few.load().identical(small_found)
 

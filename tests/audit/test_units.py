@@ -6,7 +6,13 @@ from cube import crowd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.audit.units import draw_unit, kind_of, largest_unit, survey_units, units_of
+from clusterscale.audit.privacy_units import (
+    draw_unit,
+    kind_of,
+    largest_unit,
+    survey_units,
+    units_of,
+)
 from clusterscale.contracts import Frame
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.mechanisms import create

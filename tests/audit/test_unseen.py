@@ -14,15 +14,16 @@ from clusterscale.audit import AuditPlan, Targets, predict, run, screen
 from clusterscale.audit.period import Period
 from clusterscale.audit.screens import rank
 from clusterscale.audit.targets import TERTILES, Presence
-from clusterscale.cli import results, show
+from clusterscale.cli import console as show
+from clusterscale.cli import results
 from clusterscale.cli.screens import show_screen
 from clusterscale.contracts import hash_of
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
+from clusterscale.report.notebook_summary import shorten
 from clusterscale.report.run import Run
-from clusterscale.report.screened.exposure import read_places
+from clusterscale.report.screening.exposure import read_places
 from clusterscale.report.section import absent_users
-from clusterscale.report.short import shorten
 from clusterscale.report.tables import write_tables
 from clusterscale.runtime import SerialExecutor
 from clusterscale.seeds import stream

@@ -10,11 +10,12 @@ import pytest
 from cube import crowd
 from oracles.entries import build
 
-from clusterscale.audit import run, verdict
+from clusterscale.audit import dp_test as verdict
+from clusterscale.audit import run
+from clusterscale.audit.dp_test import VerdictPlan, judge_promise
 from clusterscale.audit.neighbours import Design, Neighbours, count_nearby
+from clusterscale.audit.privacy_units import kind_of
 from clusterscale.audit.source import load_settings
-from clusterscale.audit.units import kind_of
-from clusterscale.audit.verdict import VerdictPlan, judge_promise
 from clusterscale.config import load
 from clusterscale.contracts import Frame
 from clusterscale.cube import measure_bounds, with_null_roi

@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from clusterscale.cli import app, watch
-from clusterscale.cli.frame import draw, duration
+from clusterscale.cli.status_view import draw, duration
 from clusterscale.cli.watch import Observer
 from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, MissingError, StoreError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.consistency.determined import solve
+from clusterscale.consistency.transport_bounds import solve
 from clusterscale.errors import InputError
 
 

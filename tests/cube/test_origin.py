@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clusterscale.cube import Calendar, Grid, Hexagons, Points, Regions, TraceCube, new_cube
-from clusterscale.cube.origin import tell_shapes
+from clusterscale.cube.provenance import tell_shapes
 from clusterscale.cube.regions import Box
 from clusterscale.cube.synthetic import synthesise
 

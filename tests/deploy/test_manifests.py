@@ -16,7 +16,7 @@ from oracles.manifests import check_schedule, containers, find_faults, is_final,
 from clusterscale.cli.releases import CODES
 from clusterscale.config import parse, parse_releases
 from clusterscale.errors import TEMPORARY
-from clusterscale.runtime.clusters.place import ENVIRONMENT
+from clusterscale.runtime.clusters.base import ENVIRONMENT
 from clusterscale.runtime.clusters.pods import dask_cluster
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

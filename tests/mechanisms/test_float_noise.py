@@ -11,7 +11,7 @@ from scipy import stats
 
 from clusterscale.contracts import Bounds
 from clusterscale.mechanisms import MECHANISMS, create
-from clusterscale.mechanisms.defence import BaseMechanism
+from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.metrics import epsilon_lower_bound
 
 BOUNDS = Bounds(event=1, user_day=3, user=6, series=3, rois=4, null_roi=False)

@@ -11,7 +11,7 @@ from scipy.stats import binomtest, rankdata
 
 from clusterscale.errors import InputError
 from clusterscale.metrics import epsilon_lower_bound, largest_bound
-from clusterscale.metrics.rates import _clopper_pearson
+from clusterscale.metrics.clopper_pearson import _clopper_pearson
 
 SCORES = st.sampled_from([-np.inf, -2.0, 0.0, 0.1, 0.1 + 1e-12, 3.0, np.inf])
 ROWS = st.lists(st.tuples(st.booleans(), SCORES), min_size=4, max_size=40).filter(

@@ -12,7 +12,8 @@ from metrics.known import (
 )
 from scipy.stats import binom
 
-from clusterscale.metrics import epsilon_lower_bound, rates
+from clusterscale.metrics import clopper_pearson as rates
+from clusterscale.metrics import epsilon_lower_bound
 
 REPETITIONS = 400
 # A test that is right fails with probability 1e-6 (were its miss rate the whole 1 − confidence).

@@ -13,7 +13,9 @@ from clusterscale.metrics import (
     epsilon_lower_bound,
     largest_bound,
     pooled_epsilon_lower_bound,
-    rates,
+)
+from clusterscale.metrics import (
+    clopper_pearson as rates,
 )
 
 REPETITIONS = 500

@@ -9,7 +9,7 @@ def open_executor(**options):
     import dask
     from distributed import Client, LocalCluster
 
-    from clusterscale.runtime.clusters.place import SETTINGS
+    from clusterscale.runtime.clusters.base import SETTINGS
     from clusterscale.runtime.dask import DaskExecutor
 
     with (

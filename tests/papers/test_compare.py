@@ -5,8 +5,9 @@ import pytest
 from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
-from clusterscale.papers import Claim, Place, Results, compare, hold
-from clusterscale.report.reproduced import (
+from clusterscale.papers import Claim, Place, Results, compare
+from clusterscale.papers import check_claims as hold
+from clusterscale.report.papers import (
     AGREES,
     BREAKS,
     DIFFERS,

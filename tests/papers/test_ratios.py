@@ -8,9 +8,10 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults, hold
+from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults
+from clusterscale.papers import check_claims as hold
 from clusterscale.papers.compare import compare
-from clusterscale.report.reproduced import BREAKS, HOLDS
+from clusterscale.report.papers import BREAKS, HOLDS
 
 ATTACKS = ["spectral", "logistic"]
 PLAN = {

@@ -5,9 +5,10 @@ import pytest
 import xarray as xr
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults, hold
+from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults
+from clusterscale.papers import check_claims as hold
 from clusterscale.papers.compare import compare
-from clusterscale.report.reproduced import HOLDS
+from clusterscale.report.papers import HOLDS
 
 PLAN = {"observed": 24, "epochs": 4, "priors": [{"name": "freq_roi"}]}
 HOURLY = {"of": "profiling_error_of_epoch", "at": {"strategy": "prior", "epoch": [24, 25, 27]}}

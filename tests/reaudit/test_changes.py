@@ -8,7 +8,7 @@ import pytest
 from oracles.verdicts import FOUND, verdict
 
 from clusterscale.reaudit.changes import change_since
-from clusterscale.reaudit.measured import Exposures
+from clusterscale.reaudit.release_metrics import Exposures
 
 USERS = np.arange(40)
 

@@ -8,7 +8,7 @@ from conftest import write_cube
 from clusterscale.audit.source import TraceSource
 from clusterscale.cube import blocks
 from clusterscale.cube.bounds import measure_bounds
-from clusterscale.reaudit.known import INSIDE, count_known
+from clusterscale.reaudit.known_counts import INSIDE, count_known
 from clusterscale.runtime import SerialExecutor
 
 SPAN = (6, 30)

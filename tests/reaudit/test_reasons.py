@@ -17,7 +17,7 @@ from clusterscale.consistency import Finding as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
 from clusterscale.reaudit import Estimate, Policy, judge, plain, verdict_of
-from clusterscale.reaudit.reasons import judge_change, judge_findings
+from clusterscale.reaudit.policy_evaluation import judge_change, judge_findings
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 

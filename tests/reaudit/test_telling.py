@@ -14,8 +14,9 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from oracles.verdicts import REASON, verdict
 
 from clusterscale.errors import ConfigError, StoreError
-from clusterscale.reaudit import Problem, telling
-from clusterscale.reaudit.telling import junit, post, summary
+from clusterscale.reaudit import Problem
+from clusterscale.reaudit import notify as telling
+from clusterscale.reaudit.notify import junit, post, summary
 
 LEVELS = {"pass": None, "unknown": Skipped, "warn": Skipped, "fail": Failure}
 REASONS = [REASON | {"check": f"check-{level}", "level": level} for level in LEVELS]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
-from clusterscale.recovery.arrays import _turn
 from clusterscale.recovery.columns import Column
+from clusterscale.recovery.functional import _turn
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170

@@ -11,8 +11,8 @@ from report.made import make_traits
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.distinguished.cells import _shrink
-from clusterscale.report.distinguished.comparisons import comparisons
+from clusterscale.report.risk_factors.cells import _shrink
+from clusterscale.report.risk_factors.comparisons import comparisons
 
 
 def arrays(figure):

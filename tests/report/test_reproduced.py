@@ -6,7 +6,7 @@ from math import nan
 import pytest
 from report.page import Page
 
-from clusterscale.report.reproduced import (
+from clusterscale.report.papers import (
     AGREES,
     BREAKS,
     DIFFERS,

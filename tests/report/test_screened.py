@@ -6,7 +6,7 @@ from report.made import make_screen
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.screened.exposure import read_places
+from clusterscale.report.screening.exposure import read_places
 
 ALL = "All users, by AUC under each mechanism"
 

@@ -17,7 +17,7 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.report import Run, render
-from clusterscale.report.short import shorten
+from clusterscale.report.notebook_summary import shorten
 from clusterscale.report.titles import entitle
 
 TITLES = [

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from report.made_trend import judged, make_trend, reason, said, shown
 
-from clusterscale.report.figures import Course, Judged, courses
+from clusterscale.report.figures import Course, Judged
+from clusterscale.report.figures import time_series as courses
 
 VERDICTS = "All verdicts"
 SHAPES = {"passed": "circle", "warned": "triangle", "failed": "square"}

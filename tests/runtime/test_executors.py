@@ -14,7 +14,7 @@ from oracles.clock import Clock
 
 from clusterscale.contracts import Reduction
 from clusterscale.runtime import CLUSTERS, cargo
-from clusterscale.runtime.clusters.place import ENVIRONMENT
+from clusterscale.runtime.clusters.base import ENVIRONMENT
 from clusterscale.runtime.tree import combine_pairwise
 
 

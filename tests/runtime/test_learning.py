@@ -11,7 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LinearRegression
 
 from clusterscale.attacks import create
-from clusterscale.attacks.choice import CrossValidated
+from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.audit import AuditPlan
 from clusterscale.audit.tuning import list_cases
 from clusterscale.contracts import Examples, Knowledge, Release

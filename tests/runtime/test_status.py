@@ -15,9 +15,10 @@ from clusterscale.audit import AuditPlan, run
 from clusterscale.contracts import WorkerCount
 from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
-from clusterscale.runtime import Beacon, SerialExecutor, beacon, read_status
-from clusterscale.runtime.beacon import Pace
+from clusterscale.runtime import Beacon, SerialExecutor, read_status
+from clusterscale.runtime import status_writer as beacon
 from clusterscale.runtime.status import Stage, Status, place_of
+from clusterscale.runtime.status_writer import Pace
 
 LIMIT = 120.0
 """Seconds after which a test gives up waiting for the thread that writes."""

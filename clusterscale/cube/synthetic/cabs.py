@@ -18,7 +18,7 @@ from clusterscale.cube.synthetic.diary import (
     note,
     start_over,
 )
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["Cabs"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 
 __all__ = ["Cells", "Diary", "Ints", "blank_diary", "collect", "note", "start_over"]
 

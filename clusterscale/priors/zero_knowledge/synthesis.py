@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Traces
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.priors.zero_knowledge.activity import Visits
 from clusterscale.priors.zero_knowledge.graph import Graph
 

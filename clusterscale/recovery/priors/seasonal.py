@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.recovery.columns import Column, Ids, Ranks
 from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits

@@ -11,7 +11,7 @@ import numpy as np
 
 from clusterscale.contracts import ConfigModel, Values
 from clusterscale.errors import InputError
-from clusterscale.kernel import kernel
+from clusterscale.jit import kernel
 from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
 from clusterscale.recovery.estimates import Estimate
 from clusterscale.recovery.protocols import Aggregate

@@ -5,19 +5,19 @@ it as mathematics and ask the network for a renderer. Such text stands in HTML b
 """
 
 from clusterscale.report.figures.boxes import boxes, quartiles
-from clusterscale.report.figures.courses import (
+from clusterscale.report.figures.curves import curves
+from clusterscale.report.figures.distributions import distributions
+from clusterscale.report.figures.frame import Floats, plot
+from clusterscale.report.figures.heat import heatmap, map_of, scale
+from clusterscale.report.figures.strips import strip
+from clusterscale.report.figures.styles import colour, dash, legend, look, marks
+from clusterscale.report.figures.time_series import (
     Course,
     Judged,
     course_legend,
     courses,
     verdict_mark,
 )
-from clusterscale.report.figures.curves import curves
-from clusterscale.report.figures.distributions import distributions
-from clusterscale.report.figures.frame import Floats, plot
-from clusterscale.report.figures.heat import heatmap, map_of, scale
-from clusterscale.report.figures.looks import colour, dash, legend, look, marks
-from clusterscale.report.figures.strips import strip
 from clusterscale.report.figures.tradeoff import Axis, Point, axis, tradeoff
 
 __all__ = [

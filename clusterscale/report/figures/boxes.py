@@ -9,7 +9,7 @@ import numpy as np
 from bokeh.models import FixedTicker, HoverTool, Range1d
 
 from clusterscale.report.figures.frame import Floats, panel
-from clusterscale.report.figures.looks import colour
+from clusterscale.report.figures.styles import colour
 
 __all__ = ["boxes", "quartiles"]
 

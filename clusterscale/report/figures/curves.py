@@ -9,7 +9,7 @@ from bokeh.models import HoverTool
 from numpy.typing import NDArray
 
 from clusterscale.report.figures.frame import Floats, panel
-from clusterscale.report.figures.looks import colour, dash
+from clusterscale.report.figures.styles import colour, dash
 
 __all__ = ["curves"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from bokeh.models import FixedTicker, HoverTool, Range1d, Span
 
 from clusterscale.report.figures.frame import Floats, panel
-from clusterscale.report.figures.looks import NEUTRAL, colour, dash
+from clusterscale.report.figures.styles import NEUTRAL, colour, dash
 
 __all__ = ["distributions"]
 

@@ -11,7 +11,7 @@ from bokeh.plotting import figure
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from clusterscale.report.figures.looks import NEUTRAL
+from clusterscale.report.figures.styles import NEUTRAL
 from clusterscale.report.section import fill
 
 __all__ = ["Floats", "panel", "plot"]

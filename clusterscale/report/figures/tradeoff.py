@@ -11,7 +11,7 @@ import numpy as np
 from bokeh.models import FixedTicker, HoverTool, Range1d, Span
 
 from clusterscale.report.figures.frame import Floats, panel
-from clusterscale.report.figures.looks import NEUTRAL, WARNING, look
+from clusterscale.report.figures.styles import NEUTRAL, WARNING, look
 
 __all__ = ["Axis", "Point", "axis", "tradeoff"]
 

@@ -7,7 +7,7 @@ from math import isfinite
 
 import numpy as np
 
-from clusterscale.report.long_table import LongColumn, long_table
+from clusterscale.report.paged_table import LongColumn, long_table
 from clusterscale.report.section import Section
 from clusterscale.report.trend.releases import Release, Series
 from clusterscale.report.trend.words import WORDS, in_short, link, span

@@ -3,11 +3,11 @@
 from clusterscale.registry import Registry
 from clusterscale.runtime.clusters.address import Address
 from clusterscale.runtime.clusters.allocation import Allocation
+from clusterscale.runtime.clusters.base import Cluster
 from clusterscale.runtime.clusters.gateway import Gateway
 from clusterscale.runtime.clusters.jobqueue import BATCH_SYSTEMS
 from clusterscale.runtime.clusters.kubernetes import Kubernetes
 from clusterscale.runtime.clusters.local import Local
-from clusterscale.runtime.clusters.place import Cluster
 from clusterscale.runtime.clusters.serial import Serial
 
 __all__ = [

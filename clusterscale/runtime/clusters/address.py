@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from clusterscale.errors import ClusterError, ConfigError
-from clusterscale.runtime.clusters.place import Distributed, needs
+from clusterscale.runtime.clusters.base import Distributed, needs
 from clusterscale.runtime.security import Encryption
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Address(Distributed):
         """
         with needs(self.name):
             from clusterscale.runtime.dask import DaskExecutor
-            from clusterscale.runtime.line import Line
+            from clusterscale.runtime.scheduler_connection import Line
         line = Line(self.address, self._security(), self.patience)
         try:
             client = line.connect(min(self.patience, _FIRST))

@@ -12,8 +12,7 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Literal
 
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.jobqueue import Size, load_dask_jobqueue
-from clusterscale.runtime.clusters.place import (
+from clusterscale.runtime.clusters.base import (
     BUDGET,
     ENVIRONMENT,
     SETTINGS,
@@ -21,11 +20,12 @@ from clusterscale.runtime.clusters.place import (
     needs,
     to_bytes,
 )
+from clusterscale.runtime.clusters.jobqueue import Size, load_dask_jobqueue
 from clusterscale.runtime.security import Encryption, Tls, locate, make_certificates
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
-    from clusterscale.runtime.ranks import Ranks
+    from clusterscale.runtime.slurm_runner import Ranks
 
 __all__ = ["Allocation"]
 
@@ -124,7 +124,7 @@ class Allocation(Distributed):
         """Take the part of this task; a runner ends those that serve by SIGINT."""
         with needs(self.name, "slurm"):
             load_dask_jobqueue()
-            from clusterscale.runtime.ranks import Ranks
+            from clusterscale.runtime.slurm_runner import Ranks
         signal.signal(signal.SIGINT, at_interrupt)
         folder = self._folder()
         if self._rank() == 0:

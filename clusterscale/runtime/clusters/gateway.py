@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.place import Distributed, needs
+from clusterscale.runtime.clusters.base import Distributed, needs
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor

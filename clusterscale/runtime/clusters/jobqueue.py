@@ -15,7 +15,7 @@ from pydantic import AfterValidator, Field
 
 from clusterscale.contracts import Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, Distributed, needs, to_bytes
+from clusterscale.runtime.clusters.base import ENVIRONMENT, SETTINGS, Distributed, needs, to_bytes
 from clusterscale.runtime.security import Encryption, Tls, encrypt
 
 if TYPE_CHECKING:

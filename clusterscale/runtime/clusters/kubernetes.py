@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.place import Distributed, needs, to_bytes
+from clusterscale.runtime.clusters.base import Distributed, needs, to_bytes
 from clusterscale.runtime.clusters.pods import CERTIFICATES, PORT, PodSpec, dask_cluster
 from clusterscale.runtime.security import Tls
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clusterscale.runtime.clusters.resource import ClusterMonitor
     from clusterscale.runtime.dask import DaskExecutor
-    from clusterscale.runtime.line import Line
+    from clusterscale.runtime.scheduler_connection import Line
 
 __all__ = ["Kubernetes", "Volume"]
 
@@ -123,7 +123,7 @@ class Kubernetes(Distributed):
         with needs("kubernetes", "kubernetes"):
             from clusterscale.runtime.clusters.resource import connect, hosted, own_image
             from clusterscale.runtime.dask import DaskExecutor
-            from clusterscale.runtime.line import Line
+            from clusterscale.runtime.scheduler_connection import Line
         security = self.tls.security() if self.tls else None
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from clusterscale.contracts import Count
-from clusterscale.runtime.clusters.place import BUDGET, SETTINGS, Distributed, needs
+from clusterscale.runtime.clusters.base import BUDGET, SETTINGS, Distributed, needs
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterscale.runtime.clusters.place import ENVIRONMENT, SETTINGS, variable
+from clusterscale.runtime.clusters.base import ENVIRONMENT, SETTINGS, variable
 
 __all__ = ["CERTIFICATES", "GROUP", "PORT", "PodSpec", "dask_cluster"]
 

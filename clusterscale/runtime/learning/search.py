@@ -11,7 +11,7 @@ from cloudpickle import dumps, loads
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.attacks.choice import CrossValidated
+from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import Learned
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import Examples, Executor, Ints, Labels

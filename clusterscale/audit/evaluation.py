@@ -1,0 +1,303 @@
+"""What defences promise, keep, and leave of the data: one task a period and group size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from clusterscale.audit.dp_test import DPTestResult, VerdictPlan, judge_promise
+from clusterscale.audit.guarantee import GuaranteeStatement, state_promise
+from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
+from clusterscale.audit.privacy_units import kind_of
+from clusterscale.audit.source import CellMap, Setting, TraceSource, load_settings, map_cells
+from clusterscale.contracts import (
+    Bounds,
+    ConfigModel,
+    Count,
+    Counts,
+    Mechanism,
+    Reduction,
+    Traces,
+    Values,
+)
+from clusterscale.contracts.lists import SEVERAL
+from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.errors import InputError
+from clusterscale.groups import count_visits
+from clusterscale.mechanisms import by_steps
+from clusterscale.seeds import stream
+from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
+
+__all__ = [
+    "GuaranteeStatement",
+    "MechanismEvaluationTask",
+    "Price",
+    "PriceKey",
+    "PricePart",
+    "Tally",
+    "UtilityPlan",
+]
+__all__ += ["add_prices", "count_price", "finish_price", "fold_price", "run_price"]
+
+PriceKey = tuple[str, int]
+Floats = NDArray[np.float64]
+
+if TYPE_CHECKING:
+    Measures = tuple[Utility, ...]
+else:
+    Measures = Annotated[tuple[UTILITIES.field(), ...], *SEVERAL]
+
+_USUAL = (
+    "mean_relative_error",
+    "busiest_relative_error",
+    "hotspot_f1",
+    "hotspot_tau",
+    "jensen_shannon",
+    "pearson",
+    "events_kept",
+    "total_variation",
+)
+
+
+class UtilityPlan(ConfigModel):
+    """How to measure what is left of the data: on so many ``groups``, by these ``measures``.
+
+    Groups are drawn at random from all users, whoever is attacked, and are the same for all
+    mechanisms.
+    """
+
+    groups: Count = 10
+    measures: Measures = tuple(UTILITIES.create(name) for name in _USUAL)
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismEvaluationTask:
+    """An address and a few numbers, as :class:`~clusterscale.audit.AuditTask` is."""
+
+    source: TraceSource
+    period: str
+    group_size: int
+    mechanisms: tuple[Mechanism, ...]
+    utility: UtilityPlan
+    verdict: VerdictPlan
+
+    @property
+    def key(self) -> PriceKey:
+        """What tells this task from the others of its plan."""
+        return self.period, self.group_size
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The result of a :class:`MechanismEvaluationTask`, or the error that ended it, and its origin.
+
+    All but ``guess`` go by the label of the mechanism. ``utility`` holds means over
+    groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
+    without any data. Groups in which a measure has nothing to measure are left out. The
+    ``released_share`` is known whatever is measured: the released total over the raw total of cells
+    with a raw count, without the null ROI and with negative values as 0, mean over groups.
+    """
+
+    key: PriceKey
+    promises: dict[str, GuaranteeStatement] = field(default_factory=dict)
+    judgements: dict[str, DPTestResult] = field(default_factory=dict)
+    utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
+    released_share: dict[str, float] = field(default_factory=dict)
+    guess: tuple[float, ...] = ()
+    error: str = ""
+    traceback: str = ""
+
+
+def run_price(task: MechanismEvaluationTask) -> Price:
+    """Draw groups, publish them by every mechanism and measure; a pure function of the task.
+
+    Promises are tried on groups of their own, by
+    :func:`~clusterscale.audit.dp_test.judge_promise`.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read or is another one than was planned for.
+    """
+    settings = load_settings(task.source, _lists(task))
+    with threadpool_limits(limits=1):
+        total = {steps: _count(task, steps, setting) for steps, setting in settings.items()}
+        cells = {steps: setting.cells for steps, setting in settings.items()}
+        return _price(task, total, cells, lambda steps, user: settings[steps].traces)
+
+
+@dataclass(frozen=True, slots=True)
+class PricePart:
+    """A price, and whose traces to count for it: an address and a few numbers."""
+
+    task: MechanismEvaluationTask
+    users: Range
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """What some users count for once some trace steps are done.
+
+    Attributes
+    ----------
+    counts
+        Of the groups that utility is measured on, int32, shape (group, roi, epoch).
+    bounds
+        The most that one unit of data of these users changes the counts.
+    nearby
+        What neighbouring groups are made of.
+    """
+
+    counts: Counts
+    bounds: Bounds
+    nearby: Nearby
+
+    def plus(self, other: Tally) -> Tally:
+        """Add what other users count for, who follow these."""
+        bounds = merge_bounds(self.bounds, other.bounds)
+        return Tally(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
+
+
+Tallies = dict[Steps, Tally]
+
+
+def fold_price(
+    task: MechanismEvaluationTask, users: Sequence[Range]
+) -> Reduction[MechanismEvaluationTask, PricePart, Tallies, Price]:
+    """Return the work of :func:`run_price`, by parts of the users."""
+    parts = tuple(PricePart(task, each) for each in users)
+    return Reduction(task, parts, count_price, add_prices, finish_price)
+
+
+def count_price(part: PricePart) -> Tallies:
+    """Count what some users are in a price, for each list of trace steps.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read or is another one than was planned for.
+    """
+    settings = load_settings(part.task.source, _lists(part.task), part.users)
+    with threadpool_limits(limits=1):
+        return {steps: _count(part.task, steps, each) for steps, each in settings.items()}
+
+
+def add_prices(one: Tallies, other: Tallies) -> Tallies:
+    """Add what two ranges of users count for, of whom the others follow."""
+    return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
+
+
+def finish_price(task: MechanismEvaluationTask, total: Tallies) -> Price:
+    """Publish and measure, once what all users count for is added.
+
+    Of traces only the blocks of the few users who are left out and put back are read.
+    """
+    source, span = task.source, task.source.spans[-1]
+    cube = open_source(source)
+
+    @lru_cache(maxsize=1)
+    def read(steps: Steps, start: int) -> Traces:
+        stop = min(start + block_size(cube), cube.n_users)
+        return read_block(source, [(span, steps)], start, stop)[0].traces
+
+    def find(steps: Steps, user: int) -> Traces:
+        return read(steps, user // block_size(cube) * block_size(cube))
+
+    with threadpool_limits(limits=1):
+        return _price(task, total, {steps: map_cells(source, steps) for steps in total}, find)
+
+
+def _lists(task: MechanismEvaluationTask) -> list[Steps]:
+    """Return all lists of trace steps, and that of none, which bare counts are made of."""
+    return list(dict.fromkeys([(), *(steps for steps, _ in by_steps(task.mechanisms))]))
+
+
+def _count(task: MechanismEvaluationTask, steps: Steps, setting: Setting) -> Tally:
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    traces, size = setting.traces, task.group_size
+    cells = traces.n_rois, traces.n_epochs
+    counts = np.empty((task.utility.groups, *cells), np.int32)
+    for row in counts:
+        members = np.sort(rng.choice(traces.n_users, size, replace=False, shuffle=False))
+        row[:] = count_visits(traces, members[None])[0]
+    mechanisms = dict(by_steps(task.mechanisms)).get(steps, [])
+    kinds = (kind_of(mechanism.guarantee) for mechanism in mechanisms)
+    design = _design(task)
+    wanted = dict.fromkeys(kind for kind in kinds if kind is not None)
+    nearby = count_nearby(design, list(wanted), traces, setting.cells.frame)
+    return Tally(counts, setting.bounds, nearby)
+
+
+def _design(task: MechanismEvaluationTask) -> Design:
+    cube = open_source(task.source)
+    return Design(
+        n_users=cube.n_users,
+        block=block_size(cube),
+        group_size=task.group_size,
+        n_units=task.verdict.units,
+        seed=task.source.seed,
+        path=task.key,
+    )
+
+
+def _price(
+    task: MechanismEvaluationTask,
+    total: Tallies,
+    cells: dict[Steps, CellMap],
+    find: Callable[[Steps, int], Traces],
+) -> Price:
+    raw, price = list(total[()].counts), Price(task.key)
+    for steps, mechanisms in by_steps(task.mechanisms):
+        tally, where = total[steps], cells[steps]
+        neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), where.frame)
+        for mechanism in mechanisms:
+            label, bound = mechanism.label, mechanism.bind(tally.bounds)
+            price.promises[label] = state_promise(bound, tally.bounds, steps)
+            price.judgements[label] = judge_promise(bound, neighbours, task.verdict, label=label)
+            released = _publish(task, label, bound, where, tally.counts)
+            try:
+                price.utility[label], price.released_share[label] = _measure(task, raw, released)
+            except InputError as error:
+                raise InputError(f"{label}: {error}") from error
+    rng = stream(task.source.seed, "random guess", *task.key)
+    guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
+    (guess, _), _ = _measure(task, raw, guesses)
+    return replace(price, guess=guess)
+
+
+def _publish(
+    task: MechanismEvaluationTask, label: str, mechanism: Mechanism, cells: CellMap, counts: Counts
+) -> Iterator[Values]:
+    """Yield what is published of each group, on the cells of the cube."""
+    rng = stream(task.source.seed, "utility noise", *task.key, label)
+    for each in counts:
+        yield cells.expand(mechanism.release(each, group_size=task.group_size, rng=rng))
+
+
+def _measure(
+    task: MechanismEvaluationTask, raw: list[Counts], released: Iterator[Values]
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
+    """Return means and standard deviations of the measures, and the mean share released."""
+    found = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
+    columns = [column[np.isfinite(column)] for column in found.T]
+    *mean, share = (float(known.mean()) if len(known) else np.nan for known in columns)
+    *spread, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
+    return (tuple(mean), tuple(spread)), share
+
+
+def _values(task: MechanismEvaluationTask, raw: Counts, released: Values) -> list[float]:
+    """Return every measure and the share released; no event is in the null ROI, the last one."""
+    places = slice(None, -1 if task.source.null_roi else None)
+    events = raw[places], released[places]
+    values = [
+        measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
+        for measure in task.utility.measures
+    ]
+    return [*values, events_kept(events[0], np.maximum(events[1], 0))]

@@ -1,0 +1,102 @@
+"""What was really published, scored for targets of whom it is known whether they are inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from clusterscale.audit.blockwise import Deals, TaskPart, add_parts, count_part
+from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.targets import Chosen
+from clusterscale.audit.task import AuditTask, Key, set_up
+from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Reduction, Values
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import Range
+from clusterscale.cube.storage import open_group
+from clusterscale.game import AttackEvaluation, ReleasePlacement
+
+__all__ = ["VALUES", "PublishedTask", "fold_published", "list_published", "score_published"]
+
+VALUES = "values"
+"""The array of a Zarr group that holds what was published, float64, (roi, epoch)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTask:
+    """A task of an audit under the declared mechanism, and where the published values are."""
+
+    audit: AuditTask
+    uri: str
+
+    @property
+    def key(self) -> Key:
+        """What tells this task from the others."""
+        return self.audit.key
+
+
+def list_published(
+    plan: AuditPlan, cube: TraceCube, users: Ints, mechanism: Mechanism, uri: str
+) -> Iterator[PublishedTask]:
+    """Yield a task for each of ``users``, prior, period and group size of ``plan``.
+
+    The adversary trains on the very groups that the audit trains on for the same target.
+    """
+    chosen = Chosen(users, ("",) * len(users))
+    for task in plan.tasks(cube, chosen):
+        alone = replace(task, mechanisms=(mechanism,), control=False, precision=None)
+        yield PublishedTask(alone, uri)
+
+
+def score_published(task: PublishedTask) -> list[ReleasePlacement]:
+    """Train on the groups of the audit and ask about the release itself; pure.
+
+    Raises
+    ------
+    InputError
+        If the release has another shape than the mechanism publishes of this cube.
+    ClusterscaleError
+        If the cube cannot be read, is another one than was planned for, or a pool is too small.
+    """
+    with threadpool_limits(limits=1):
+        (pair,) = set_up(task.audit)
+        return _judge(task, *pair)
+
+
+def fold_published(
+    task: PublishedTask, users: Sequence[Range]
+) -> Reduction[PublishedTask, TaskPart, Deals, list[ReleasePlacement]]:
+    """Return the work of :func:`score_published`, by parts of the users."""
+    parts = tuple(TaskPart(task.audit, each) for each in users)
+    return Reduction(task, parts, count_part, add_parts, _finish)
+
+
+def _finish(task: PublishedTask, total: Deals) -> list[ReleasePlacement]:
+    (deal,) = total
+    with threadpool_limits(limits=1):
+        return _judge(task, deal.game, deal.bounds)
+
+
+def _judge(task: PublishedTask, game: Game, bounds: Bounds) -> list[ReleasePlacement]:
+    target, period, prior, size = task.key
+    (mechanism,) = task.audit.mechanisms
+    contest = AttackEvaluation(
+        game,
+        mechanism,
+        task.audit.attacks,
+        seed=task.audit.source.seed,
+        path=(period, prior, size, target),
+        bounds=bounds,
+        control=False,
+    )
+    return contest.judge(_read(task.uri))
+
+
+@lru_cache(maxsize=2)
+def _read(uri: str) -> Values:
+    values = np.asarray(open_group(uri)[VALUES][:], np.float64)
+    return cast(Values, np.nan_to_num(values, nan=0.0))  # what is redacted says nothing

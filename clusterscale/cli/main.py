@@ -1,0 +1,187 @@
+"""Audit, synthesise, inspect, and look after configs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from clusterscale.cli.console import err, out, show_cost, show_cube
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Force,
+    Full,
+    Memory,
+    Output,
+    Workers,
+    argument,
+    at_work,
+    describe_memory,
+    load_config,
+    load_either,
+    parse_memory,
+    pick_cluster,
+    say_command,
+    seen,
+)
+from clusterscale.cli.reports import write_page
+from clusterscale.cli.results import show_results
+from clusterscale.cli.verdicts import tell_float_noise
+
+app = typer.Typer(
+    help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+configs = typer.Typer(help="Check, show or describe config files.", no_args_is_help=True)
+app.add_typer(configs, name="config")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from clusterscale import __version__
+
+        typer.echo(f"clusterscale {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""
+
+
+@app.command()
+def audit(
+    config: ConfigFile = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    full: Full = False,
+    force: Force = False,
+) -> None:
+    """Run an audit, or go on with one that was interrupted, and write its report."""
+    from clusterscale.audit import Progress, predict, run
+
+    chosen = load_config(config)
+    place = pick_cluster(chosen.cluster, cluster, workers)
+    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
+    cube = chosen.cube.open()
+    allowed = parse_memory(memory, place)
+    if explain:
+        from clusterscale.audit.workload import measure_slowness
+
+        cost = predict(plan, cube, allowed, place.n_workers, slowness=measure_slowness())
+        show_cost(cost, place.label, folder, describe_memory(memory, place))
+        unrounded = [each.label for each in plan.mechanisms if each.publishes_float_noise]
+        for line in tell_float_noise(map(escape, unrounded)):
+            out.print(line, highlight=False)
+        return
+    with seen(folder, "audit", place) as beacon:
+        with at_work(place, "audit", beacon) as (executor, move):
+
+            def tell(now: Progress) -> None:
+                move(now.stage, now.n_tasks, now.n_done, now.n_failed)
+
+            results = run(
+                plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
+            )
+        beacon.tell("report", 0, 0)
+        show_results(results, full=full)
+        if not full:
+            say_command("every case, and utility", "report", folder, "--full")
+        out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
+        write_page(folder)
+    n_failed = int((results.status == "failed").sum())
+    if n_failed:
+        err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")
+    unpriced = json.loads(results.attrs["price_errors"])
+    if unpriced:
+        err.print("[bold red]promises or utility of some defences are missing[/]; see the report")
+    if n_failed or unpriced:
+        raise typer.Exit(1)
+
+
+@app.command()
+def synth(
+    preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
+    cube: Annotated[str, argument("Where to write the cube.")],
+    users: Annotated[int | None, typer.Option(help="Users; else as many as published.")] = None,
+    seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
+    force: Force = False,
+) -> None:
+    """Write a cube of synthetic users that match a published data set."""
+    from clusterscale.cube.synthetic import synthesise
+
+    show_cube(synthesise(preset, cube, users=users, seed=seed, force=force))
+
+
+@app.command()
+def pack(
+    source: Annotated[str, argument("A dense Zarr cube: path or URL.")],
+    cube: Annotated[str, argument("Where to write the cube.")],
+    timezone: Annotated[str, typer.Option(help="IANA name of the time zone.")] = "UTC",
+    force: Force = False,
+) -> None:
+    """Turn a dense Zarr cube, trace(user, roi, epoch), into a cube of events."""
+    from clusterscale.cube.dense import pack
+
+    show_cube(pack(source, cube, timezone=timezone, force=force))
+
+
+@app.command()
+def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
+    """Show what a cube holds; reads all of it, so damage is found."""
+    from clusterscale.cube import TraceCube
+
+    show_cube(TraceCube(cube))
+
+
+@configs.command()
+def check(config: ConfigFile = None) -> None:
+    """Check a config and, where its cube is there already, that the cube can answer it."""
+    from clusterscale.config import Config
+    from clusterscale.cube.storage import exists
+
+    chosen = load_either(config)
+    if chosen.cube.preset is not None and not exists(chosen.cube.path):
+        out.print("the config is well formed; its cube will be written by the run")
+        return
+    cube = chosen.cube.open()
+    if not isinstance(chosen, Config):
+        out.print("the config is well formed")
+        say_command("releases", "reaudit", str(config), "--list")
+        return
+    chosen.check(cube)
+    out.print("the config is well formed, and the cube can answer it")
+
+
+@configs.command()
+def show(config: ConfigFile = None) -> None:
+    """Show a config with every default filled in."""
+    import yaml
+
+    values = load_either(config).model_dump(mode="json", context={"defaults": True})
+    print(yaml.safe_dump(values, sort_keys=False), end="")
+
+
+@configs.command("schema")
+def print_schema(
+    releases: Annotated[
+        bool, typer.Option("--releases", help="Of the config of a catalogue.")
+    ] = False,
+) -> None:
+    """Print the JSON schema of config files."""
+    from clusterscale.config import Config, ReleasesConfig, schema
+
+    print(schema(ReleasesConfig if releases else Config))

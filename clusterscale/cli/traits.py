@@ -1,0 +1,121 @@
+"""The verb that asks why users are exposed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.markup import escape
+
+from clusterscale.cli.console import out
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Force,
+    Memory,
+    Output,
+    Workers,
+    at_work,
+    load_config,
+    parse_memory,
+    pick_cluster,
+    seen,
+)
+from clusterscale.cli.reports import write_page
+from clusterscale.cli.tables import Key, add_numbers, new_table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["show_traits", "traits"]
+
+_GAP = 0.02  # between mean AUCs: with less, who is on which side is luck
+
+
+def traits(
+    config: ConfigFile = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    force: Force = False,
+) -> None:
+    """Say what the most exposed users have in common, once an audit or a screen has found them.
+
+    How they move, which of that tells them from the least exposed, and where and when the attack
+    looks. The `traits` section of a config says how they are compared.
+    """
+    from clusterscale.audit import find_exposures
+    from clusterscale.audit import traits as run
+    from clusterscale.traits import TraitsProgress
+
+    chosen = load_config(config)
+    place = pick_cluster(chosen.cluster, cluster, workers)
+    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
+    cube, allowed = chosen.cube.open(), parse_memory(memory, place)
+    find_exposures(plan, cube, folder)  # before a cluster is started in vain
+    with seen(folder, "traits", place) as beacon:
+        with at_work(place, "traits", beacon) as (executor, move):
+
+            def tell(now: TraitsProgress) -> None:
+                move(now.stage, now.n_tasks, now.n_done)
+
+            found = run(
+                plan,
+                cube,
+                folder,
+                executor,
+                how=chosen.traits,
+                memory=allowed,
+                force=force,
+                on_progress=tell,
+            )
+        beacon.tell("report", 0, 0)
+        show_traits(found)
+        out.print(f"results  {folder}/traits/results.zarr", highlight=False, soft_wrap=True)
+        write_page(folder)
+
+
+def show_traits(found: xr.Dataset) -> None:
+    """Print how the two sides differ, by the strongest attack of each source; nobody by name."""
+    for source in ("audit", "screen"):
+        at = np.flatnonzero(found.source.values == source)
+        if len(at):
+            exposed = (found.auc_top + found.auc_bottom).values[at]
+            _show_comparison(found.isel(comparison=int(at[np.argmax(exposed)])))
+    if not found.sizes["comparison"]:
+        out.print("too few users were attacked to compare the most exposed with the least exposed")
+
+
+def _show_comparison(found: xr.Dataset) -> None:
+    key = Key()
+    names = "period", "prior", "group_size", "mechanism", "attack"
+    setting = [str(found[f"compared_{name}"].item()) for name in names]
+    title = ", ".join(key.plain(part) for part in (str(found.source.item()), *setting) if part)
+    out.print(title, markup=False, highlight=False)
+    high, low = found.auc_top.item(), found.auc_bottom.item()
+    table = new_table()
+    table.add_column("characteristic", min_width=14)
+    add_numbers(table, "most", "least", "forest", "weight", "apart")
+    for i, words in enumerate(found.characteristic_title.values):
+        one = found.isel(characteristic=i)
+        pairs = [_pair(one[f"{side}_mean"], one[f"{side}_sd"]) for side in ("top", "bottom")]
+        numbers = (one[n].item() for n in ("forest_importance", "logistic_coefficient"))
+        last = f"{one.separation.item():.2f}"
+        table.add_row(escape(str(words)), *pairs, *(f"{each:z.2f}" for each in numbers), last)
+    out.print(table)
+    out.print(
+        f"[dim]the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
+        f"least exposed, {low:.3f}: mean ± standard deviation; the forest places "
+        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
+        "chance that one of the most exposed has more[/]",
+        highlight=False,
+    )
+    key.show(out)
+    if high - low < _GAP:
+        out.print("[bold]both sides are told about equally well[/]: this does not say why")
+
+
+def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:
+    digits = 1 if mean.item() >= 10 else 2 if mean.item() >= 1 else 3
+    return f"{mean.item():,.{digits}f} ± {sd.item():,.{digits}f}"

@@ -1,0 +1,149 @@
+"""Verdicts for machines: JSON, JUnit, and a post to whoever wants to know; no people in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from clusterscale.errors import StoreError
+from clusterscale.reaudit.catalogue import Problem
+from clusterscale.reaudit.ledger import Verdict
+from clusterscale.reaudit.plain import plain
+from clusterscale.reaudit.policy import worst_of
+from clusterscale.redaction import clean
+
+__all__ = ["junit", "post", "summary"]
+
+# What XML 1.0 cannot hold, not even escaped.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ATTEMPTS, _TIMEOUT, _LONGEST = 5, 10.0, 20.0
+_NUMBERS = (
+    "mean_privacy_loss",
+    "mean_privacy_loss_low",
+    "mean_privacy_loss_high",
+    "worst_privacy_loss",
+    "share_above",
+    "epsilon_lower",
+    "epsilon_declared",
+    "published_auc",
+    "change",
+)
+
+
+def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> dict[str, Any]:
+    """Return what JSON can hold of some verdicts: the worst of them, and each with its reasons.
+
+    The worst is ``error`` where a release could not be audited.
+    """
+    return {
+        "verdict": "error" if problems else worst_of(row.verdict for row in verdicts),
+        "releases": [_told(row) for row in verdicts],
+        "problems": [{"release": each.name, "error": _say(each)} for each in problems],
+    }
+
+
+def _told(row: Verdict) -> dict[str, Any]:
+    numbers = {name: getattr(row, name) for name in _NUMBERS}
+    return {
+        "series": row.series,
+        "release": row.release,
+        "period": row.period,
+        "mechanism": row.mechanism,
+        "group_size": row.group_size,
+        "verdict": row.verdict,
+        "reasons": row.why,
+        **plain(numbers),
+        "utility": json.loads(row.utility),
+        "number": row.number,
+        "run": row.run,
+    }
+
+
+def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
+    """Return JUnit XML: a suite a release, a case a reason; a warning is told as skipped."""
+    report = JUnitXml("clusterscale")
+    for row in verdicts:
+        suite = TestSuite(_xml(row.release))
+        for reason in row.why:
+            case = TestCase(reason["check"], classname=_xml(row.series or "releases"))
+            if reason["level"] == "fail":
+                case.result = [Failure(_xml(reason["text"]))]
+            elif reason["level"] != "pass":
+                case.result = [Skipped(_xml(f"{reason['level']}: {reason['text']}"))]
+            suite.add_testcase(case)
+        report.add_testsuite(suite)
+    for each in problems:
+        suite, case = TestSuite(_xml(each.name)), TestCase("audit", classname="releases")
+        case.result = [Error(_xml(_say(each)))]
+        suite.add_testcase(case)
+        report.add_testsuite(suite)
+    return str(report.tostring().decode())  # type: ignore[no-untyped-call]
+
+
+def post(url: str, content: dict[str, Any]) -> None:
+    """Post ``content`` as JSON, tried again while the other side is busy or away.
+
+    Raises
+    ------
+    StoreError
+        If it was not taken; the message does not say where, for an address may be a secret.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise StoreError("the webhook's address does not begin with https:// or http://")
+    headers = {"Content-Type": "application/json", "User-Agent": "clusterscale"}
+    body = json.dumps(content, allow_nan=False).encode()
+
+    def send() -> None:
+        request = Request(url, body, headers, method="POST")
+        with build_opener(_Stay).open(request, timeout=_TIMEOUT) as answer:
+            answer.read(0)
+
+    policy = Retrying(
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random_exponential(multiplier=0.5, max=_LONGEST),
+        retry=retry_if_exception(_is_passing),
+        reraise=True,
+    )
+    try:
+        policy(send)
+    except HTTPError as error:
+        error.close()
+        said = f"it answered {error.code}"
+    except (OSError, HTTPException, ValueError) as error:  # the last: of what is no address
+        said = type(error).__name__
+    else:
+        return
+    raise StoreError(f"the webhook did not take the verdicts: {said}")
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follow nobody elsewhere: what is posted would become a question without content."""
+
+    def redirect_request(self, *args: Any) -> None:
+        return None
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Tell whether the other side may take it a moment later."""
+    if isinstance(error, HTTPError):
+        passes = error.code in (408, 425, 429) or error.code >= 500
+        if passes:
+            error.close()
+        return passes
+    return isinstance(error, OSError)
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("\ufffd", text)
+
+
+def _say(problem: Problem) -> str:
+    return clean(str(problem.error))

@@ -1,0 +1,150 @@
+"""One release audited: the game, everyone screened, the values themselves scored and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterscale.audit import AuditPlan, Progress, arrange, count_failed, run, screen
+from clusterscale.consistency import CHECKS, Table, check_table
+from clusterscale.contracts import Bounds, Counts, Executor
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ConfigError
+from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
+from clusterscale.reaudit.known_counts import count_known
+from clusterscale.reaudit.listed import Content, ResolvedRelease
+from clusterscale.reaudit.members import Membership
+from clusterscale.reaudit.scoring import pool, score
+from clusterscale.screening import ScreenProgress
+from clusterscale.screening import check as check_screen
+
+__all__ = ["Question", "Tell", "audit_release", "make_table"]
+
+Tell = Callable[[str, int, int, int], None]
+"""Told of a stage: its name, how much there is, is done, and has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a release.
+
+    Attributes
+    ----------
+    plan
+        The audit.
+    everyone
+        Is everyone screened too?
+    n_published
+        How many of those of whom it is known are asked for in the values themselves.
+    """
+
+    plan: AuditPlan
+    everyone: bool
+    n_published: int
+
+
+def audit_release(
+    listed: ResolvedRelease,
+    content: Content,
+    members: Membership,
+    cube: TraceCube,
+    question: Question,
+    folder: ReleaseStore,
+    executor: Executor,
+    *,
+    memory: int,
+    tell: Tell,
+) -> ReleaseRecord:
+    """Play the game, screen everyone, score the values and check them; goes on where it was left.
+
+    Parameters
+    ----------
+    listed, content, members
+        What was released, and what is known of whom.
+    cube
+        Whose traces it counts.
+    question
+        What is asked.
+    folder
+        Where all is kept.
+    executor, memory
+        Where the work is done, and the bytes that a worker may use; neither changes a result.
+    tell
+        Told how far it is.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot answer, the release does not fit it, or the cluster cannot do the work.
+    """
+    plan = question.plan
+    plan.check(cube)
+    folder.lay(content, members.inside)
+
+    def tell_audit(now: Progress) -> None:
+        tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
+
+    results = run(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_audit)
+    if question.everyone:
+        _screen(plan, cube, folder, executor, memory, tell)
+    users = arrange(plan, cube, memory, executor.n_workers).users
+    most, values = question.n_published, folder.tables
+    scored, inside, n_lost = score(
+        plan, cube, members, executor, most=most, values=values, users=users, tell=tell
+    )
+    published, attack = pool(scored, inside)
+    (price,) = plan.prices(cube)
+    steps = listed.mechanism.trace_steps
+    parts = users or ((0, cube.n_users),)
+    known = count_known(price.source, steps, parts, folder.tables, executor)
+    complete = len(members.inside) == listed.group_size and not steps
+    table = make_table(listed, content, known.bounds, known.counts(complete=complete))
+    alone = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
+    tell("consistency", len(alone), 0, 0)
+    findings = tuple(check_table(table, [], alone, seed=plan.seed))
+    n_failed = count_failed(results) + n_lost
+    facts = ReleaseRecord(
+        listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds
+    )
+    if not n_failed:
+        folder.keep(facts)
+    return facts
+
+
+def _screen(
+    plan: AuditPlan,
+    cube: TraceCube,
+    folder: ReleaseStore,
+    executor: Executor,
+    memory: int,
+    tell: Tell,
+) -> None:
+    """Screen everyone, where the mechanism lets that be done."""
+    try:
+        check_screen(plan.whole_screen, cube)
+    except ConfigError:
+        return
+
+    def tell_screen(now: ScreenProgress) -> None:
+        tell(now.stage, now.n_rows, now.n_done, 0)
+
+    screen(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_screen)
+
+
+def make_table(
+    listed: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
+) -> Table:
+    """Return a release as the checks of consistency take it; no count is known where None."""
+    unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
+    return Table(
+        name=listed.name,
+        values=content.values,
+        group_size=listed.group_size,
+        mechanism=listed.mechanism.bind(bounds),
+        first_epoch=listed.first,
+        counts=unknown,
+        roi_totals=content.totals.roi,
+        epoch_totals=content.totals.epoch,
+    )

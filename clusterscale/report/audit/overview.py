@@ -1,0 +1,165 @@
+"""The first screen: what was audited, who could be exposed, how sure, and is the control sound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.audit.findings import find_exposures, worst_finding
+from clusterscale.report.best_defence import bargain
+from clusterscale.report.controls import check_controls
+from clusterscale.report.defences import BROKEN, Defences, defences, tried
+from clusterscale.report.section import (
+    Column,
+    Table,
+    absent_users,
+    fill,
+    interval,
+    json_attribute,
+    number,
+    percent,
+    plural,
+    quantity,
+)
+from clusterscale.report.summary import Cases, Row, cases, row
+from clusterscale.report.verdicts import verdicts
+from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.wording import find_ties
+
+_LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
+_MOST_NAMED = 4  # mechanisms in a sentence
+_MOST_OPEN = 12  # lines of a table before the rest of the page
+
+
+def findings(results: xr.Dataset) -> Markup:
+    """Build the first screen; it exists even when nothing finished."""
+    table = cases(results)
+    lines = strongest(table)
+    found = defences(results)
+    exposures = find_exposures(results)
+    most = _tied(lines)
+    least = _tied(_with_events(found, lines), lowest=True)
+    return fill(
+        "overview.html.j2",
+        audited=_audited(results, table),
+        lines=lines,
+        most=most,
+        least=[] if set(map(id, most)) & set(map(id, least)) else least,
+        label=table.label,
+        strip_table=_strips(table, lines),
+        n_lines=len(lines),
+        n_open=_MOST_OPEN,
+        bargain=bargain(found),
+        empty=[name for name in found.mechanisms if found.emptiest(name)],
+        nearly_empty=percent(NEARLY_EMPTY),
+        verdicts=verdicts(found, results, exposures),
+        worst_of_all=worst_finding(exposures),
+        verdict_word=lambda finding: fill("exposure.html.j2", finding=finding),
+        broken=sorted({each.mechanism for each in tried(results) if each.verdict == BROKEN}),
+        controls=check_controls(table),
+        has_control=bool(np.isfinite(table.control).any()),
+        n_run=int(table.planned.sum()),
+        n_done=int(np.isfinite(table.auc).sum()),
+        n_unplanned=int((table.status == "missing").sum()),
+        absent=absent_users(results),
+        number=number,
+        percent=percent,
+        plural=plural,
+        quantity=quantity,
+    )
+
+
+def strongest(table: Cases) -> list[Row]:
+    """Return, for each setting and group size, the row of the attack with the highest mean AUC.
+
+    Attacks whose means agree to three digits are named together.
+    """
+    return [
+        replace(row(table, setting, size, attack), attack=table.name_strongest(setting, size))
+        for setting, _ in table.shown()
+        for size in range(len(table.group_sizes))
+        if (attack := table.strongest(setting, size)) is not None
+    ]
+
+
+def _audited(results: xr.Dataset, table: Cases) -> dict[str, object]:
+    cube = json_attribute(results, "cube")
+    n_users = cube.get("n_users")
+    source = cube.get("source")
+    run = [setting for index, setting in enumerate(table.settings) if table.planned[index].any()]
+    mechanisms = sorted({setting.mechanism for setting in run})
+    return {
+        "targets": plural(table.n_targets, "person" if table.n_targets == 1 else "target"),
+        "n_targets": table.n_targets,
+        "most_exposed": _chosen_for_exposure(results),
+        "users": f"{n_users:,}" if isinstance(n_users, int) else "",
+        "source": source if isinstance(source, str) else "",
+        "group_sizes": _listed([str(size) for size in table.group_sizes]),
+        "attacks": table.attacks,
+        "priors": sorted({setting.prior for setting in run}),
+        "mechanisms": mechanisms if len(mechanisms) <= _MOST_NAMED else [],
+        "n_mechanisms": len(mechanisms),
+        "periods": sorted({setting.period for setting in run}),
+    }
+
+
+def _chosen_for_exposure(results: xr.Dataset) -> bool:
+    targets = json_attribute(results, "plan").get("targets")
+    return isinstance(targets, dict) and "most_exposed" in targets
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "–"
+
+
+def _strips(table: Cases, lines: list[Row]) -> Markup:
+    columns = (
+        Column("Group size", number=False, header=True),
+        Column("Strongest attack", number=False),
+        Column("Mean AUC"),
+        Column("0.4 to 1; the mark is chance", number=False),
+        Column("95 % interval"),
+        Column("Median target"),
+        Column("Targets above 0.75"),
+    )
+    groups: dict[str, list[list[str | Markup]]] = {}
+    for line in lines:
+        cells = [f"{line.group_size:,}", line.attack, number(line.mean), strip(line)]
+        cells += [
+            interval(line.low, line.high),
+            number(line.median),
+            percent(line.above[1]),
+        ]
+        groups.setdefault(table.label(line.setting), []).append(cells)
+    caption = "How well the strongest attack tells whether a target was counted"
+    return Table(caption, columns, list(groups.items())).html
+
+
+def strip(line: Row) -> Markup:
+    """Draw a mean and its interval on a line, as a small picture without script."""
+    known = np.isfinite(line.low)
+    return fill(
+        "strip.html.j2",
+        chance=_place(0.5),
+        mean=_place(line.mean),
+        low=_place(line.low if known else line.mean),
+        high=_place(line.high if known else line.mean),
+    )
+
+
+def _place(auc: float) -> str:
+    share = (min(max(auc, _LEFT), _RIGHT) - _LEFT) / (_RIGHT - _LEFT)
+    return f"{4 + 92 * share:.2f}%"
+
+
+def _with_events(found: Defences, lines: list[Row]) -> list[Row]:
+    """Return the lines of mechanisms that release more than next to nothing; all if none does."""
+    return [line for line in lines if not found.emptiest(line.setting.mechanism)] or lines
+
+
+def _tied(lines: list[Row], *, lowest: bool = False) -> list[Row]:
+    """Return the lines with the highest mean AUC; several where they agree to three digits."""
+    return [lines[i] for i in find_ties([line.mean for line in lines], lowest=lowest)]

@@ -1,0 +1,141 @@
+"""How numbers go from release to release, and what each release was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, Range1d
+from markupsafe import Markup
+
+from clusterscale.report.figures.frame import panel
+from clusterscale.report.figures.styles import colour, dash
+from clusterscale.report.section import fill
+
+__all__ = ["Course", "Judged", "course_legend", "courses", "verdict_mark"]
+
+_LINES = (0, 3, 6)  # looks of the courses, in colours that no verdict has
+# A verdict has a shape and a size besides its colour: a good one is small, a bad one is not.
+_MARKS = {
+    "pass": (colour(2), "circle", 5),
+    "warn": (colour(1), "triangle", 10),
+    "fail": (colour(5), "square", 10),
+}
+_ROOMY = 80  # releases beyond which marks are smaller
+_N_TICKS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The releases along the axis: what tooltips call each, and its verdict with a word for it."""
+
+    names: Sequence[str]
+    periods: Sequence[str]
+    verdicts: Sequence[str]
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A number of each release, NaN = not known, and the ends of its interval if it has one."""
+
+    name: str
+    values: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+
+
+def verdict_mark(verdict: str, word: str) -> Markup:
+    """Write the word of a verdict behind the mark that it has in figures."""
+    hue, shape, _ = _MARKS[verdict]
+    return fill("verdict.html.j2", verdict=verdict, word=word, colour=hue, shape=shape)
+
+
+def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
+    """Name the courses in HTML, in their order, and the marks of verdicts."""
+    lines = [(name, colour(i), dash(i)) for i, name in zip(_LINES, names, strict=False)]
+    marks = [verdict_mark(verdict, word) for verdict, word in verdicts.items()]
+    return fill("course_legend.html.j2", lines=lines, marks=marks)
+
+
+def courses(
+    drawn: Sequence[Course], judged: Judged, *, axis: str, span: tuple[float, float] | None = None
+) -> Any:
+    """Draw up to three numbers over releases, a line each; the marks on the first say the verdicts.
+
+    Within a ``span`` of the vertical axis, a release without a number is marked at its low end;
+    else it is not drawn. Bars are intervals.
+    """
+    n = len(judged.names)
+    box = panel(height=300 if span else 250, x_axis_label="release, in order", y_axis_label=axis)
+    box.x_range = Range1d(0.4, n + 0.6)
+    box.xaxis.ticker = FixedTicker(ticks=_ticks(n))
+    if span:
+        reach = 0.03 * (span[1] - span[0])
+        box.y_range = Range1d(span[0] - reach, span[1] + reach)
+    data: dict[str, list[Any]] = {"place": list(range(1, n + 1))}
+    data |= {f"y{i}": [_short(value) for value in each.values] for i, each in enumerate(drawn)}
+    source = ColumnDataSource(dict(data))
+    for index, each in enumerate(drawn):
+        look = {"line_color": colour(_LINES[index]), "line_dash": dash(_LINES[index])}
+        box.line("place", f"y{index}", source=source, line_width=1.5, **look)
+        _bars(box, each, colour(_LINES[index]))
+        if index and n <= _ROOMY:  # a number between unknown ones makes no line
+            box.scatter("place", f"y{index}", source=source, size=3, color=colour(_LINES[index]))
+    marks = _marks(box, data, judged, span[0] if span else None)
+    tips = [("release", "@release"), ("period", "@period"), ("verdict", "@verdict")]
+    tips += [(each.name, f"@y{index}{{0.000}}") for index, each in enumerate(drawn)]
+    box.add_tools(HoverTool(renderers=marks, tooltips=tips))
+    return box
+
+
+def _ticks(n: int) -> list[int]:
+    """Return at most a dozen whole numbers up to n, round ones where there are many."""
+    step = next(s * 10**k for k in range(12) for s in (1, 2, 5) if n <= _N_TICKS * s * 10**k)
+    return list(range(step, n + 1, step))
+
+
+def _marks(
+    box: Any, numbers: Mapping[str, list[Any]], judged: Judged, floor: float | None
+) -> list[Any]:
+    """Mark every release on the first line, in the order of verdicts, so that bad is on top."""
+    told = {"release": judged.names, "period": judged.periods, "verdict": judged.words}
+    data, drawn = {**numbers, **told}, []
+    for verdict, (hue, shape, size) in _MARKS.items():
+        chosen = [i for i, each in enumerate(judged.verdicts) if each == verdict]
+        if floor is None:
+            chosen = [i for i in chosen if isfinite(data["y0"][i])]
+        if not chosen:
+            continue
+        part = {name: [values[i] for i in chosen] for name, values in data.items()}
+        part["mark"] = [y if isfinite(y) else floor for y in part["y0"]]
+        drawn.append(
+            box.scatter(
+                "place",
+                "mark",
+                source=ColumnDataSource(part),
+                marker=shape,
+                size=size if len(data["place"]) <= _ROOMY else 0.6 * size,
+                color=hue,
+            )
+        )
+    return drawn
+
+
+def _bars(box: Any, course: Course, hue: str) -> None:
+    if course.low is None or course.high is None:
+        return
+    ends = [
+        (place, _short(low), _short(high))
+        for place, (low, high) in enumerate(zip(course.low, course.high, strict=True), 1)
+        if isfinite(low) and isfinite(high)
+    ]
+    place, low, high = ([end[i] for end in ends] for i in range(3))
+    box.segment(place, low, place, high, line_color=hue, line_width=4, line_alpha=0.35)
+
+
+def _short(value: float) -> float:
+    # four digits are finer than a pixel; what is endless has no place
+    return float(f"{value:.4g}") if isfinite(value) else float("nan")

@@ -1,0 +1,32 @@
+"""The page over papers: every figure and table again, ours beside the published number."""
+
+from clusterscale.report.papers.render import render_reproduced, write_reproduced
+from clusterscale.report.papers.studies import (
+    AGREES,
+    BREAKS,
+    DIFFERS,
+    EXPLAINED,
+    HOLDS,
+    NOT_COMPARED,
+    OPEN,
+    Compared,
+    Kept,
+    Missing,
+    Told,
+)
+
+__all__ = [
+    "AGREES",
+    "BREAKS",
+    "DIFFERS",
+    "EXPLAINED",
+    "HOLDS",
+    "NOT_COMPARED",
+    "OPEN",
+    "Compared",
+    "Kept",
+    "Missing",
+    "Told",
+    "render_reproduced",
+    "write_reproduced",
+]

@@ -1,0 +1,18 @@
+"""What a page tells of a recovery, in order."""
+
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.recovery import curves, gains, table
+from clusterscale.report.recovery.overview import findings
+from clusterscale.report.section import Build, Section, build_all
+
+__all__ = ["tell"]
+
+_SECTIONS: tuple[Build, ...] = (curves.spread, curves.hours, gains.build, table.build)
+
+
+def tell(found: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return the part of a recovery in the first screen of a page, and its sections."""
+    found = found.compute()
+    return findings(found), build_all(found, _SECTIONS)

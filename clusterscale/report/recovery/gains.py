@@ -1,0 +1,62 @@
+"""What each defence adds to the adversary's error."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.recovery.task import ALONE
+from clusterscale.report import figures
+from clusterscale.report.recovery.errors import BARE, GOALS, Errors, read_errors
+from clusterscale.report.section import Section, breakable, fill, number, quantity
+
+
+def build(found: xr.Dataset) -> Section | None:
+    """Build boxes of privacy gain by mechanism (PETS17 Figs 7 to 9); None without a defence."""
+    if found.sizes["mechanism"] < 2:
+        return None
+    prices = found.relative_error.values
+    folds = []
+    for errors in (read_errors(found, goal) for goal in GOALS):
+        for place, prior in enumerate(errors.priors):
+            folds.append((f"{errors.goal.name}, {prior}", _boxes(errors, place, prices)))
+    body = fill("folds.html.j2", folds=folds)
+    return Section(
+        "recovery-gains",
+        "What each defence adds to errors",
+        "Privacy gain is the share of the room between the error from bare counts and 1 that a "
+        "defence fills: 0 where the adversary does as well as before, 1 where nothing right is "
+        "left. Boxes hold the middle half of the users, the thick line is the median, the dot the "
+        "mean. The relative error of what is published is the price.",
+        body,
+    )
+
+
+def _boxes(errors: Errors, prior: int, prices: figures.Floats) -> Markup:
+    rows = [
+        (
+            breakable(name),
+            quantity(float(prices[mechanism])),
+            [
+                _line(errors.gain[mechanism, prior, place], errors, place)
+                for place in range(len(ALONE), len(errors.strategies))
+            ],
+        )
+        for mechanism, name in enumerate(errors.mechanisms)
+        if mechanism != BARE
+    ]
+    return fill(
+        "recovery_gains.html.j2",
+        caption=f"Privacy gain of users, {errors.priors[prior]}",
+        rows=rows,
+    )
+
+
+def _line(gains: figures.Floats, errors: Errors, strategy: int) -> dict[str, object]:
+    return {
+        "strategy": errors.strategies[strategy],
+        "strip": figures.strip(gains, figures.colour(strategy)),
+        "median": number(float(np.median(gains))),
+        "mean": number(float(gains.mean())),
+    }

@@ -1,0 +1,23 @@
+"""What a page tells of traits: what the most exposed people have in common."""
+
+from __future__ import annotations
+
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.risk_factors import cells, characteristics, places, times
+from clusterscale.report.risk_factors.comparisons import findings
+from clusterscale.report.section import Build, Section, build_all
+
+__all__ = ["tell"]
+
+_SECTIONS: tuple[Build, ...] = (characteristics.build, places.build, cells.build, times.build)
+
+
+def tell(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return the part of traits in the first screen of a page, and its sections.
+
+    The characteristics of each user stay unread: only what they are summed up to is told.
+    """
+    told = traits.drop_vars("value").compute()
+    return findings(told), build_all(told, _SECTIONS)

@@ -1,0 +1,23 @@
+"""What a page tells of a screen: how exposed everyone is, by mechanism, and who most."""
+
+from __future__ import annotations
+
+import xarray as xr
+from markupsafe import Markup
+
+from clusterscale.report.screening.exposure import read_places
+from clusterscale.report.screening.findings import findings
+from clusterscale.report.screening.people import people
+from clusterscale.report.screening.spread import spread
+from clusterscale.report.section import Section
+
+__all__ = ["tell"]
+
+
+def tell(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return the part of a screen in the first screen of a page, and its sections.
+
+    The dataset may be lazy and larger than memory: it is read once, a mechanism at a time.
+    """
+    places = list(read_places(screened))
+    return findings(screened, places), [spread(places), people(places)]

@@ -1,0 +1,60 @@
+"""Who is most exposed, of all users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from clusterscale.report.paged_table import LongColumn, long_table
+from clusterscale.report.screening.exposure import Place
+from clusterscale.report.section import Section, fill
+
+__all__ = ["people"]
+
+_ROWS = 10_000  # of a table on the page
+_CELLS = 600_000  # of all tables: some three megabytes
+
+
+def people(places: Sequence[Place]) -> Section:
+    """Build the tables of the most exposed users, one for each period and group size."""
+    cells = sum(2 + len(place.exposures) for place in places)
+    n_rows = min(_ROWS, _CELLS // max(1, cells))
+    folds = [
+        (place.label, _table(place, min(n_rows, place.n_users), f"users-{i + 1}.csv"))
+        for i, place in enumerate(places)
+    ]
+    return Section(
+        "people",
+        "Who is most exposed",
+        "Users by their mean AUC over mechanisms, each with the mechanism’s strongest attack. A "
+        "user is named by the row in the cube, by which a config can list targets. The results "
+        "hold everyone: clusterscale report --format parquet writes them as a table.",
+        fill("folds.html.j2", folds=folds),
+    )
+
+
+def _table(place: Place, n_rows: int, file: str) -> Markup:
+    rows = _most_exposed(place, n_rows)
+    columns = [
+        LongColumn("User", [f"row {row}" for row in rows]),
+        LongColumn("Events", place.n_events[rows], 0, hint="In the period"),
+        *(LongColumn(each.mechanism, each.auc[rows], 3) for each in place.exposures),
+    ]
+    if n_rows < place.n_users:
+        few = f"The {n_rows:,} most exposed of {place.n_users:,} users"
+    else:
+        few = "All users" if n_rows == len(place.n_events) else "All users with an event"
+    where = f"{place.label}: {few[0].lower()}{few[1:]}" if place.label else few
+    return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
+
+
+def _most_exposed(place: Place, n_rows: int) -> NDArray[np.int64]:
+    """Return the rows of the highest mean AUC, descending; what is not known goes last."""
+    total = np.zeros(len(place.exposures[0].auc))
+    for each in place.exposures:
+        total += np.where(np.isfinite(each.auc), each.auc, -np.inf)
+    order: NDArray[np.int64] = np.argsort(-total, kind="stable")[:n_rows]
+    return order

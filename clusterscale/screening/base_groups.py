@@ -1,0 +1,150 @@
+"""The counted groups of a screen at rest: made once, read by every task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import Bounds, Counts
+from clusterscale.cube import arrays, storage
+from clusterscale.cube.atomic import staged
+from clusterscale.cube.blocks import Source
+from clusterscale.errors import FormatError
+from clusterscale.screening.counting import Counted
+from clusterscale.screening.plan import Setting
+
+__all__ = ["Base", "BaseWriter", "new_base", "open_base"]
+
+_FORMAT = "clusterscale-screen-base"
+_CHUNK = 1 << 22  # elements; a few groups
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """Groups of one setting, counted; see :func:`open_base`.
+
+    Attributes
+    ----------
+    setting, source
+        What was counted, and of which cube.
+    n_users
+        Users of the cube, the adversary's reference.
+    shape
+        ROIs (the null ROI too) and epochs.
+    bounds
+        The most that one unit of data changes the counts.
+    """
+
+    uri: str
+    setting: Setting
+    source: Source
+    n_users: int
+    shape: tuple[int, int]
+    bounds: Bounds
+
+    @cached_property
+    def seen(self) -> Ids:
+        """Users in each cell, int64, shape (cell,)."""
+        return self._read("seen", 0, self.n_cells)
+
+    @cached_property
+    def cells(self) -> Ids:
+        """Flat cells where anybody was, int64, increasing."""
+        return np.flatnonzero(self.seen)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int32]:
+        """The place of each cell among ``cells``, −1 for the others, int32, shape (cell,)."""
+        places = np.full(self.n_cells, -1, np.int32)
+        places[self.cells] = np.arange(len(self.cells), dtype=np.int32)
+        return places
+
+    @property
+    def n_cells(self) -> int:
+        """ROIs × epochs."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def mean_trace(self) -> NDArray[np.float64]:
+        """Share of all users in each cell, float64, shape (cell,)."""
+        return self.seen / self.n_users
+
+    def counts(self, groups: range) -> tuple[Counts, Counts]:
+        """Return counts without the stand-in, and the stand-in's, int32, shape (group, cell)."""
+        first, stop = groups.start * self.n_cells, groups.stop * self.n_cells
+        base, stand_in = (self._read(name, first, stop) for name in ("base", "stand_in"))
+        shape = (len(groups), self.n_cells)
+        return base.reshape(shape), stand_in.reshape(shape).astype(np.int32)
+
+    def _read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        group = storage.open_group(self.uri)
+        return arrays.read(
+            arrays.open_array(group, name, where=self.uri), start, stop, where=self.uri
+        )
+
+
+class BaseWriter:
+    """Takes counted groups slice by slice; see :func:`new_base`."""
+
+    def __init__(self, uri: str, n_groups: int) -> None:
+        self._group, self._n_groups = storage.create_group(uri), n_groups
+
+    def add(self, first: int, counted: Counted, n_users: int) -> None:
+        """Keep groups from the one numbered ``first`` on; the first slice brings what is common."""
+        n_cells = counted.base.shape[1]
+        if first == 0:
+            chunk = max(n_cells, _CHUNK // n_cells * n_cells)
+            for name, dtype in (("base", np.int32), ("stand_in", np.int8)):
+                size = self._n_groups * n_cells
+                arrays.new_array(
+                    self._group, name, dtype=dtype, chunk=min(chunk, size), dim="count", size=size
+                )
+            seen = arrays.new_array(
+                self._group, "seen", dtype=np.int64, chunk=n_cells, dim="cell", size=n_cells
+            )
+            seen[:] = counted.seen
+            n_epochs = len(counted.frame.days)
+            self._group.attrs.put(
+                {
+                    "format": _FORMAT,
+                    "n_users": n_users,
+                    "shape": [n_cells // n_epochs, n_epochs],
+                    "bounds": asdict(counted.bounds),
+                }
+            )
+        place = slice(first * n_cells, (first + len(counted.base)) * n_cells)
+        for name, values in (("base", counted.base), ("stand_in", counted.stand_in)):
+            array: Any = self._group[name]
+            array[place] = values.astype(array.dtype).ravel()
+
+
+@contextmanager
+def new_base(uri: str, n_groups: int) -> Iterator[BaseWriter]:
+    """Write the groups of a setting; they appear at ``uri`` complete or not at all."""
+    with staged(uri, force=True) as staging:
+        yield BaseWriter(staging, n_groups)
+
+
+@lru_cache(maxsize=2)
+def open_base(uri: str, setting: Setting, source: Source) -> Base:
+    """Open the counted groups of a setting.
+
+    Raises
+    ------
+    MissingError, FormatError
+        If there are none at ``uri``.
+    """
+    about = dict(storage.open_group(uri).attrs)
+    if about.get("format") != _FORMAT:
+        raise FormatError(f"{uri} does not hold the groups of a screen")
+    rois, epochs = about["shape"]
+    bounds = Bounds(**about["bounds"])
+    return Base(uri, setting, source, about["n_users"], (rois, epochs), bounds)

@@ -1,0 +1,147 @@
+"""What every group says of everyone who might be in it, laid out by cell.
+
+Let B be the counts of a group without its stand-in, R what is published. Someone who joins changes
+B by one in the cells where they were, and nothing else; a mechanism that treats cells one by one
+publishes R(B + 1) there and R(B) elsewhere. The evidence of a release with the user is then
+
+    Σ over all cells of away(R(B))  +  Σ over the user's cells of here(R(B + 1)) − away(R(B))
+
+and that of a release with the stand-in v instead
+
+    Σ over all cells of away(R(B + v))  +  Σ over the user's cells of (here − away)(R(B + v)).
+
+Both second sums run over the user's own cells alone: a table of their terms, one row a cell, scores
+anybody for the price of their own events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
+from clusterscale.screening.base_groups import Base
+from clusterscale.seeds import stream
+
+__all__ = ["RULED_OUT", "Published", "Table", "moments", "publish", "table_bytes", "tabulate"]
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+_CELLS = 1024  # weighed at once: 200 groups of them are 1.6 MB, which stays in cache
+RULED_OUT = -1e4  # what −∞ counts as: less than all other evidence, and still a number to add
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Published:
+    """Releases of some groups, float32, shape (group, cell).
+
+    ``nobody``: of the members but the stand-in; ``present``: of one visit more in every cell;
+    ``stand_in``: of all members. All three share what noise they can, so that a user's two worlds
+    differ in little but the user.
+    """
+
+    nobody: Singles
+    present: Singles
+    stand_in: Singles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Terms of the sums above.
+
+    Attributes
+    ----------
+    terms
+        float32, shape (row, attack, side, group): one row a cell where anybody was; side 0 with
+        the user, 1 with the stand-in. Each row and attack is shifted by a constant, which changes
+        no comparison, so that sums stay exact.
+    start
+        float64, shape (attack, side, group): the first sums.
+    shift
+        float64, shape (row, attack): those constants.
+    """
+
+    terms: Singles
+    start: Floats
+    shift: Floats
+
+
+def table_bytes(n_rows: int, n_cells: int, n_groups: int, n_attacks: int) -> int:
+    """Return the most memory that a table takes while it is made."""
+    return 4 * n_groups * (n_rows * n_attacks * 2 + 3 * n_cells + n_cells // 2)
+
+
+def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> Published:
+    """Publish groups, each with noise of its own stream, whatever others are published with it.
+
+    ``mechanism`` is bound; ``label`` is what it was called before. ``present`` means nothing where
+    one count reaches further than its cell.
+    """
+    found = Published(*(np.empty((len(groups), base.n_cells), np.float32) for _ in range(3)))
+    counts, stand_in = base.counts(groups)
+    for i, group in enumerate(groups):
+        path = base, mechanism, label, group
+        found.nobody[i] = _release(*path, "nobody", counts[i])
+        found.present[i] = _release(*path, "present", counts[i] + 1)
+        found.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
+    return found
+
+
+def moments(
+    base: Base, mechanism: Mechanism, groups: range, *, width: int, label: str
+) -> tuple[Floats, Floats]:
+    """Return mean and variance of what is published of all members, float64, shape (cell,).
+
+    The groups are read ``width`` at a time; the rest is as for :func:`publish`.
+    """
+    total, squares = np.zeros(base.n_cells), np.zeros(base.n_cells)
+    for first in range(groups.start, groups.stop, width):
+        some = range(first, min(first + width, groups.stop))
+        for group, counts, stand_in in zip(some, *base.counts(some), strict=True):
+            values = _release(base, mechanism, label, group, "stand-in", counts + stand_in)
+            total += values
+            squares += np.square(values, dtype=np.float64)
+    mean = total / len(groups)
+    return mean, np.maximum(squares / len(groups) - mean**2, 0.0)
+
+
+def _release(
+    base: Base, mechanism: Mechanism, label: str, group: int, use: str, counts: Counts
+) -> Singles:
+    """Publish one world of one group, shape (cell,)."""
+    if mechanism.noise == NO_NOISE:
+        return counts.astype(np.float32)
+    path = ("screen noise", base.setting.label, label, group)
+    rng = stream(base.source.seed, *path, *(() if mechanism.draws_alike else (use,)))
+    values = counts.reshape(1, *base.shape)
+    released = mechanism.release(values, group_size=base.setting.group_size, rng=rng)
+    return released.ravel().astype(np.float32)
+
+
+def tabulate(published: Published, rules: list[CellScore], base: Base) -> Table:
+    """Weigh what was published, in the cells where anybody was, by the rule of every attack."""
+    n_groups, cells = len(published.nobody), base.cells
+    size = base.setting.group_size
+    usual = np.rint((size - 1) * base.mean_trace)[None, :]
+    terms = np.empty((len(cells), len(rules), 2, n_groups), np.float32)
+    start, shift = np.zeros((len(rules), 2, n_groups)), np.empty((len(cells), len(rules)))
+    for first in range(0, len(cells), _CELLS):
+        some = cells[first : first + _CELLS]
+        nobody, present, stand_in = (
+            values[:, some].astype(np.float64)
+            for values in (published.nobody, published.present, published.stand_in)
+        )
+        off = np.concatenate([nobody, stand_in, usual[:, some]])
+        on = np.concatenate([present, stand_in, usual[:, some] + 1])
+        for attack, rule in enumerate(rules):
+            away = np.maximum(rule.weigh(off, some, here=False), RULED_OUT)
+            change = np.maximum(rule.weigh(on, some, here=True), RULED_OUT) - away
+            shift[first : first + len(some), attack] = change[-1]
+            change -= change[-1]  # the usual value's, whatever groups are tabulated together
+            sums = away[:-1].sum(axis=1)
+            start[attack] += sums.reshape(2, n_groups)
+            terms[first : first + len(some), attack] = change[:-1].T.reshape(-1, 2, n_groups)
+    return Table(terms, start, shift)
