@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.blocked_linalg import LinearDistinguisher
-from clusterscale.attacks.moments import known, refer, variances
+from clusterscale.attacks.moments import build_reference, known, variances
 from clusterscale.contracts import (
     NO_NOISE,
     Counts,
@@ -45,7 +45,7 @@ class Line:
     here_at_zero: Floats | None = None
     away_at_zero: Floats | None = None
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return slope · value + intercept, shape (group, cell)."""
         slope, at_zero = (self.here, self.here_at_zero) if here else (self.away, self.away_at_zero)
         evidence: Values = np.asarray(values, np.float64) * slope[cells]
@@ -85,7 +85,7 @@ class _Linear(BaseAttack):
 
         Nothing is drawn from ``rng``.
         """
-        reference = refer(knowledge, moments=self._asks_moments)
+        reference = build_reference(knowledge, moments=self._asks_moments)
         weights = self.rule(reference).toward(known(knowledge).trace)
         training = knowledge.training
         scores = LinearDistinguisher(weights).score(training.release)

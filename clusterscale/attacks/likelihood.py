@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.closed_form import Line
 from clusterscale.attacks.log_ratios import Counted, Faded, Normal, Published
-from clusterscale.attacks.moments import chances, known, noise_variance, refer, variances
+from clusterscale.attacks.moments import (
+    build_reference,
+    known,
+    noise_variance,
+    occupancy_probabilities,
+    variances,
+)
 from clusterscale.contracts import (
     CellScore,
     Ints,
@@ -58,7 +64,7 @@ class Likelihood(BaseAttack):
 
     def rule(self, reference: Reference) -> CellScore:
         """Return the log ratio of the laws that ``reference`` asks for."""
-        noise, chance = reference.noise, chances(reference)
+        noise, chance = reference.noise, occupancy_probabilities(reference)
         if reference.law is not None and reference.law.revised:
             return Published(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
@@ -73,7 +79,7 @@ class Likelihood(BaseAttack):
         """Note what is expected of every cell."""
         # moments are for releases whose law is not known
         untold = knowledge.training.release.law is None
-        whereabouts, reference = known(knowledge), refer(knowledge, moments=untold)
+        whereabouts, reference = known(knowledge), build_reference(knowledge, moments=untold)
         here = np.zeros(reference.mean_trace.size, np.bool_)
         here[whereabouts.trace] = True
         cells = np.arange(len(here)) if whereabouts.complete else np.sort(whereabouts.trace)
@@ -104,7 +110,7 @@ class _Ratio:
 
 def _as_found(reference: Reference, outside: Floats) -> Line:
     """Return the rule of normal laws of equal variance, *inside* shifted by t − p."""
-    chance, spread = chances(reference), variances(reference)
+    chance, spread = occupancy_probabilities(reference), variances(reference)
     shifts = (1 - chance, -chance)
     slopes = [shift / spread for shift in shifts]
     at_zero = [-slope * (outside + shift / 2) for slope, shift in zip(slopes, shifts, strict=True)]

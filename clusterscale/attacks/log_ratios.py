@@ -30,7 +30,7 @@ def _blocks(cells: Ints) -> Iterator[Ints]:
 class _CellByCell:
     """The sum of what is weighed cell by cell."""
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the evidence of each value."""
         raise NotImplementedError
 
@@ -39,7 +39,7 @@ class _CellByCell:
         scores = np.zeros(len(values))
         for side in (True, False):
             for some in _blocks(np.flatnonzero(here == side)):
-                scores += self.weigh(values[:, some], cells[some], here=side).sum(axis=1)
+                scores += self.cell_evidence(values[:, some], cells[some], here=side).sum(axis=1)
         return scores
 
 
@@ -50,7 +50,7 @@ class Counted(_CellByCell):
     chance: Floats
     group_size: int
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return log(a/mp) or log((m − a)/m(1 − p)), −∞ where the count rules the target out."""
         size = self.group_size
         if values.size and not 0 <= values.min() <= values.max() <= size:
@@ -74,7 +74,7 @@ class Normal(_CellByCell):
     group_size: int
     noise: float
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the log ratio of two normal densities."""
         chance = self.chance[cells]
         one = chance * (1 - chance)
@@ -94,7 +94,7 @@ class Faded(_CellByCell):
     group_size: int
     scale: float
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the log ratio of two binomial laws convolved with the noise.
 
         Raises
@@ -119,7 +119,7 @@ class Published(_CellByCell):
     group_size: int
     law: CellLaw
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the log ratio of two binomial laws, each mixed by how counts are published.
 
         What neither law can give, as where a reference is far off, says nothing.

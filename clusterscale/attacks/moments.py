@@ -9,7 +9,7 @@ from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.contracts import Knowledge, Noise, Reference, TargetKnowledge
 from clusterscale.errors import InputError
 
-__all__ = ["chances", "known", "noise_variance", "refer", "variances"]
+__all__ = ["build_reference", "known", "noise_variance", "occupancy_probabilities", "variances"]
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def known(knowledge: Knowledge) -> TargetKnowledge:
     return knowledge.whereabouts
 
 
-def refer(knowledge: Knowledge, *, moments: bool = True) -> Reference:
+def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     """Return the adversary's reference, with the training releases' moments where they are needed.
 
     They are where the law of the noise is not known, and only if ``moments`` asks for them.
@@ -54,7 +54,7 @@ def refer(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     )
 
 
-def chances(reference: Reference) -> Floats:
+def occupancy_probabilities(reference: Reference) -> Floats:
     """Return the probability that a member is in each cell, shape (cell,), never 0 or 1.
 
     The share in the reference, drawn half a user towards ½ (the estimate of Krichevsky and
@@ -70,7 +70,7 @@ def variances(reference: Reference) -> Floats:
     Of a binomial count and the noise, where the law of the noise is known; otherwise as found, but
     never below that of one member.
     """
-    chance = chances(reference)
+    chance = occupancy_probabilities(reference)
     one = chance * (1 - chance)
     if reference.spread is not None:
         return np.maximum(reference.spread, one)

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from clusterscale.audit.blockwise import fold_task
 from clusterscale.audit.completion_index import Done
-from clusterscale.audit.evaluation import MechanismEvaluationTask, Price, fold_price, run_price
+from clusterscale.audit.evaluation import (
+    MechanismEvaluationTask,
+    Price,
+    evaluate_mechanism_task,
+    fold_evaluation,
+)
 from clusterscale.audit.failures import write_failures
 from clusterscale.audit.journal import Entry, Journal, PriceJournal
 from clusterscale.audit.plan import AuditPlan
@@ -147,12 +152,16 @@ def _work(executor: Executor, tasks: Iterator[Task], users: tuple[Range, ...]) -
 
 
 def _run(task: Task) -> list[Outcome] | Price:
-    return run_price(task) if isinstance(task, MechanismEvaluationTask) else run_task(task)
+    return (
+        evaluate_mechanism_task(task)
+        if isinstance(task, MechanismEvaluationTask)
+        else run_task(task)
+    )
 
 
 def _fold(task: Task, users: tuple[Range, ...]) -> Reduction[Any, Any, Any, Any]:
     return (
-        fold_price(task, users)
+        fold_evaluation(task, users)
         if isinstance(task, MechanismEvaluationTask)
         else fold_task(task, users)
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.dp_test import DPTestResult, VerdictPlan, judge_promise
-from clusterscale.audit.guarantee import GuaranteeStatement, state_promise
+from clusterscale.audit.guarantee import GuaranteeStatement, state_guarantee
 from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
 from clusterscale.audit.privacy_units import kind_of
 from clusterscale.audit.source import CellMap, Setting, TraceSource, load_settings, map_cells
@@ -26,12 +26,12 @@ from clusterscale.contracts import (
     Traces,
     Values,
 )
-from clusterscale.contracts.lists import SEVERAL
+from clusterscale.contracts.lists import NonEmptyUnique
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
-from clusterscale.mechanisms import by_steps
+from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
@@ -44,7 +44,13 @@ __all__ = [
     "Tally",
     "UtilityPlan",
 ]
-__all__ += ["add_prices", "count_price", "finish_price", "fold_price", "run_price"]
+__all__ += [
+    "add_evaluations",
+    "count_evaluation",
+    "evaluate_mechanism_task",
+    "finish_evaluation",
+    "fold_evaluation",
+]
 
 PriceKey = tuple[str, int]
 Floats = NDArray[np.float64]
@@ -52,7 +58,7 @@ Floats = NDArray[np.float64]
 if TYPE_CHECKING:
     Measures = tuple[Utility, ...]
 else:
-    Measures = Annotated[tuple[UTILITIES.field(), ...], *SEVERAL]
+    Measures = Annotated[tuple[UTILITIES.field(), ...], *NonEmptyUnique]
 
 _USUAL = (
     "mean_relative_error",
@@ -115,7 +121,7 @@ class Price:
     traceback: str = ""
 
 
-def run_price(task: MechanismEvaluationTask) -> Price:
+def evaluate_mechanism_task(task: MechanismEvaluationTask) -> Price:
     """Draw groups, publish them by every mechanism and measure; a pure function of the task.
 
     Promises are tried on groups of their own, by
@@ -168,15 +174,15 @@ class Tally:
 Tallies = dict[Steps, Tally]
 
 
-def fold_price(
+def fold_evaluation(
     task: MechanismEvaluationTask, users: Sequence[Range]
 ) -> Reduction[MechanismEvaluationTask, PricePart, Tallies, Price]:
-    """Return the work of :func:`run_price`, by parts of the users."""
+    """Return the work of :func:`evaluate_mechanism_task`, by parts of the users."""
     parts = tuple(PricePart(task, each) for each in users)
-    return Reduction(task, parts, count_price, add_prices, finish_price)
+    return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
 
 
-def count_price(part: PricePart) -> Tallies:
+def count_evaluation(part: PricePart) -> Tallies:
     """Count what some users are in a price, for each list of trace steps.
 
     Raises
@@ -189,12 +195,12 @@ def count_price(part: PricePart) -> Tallies:
         return {steps: _count(part.task, steps, each) for steps, each in settings.items()}
 
 
-def add_prices(one: Tallies, other: Tallies) -> Tallies:
+def add_evaluations(one: Tallies, other: Tallies) -> Tallies:
     """Add what two ranges of users count for, of whom the others follow."""
     return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
 
 
-def finish_price(task: MechanismEvaluationTask, total: Tallies) -> Price:
+def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> Price:
     """Publish and measure, once what all users count for is added.
 
     Of traces only the blocks of the few users who are left out and put back are read.
@@ -216,7 +222,7 @@ def finish_price(task: MechanismEvaluationTask, total: Tallies) -> Price:
 
 def _lists(task: MechanismEvaluationTask) -> list[Steps]:
     """Return all lists of trace steps, and that of none, which bare counts are made of."""
-    return list(dict.fromkeys([(), *(steps for steps, _ in by_steps(task.mechanisms))]))
+    return list(dict.fromkeys([(), *(steps for steps, _ in group_by_trace_steps(task.mechanisms))]))
 
 
 def _count(task: MechanismEvaluationTask, steps: Steps, setting: Setting) -> Tally:
@@ -227,7 +233,7 @@ def _count(task: MechanismEvaluationTask, steps: Steps, setting: Setting) -> Tal
     for row in counts:
         members = np.sort(rng.choice(traces.n_users, size, replace=False, shuffle=False))
         row[:] = count_visits(traces, members[None])[0]
-    mechanisms = dict(by_steps(task.mechanisms)).get(steps, [])
+    mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
     kinds = (kind_of(mechanism.guarantee) for mechanism in mechanisms)
     design = _design(task)
     wanted = dict.fromkeys(kind for kind in kinds if kind is not None)
@@ -254,12 +260,12 @@ def _price(
     find: Callable[[Steps, int], Traces],
 ) -> Price:
     raw, price = list(total[()].counts), Price(task.key)
-    for steps, mechanisms in by_steps(task.mechanisms):
+    for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, where = total[steps], cells[steps]
         neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), where.frame)
         for mechanism in mechanisms:
             label, bound = mechanism.label, mechanism.bind(tally.bounds)
-            price.promises[label] = state_promise(bound, tally.bounds, steps)
+            price.promises[label] = state_guarantee(bound, tally.bounds, steps)
             price.judgements[label] = judge_promise(bound, neighbours, task.verdict, label=label)
             released = _publish(task, label, bound, where, tally.counts)
             try:

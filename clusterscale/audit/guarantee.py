@@ -8,7 +8,7 @@ from clusterscale.contracts import Bounds, Mechanism, TraceStep
 from clusterscale.mechanisms import user_level
 from clusterscale.metrics import auc_ceiling
 
-__all__ = ["GuaranteeStatement", "state_promise"]
+__all__ = ["GuaranteeStatement", "state_guarantee"]
 
 _ANYTHING = 10**12  # visits: more than anybody can make
 
@@ -37,7 +37,7 @@ class GuaranteeStatement:
     ceiling: float
 
 
-def state_promise(
+def state_guarantee(
     mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]
 ) -> GuaranteeStatement:
     """Return what a bound mechanism promises where data are within ``bounds`` after the steps."""
@@ -51,7 +51,7 @@ def state_promise(
         neighbours=stated.neighbours,
         reason=stated.reason + _proviso(mechanism, bounds, steps),
         sensitivity=stated.sensitivity,
-        needed=mechanism.needed(bounds),
+        needed=mechanism.required_sensitivity(bounds),
         user_epsilon=user.epsilon,
         user_delta=user.delta,
         composed_epsilon=user.composed_epsilon,
@@ -72,6 +72,6 @@ def _proviso(mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...])
     )
     for step in steps:
         anyone = step.limit(anyone)
-    if not mechanism.guarantee.sensitivity < mechanism.needed(anyone):
+    if not mechanism.guarantee.sensitivity < mechanism.required_sensitivity(anyone):
         return ""
     return "; for users no more active than those of this cube"

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
-from clusterscale.contracts.lists import PERHAPS
+from clusterscale.contracts.lists import OptionalUnique
 
 __all__ = ["Period"]
 
@@ -26,7 +26,7 @@ class Period(ConfigModel):
     name: Annotated[str, Field(min_length=1)]
     first: First = 0
     epochs: Count = WEEK
-    observed: Annotated[tuple[First, ...], *PERHAPS] = ()
+    observed: Annotated[tuple[First, ...], *OptionalUnique] = ()
 
     @property
     def label(self) -> str:

@@ -18,7 +18,7 @@ from clusterscale.audit.task import AuditTask
 from clusterscale.audit.template import AuditTemplate
 from clusterscale.audit.validation import find_faults
 from clusterscale.contracts import NO_NOISE, Ints, Mechanism
-from clusterscale.contracts.lists import SEVERAL
+from clusterscale.contracts.lists import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.html_tables import list_facts
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     Periods = tuple[Period, ...]
     Mechanisms = tuple[Mechanism, ...]
 else:
-    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2)], ...], *SEVERAL]
-    Periods = Annotated[tuple[Period, ...], *SEVERAL]
-    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *SEVERAL]
+    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2)], ...], *NonEmptyUnique]
+    Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
+    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
 
 
 class AuditPlan(AuditTemplate):

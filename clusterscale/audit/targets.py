@@ -18,7 +18,7 @@ from pydantic import (
 
 from clusterscale.audit.period import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, Share
-from clusterscale.contracts.lists import SEVERAL
+from clusterscale.contracts.lists import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.summary import count_events
 from clusterscale.errors import ConfigError, InputError
@@ -105,7 +105,7 @@ class Targets(ConfigModel):
     tertiles: Count | None = None
     random: Count | None = None
     most_exposed: Count | Share | None = None
-    listed: Annotated[tuple[str, ...], *SEVERAL] | None = None
+    listed: Annotated[tuple[str, ...], *NonEmptyUnique] | None = None
     all: Literal[True] | None = None
     unseen: Literal["exclude", "include"] = "exclude"
 

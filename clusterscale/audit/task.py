@@ -14,7 +14,7 @@ from clusterscale.audit.source import TraceSource, load_settings
 from clusterscale.contracts import Attack, Bounds, Game, GroupSample, Mechanism, Prior
 from clusterscale.cube.blocks import Range
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation, Outcome
-from clusterscale.mechanisms import by_steps
+from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 
 __all__ = ["AuditTask", "Key", "play_games", "run_task", "set_up"]
@@ -72,7 +72,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
     """
     target, period, prior, size = task.key
     path, seed = (period, prior, size, target), task.source.seed
-    lists = [steps for steps, _ in by_steps(task.mechanisms)]
+    lists = [steps for steps, _ in group_by_trace_steps(task.mechanisms)]
     settings = load_settings(task.source, lists, users)
     for steps in lists:
         setting = settings[steps]
@@ -117,7 +117,9 @@ class _Table:
 
 def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Table]:
     target, period, prior, size = task.key
-    for (game, bounds), (_, mechanisms) in zip(games, by_steps(task.mechanisms), strict=True):
+    for (game, bounds), (_, mechanisms) in zip(
+        games, group_by_trace_steps(task.mechanisms), strict=True
+    ):
         contest = partial(
             AttackEvaluation,
             game,

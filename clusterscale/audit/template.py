@@ -12,7 +12,7 @@ from clusterscale.audit.evaluation import UtilityPlan
 from clusterscale.audit.precision import Precision
 from clusterscale.audit.targets import Targets
 from clusterscale.contracts import Attack, ConfigModel, Prior, Probability
-from clusterscale.contracts.lists import SEVERAL
+from clusterscale.contracts.lists import NonEmptyUnique
 from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.priors import PRIORS
 from clusterscale.screening import ScreenPlan
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Priors = tuple[Prior, ...]
     Attacks = tuple[Attack, ...]
 else:  # unions of whatever the registries hold
-    Priors = Annotated[tuple[PRIORS.field(), ...], *SEVERAL]
-    Attacks = Annotated[tuple[ATTACKS.field(), ...], *SEVERAL]
+    Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
 
 
 class AuditTemplate(ConfigModel):

@@ -18,12 +18,12 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     argument,
-    at_work,
     describe_memory,
     load_config,
     load_either,
     parse_memory,
     pick_cluster,
+    running_cluster,
     say_command,
     seen,
 )
@@ -88,7 +88,7 @@ def audit(
             out.print(line, highlight=False)
         return
     with seen(folder, "audit", place) as beacon:
-        with at_work(place, "audit", beacon) as (executor, move):
+        with running_cluster(place, "audit", beacon) as (executor, move):
 
             def tell(now: Progress) -> None:
                 move(now.stage, now.n_tasks, now.n_done, now.n_failed)

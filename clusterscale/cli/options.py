@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 __all__ = ["ClusterName", "ConfigFile", "Force", "Full", "Memory", "Move", "Output", "Workers"]
 __all__ += [
     "argument",
-    "at_work",
     "in_flags",
     "load_config",
     "load_either",
     "option",
     "parse_memory",
+    "running_cluster",
 ]
 __all__ += ["pick_cluster", "say_command", "seen"]
 
@@ -166,7 +166,7 @@ def seen(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
 
 
 @contextmanager
-def at_work(
+def running_cluster(
     place: Cluster, what: str, beacon: Beacon | None = None
 ) -> Iterator[tuple[Executor, Move]]:
     """Open a cluster under a progress bar; yield its executor, and what moves the bar.

@@ -12,10 +12,10 @@ from clusterscale.cli.options import (
     ClusterName,
     Memory,
     Workers,
-    at_work,
     option,
     parse_memory,
     pick_cluster,
+    running_cluster,
     seen,
 )
 from clusterscale.cli.tables import add_numbers, new_table
@@ -109,7 +109,7 @@ def _work(
     n_failed, allowed = 0, parse_memory(memory, place)
     with (
         seen(folder, "reproduction", place) as beacon,
-        at_work(place, "reproduce", beacon) as (executor, move),
+        running_cluster(place, "reproduce", beacon) as (executor, move),
     ):
         for name, study in studies.items():
             if not study.runs or not cubes.has(study):

@@ -14,11 +14,11 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
-    at_work,
     describe_memory,
     load_config,
     parse_memory,
     pick_cluster,
+    running_cluster,
     seen,
 )
 from clusterscale.cli.reports import write_page
@@ -58,7 +58,7 @@ def recover(
         show_recovery_cost(cost, place.label, f"{folder}/recovery", told)
         return
     with seen(folder, "recovery", place) as beacon:
-        with at_work(place, "recover", beacon) as (executor, move):
+        with running_cluster(place, "recover", beacon) as (executor, move):
 
             def tell(now: RecoveryProgress) -> None:
                 move("recover", now.n_tasks, now.n_done)

@@ -20,9 +20,9 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     argument,
-    at_work,
     parse_memory,
     pick_cluster,
+    running_cluster,
     seen,
 )
 from clusterscale.cli.tables import Key, new_table
@@ -151,7 +151,7 @@ def _judge_all(
         executor: Executor = SerialExecutor()
         move: Move = _stay
         if not all(map(work.is_audited, pending)):
-            executor, move = stack.enter_context(at_work(place, "reaudit", beacon))
+            executor, move = stack.enter_context(running_cluster(place, "reaudit", beacon))
         for number, each in enumerate(pending, 1):
             name = each.listed.name
 

@@ -14,11 +14,11 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
-    at_work,
     describe_memory,
     load_config,
     parse_memory,
     pick_cluster,
+    running_cluster,
     seen,
 )
 from clusterscale.cli.reports import write_page
@@ -56,7 +56,7 @@ def screen(
         show_screen_cost(cost, place.label, f"{folder}/screen", describe_memory(memory, place))
         return
     with seen(folder, "screen", place) as beacon:
-        with at_work(place, "screen", beacon) as (executor, move):
+        with running_cluster(place, "screen", beacon) as (executor, move):
 
             def tell(now: ScreenProgress) -> None:
                 move(now.stage, now.n_rows, now.n_done)

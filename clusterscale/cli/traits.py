@@ -15,10 +15,10 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
-    at_work,
     load_config,
     parse_memory,
     pick_cluster,
+    running_cluster,
     seen,
 )
 from clusterscale.cli.reports import write_page
@@ -55,7 +55,7 @@ def traits(
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     find_exposures(plan, cube, folder)  # before a cluster is started in vain
     with seen(folder, "traits", place) as beacon:
-        with at_work(place, "traits", beacon) as (executor, move):
+        with running_cluster(place, "traits", beacon) as (executor, move):
 
             def tell(now: TraitsProgress) -> None:
                 move(now.stage, now.n_tasks, now.n_done)

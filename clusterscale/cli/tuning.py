@@ -17,10 +17,10 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
-    at_work,
     load_config,
     parse_memory,
     pick_cluster,
+    running_cluster,
 )
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
@@ -60,7 +60,7 @@ def tune(
     allowed, folder = parse_memory(memory, place), (output or chosen.output).rstrip("/")
     cube = chosen.cube.open()
     plan.check(cube)
-    with at_work(place, "tune") as (executor, tell):
+    with running_cluster(place, "tune") as (executor, tell):
         who = choose_targets(
             plan,
             cube,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import Finding, told
-from clusterscale.consistency.table import Table, counts_behind
+from clusterscale.consistency.table import Table, count_bounds
 from clusterscale.contracts import ConfigModel, Count
 
 __all__ = ["Complement"]
@@ -109,7 +109,7 @@ def _sum_of(tables: tuple[Table, Table, Table], least: int) -> _Sum | None:
         return None
     counts = []
     for table in (total, first, second):
-        if (found := counts_behind(table)) is None:
+        if (found := count_bounds(table)) is None:
             return None
         shared = slice(begin - table.first_epoch, stop - table.first_epoch)
         counts.append((found[0][:, shared], found[1][:, shared]))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import Finding, told
 from clusterscale.consistency.nesting import coincidence
-from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to
+from clusterscale.consistency.table import Table, count_bounds, suppressed_up_to
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 
 __all__ = ["SMALL", "Differencing", "smallest_shown"]
@@ -201,11 +201,11 @@ class _Pair:
     @property
     def bare(self) -> bool:
         """Whether neither holds noise."""
-        return all(counts_behind(table) is not None for table in self.tables)
+        return all(count_bounds(table) is not None for table in self.tables)
 
     def counts(self, table: Table) -> tuple[Whole, Whole]:
         """Return the least and largest shared counts of one of them."""
-        found = counts_behind(table)
+        found = count_bounds(table)
         assert found is not None, "only of tables without noise"
         low, high = found
         return low[:, self.columns(table)], high[:, self.columns(table)]

@@ -15,7 +15,7 @@ from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
-__all__ = ["Table", "counts_behind", "steps_of", "suppressed_up_to", "written"]
+__all__ = ["Table", "count_bounds", "steps_of", "suppressed_up_to", "written"]
 
 Whole = NDArray[np.int64]
 
@@ -152,7 +152,7 @@ def written(table: Table) -> Values:
     return np.where(table.published, values, 0.0)
 
 
-def counts_behind(table: Table) -> tuple[Whole, Whole] | None:
+def count_bounds(table: Table) -> tuple[Whole, Whole] | None:
     """Return the least and the largest count that each cell can have been.
 
     Only for mechanisms that add no noise and treat each count by itself, keeping their order: what

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import Finding, told
-from clusterscale.consistency.table import Table, counts_behind, suppressed_up_to, written
+from clusterscale.consistency.table import Table, count_bounds, suppressed_up_to, written
 from clusterscale.consistency.transport_bounds import solve
 from clusterscale.contracts import ConfigModel, Count, Values
 
@@ -46,7 +46,7 @@ class Totals(ConfigModel):
         if _are_sums(table, rois, epochs):
             text = f"{told(n_totals, 'total')} are the sums of what is published, and add nothing"
             return self._found("consistent", 0, table.values.size, text)
-        behind = counts_behind(table)
+        behind = count_bounds(table)
         if behind is None:
             text = (
                 f"under {table.mechanism.label} no count is known from its cell, so what totals "

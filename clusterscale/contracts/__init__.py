@@ -18,7 +18,7 @@ from clusterscale.contracts.execution import (
     Finished,
     Reduction,
     WorkerCount,
-    see_through,
+    drain,
 )
 from clusterscale.contracts.game import Adversary, AuxiliaryDataAdversary, Game, GroupSample
 from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
@@ -94,7 +94,7 @@ __all__ = [
     "Values",
     "WorkerCount",
     "check_days",
+    "drain",
     "hash_of",
     "publish",
-    "see_through",
 ]

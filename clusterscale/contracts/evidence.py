@@ -49,7 +49,7 @@ class Reference:
 class CellScore(Protocol):
     """How much one published value speaks for *inside*."""
 
-    def weigh(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
+    def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the evidence of values, shape (group, cell), of the flat ``cells`` (cell,).
 
         ``here`` says whether the target was in these cells. A score is the sum of the evidence of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount", "see_through"]
+__all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount", "drain"]
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use where nothing else is said."""
@@ -111,7 +111,7 @@ class Executor(Protocol):
         """Combine the values of all items, in order; ``combine`` as for a :class:`Reduction`."""
 
 
-def see_through(
+def drain(
     executor: Executor, function: Callable[[T], R], items: Sequence[T], *, failed: str
 ) -> Iterator[tuple[T, R]]:
     """Yield every item and its value as they finish; only then say what has failed.

@@ -48,7 +48,7 @@ class Adversary(Protocol):
     """Who is asked whether the target is inside; it never holds the groups it is asked about."""
 
     @property
-    def refits(self) -> bool:
+    def retrains_per_release(self) -> bool:
         """Whether it studies each release that it is asked about anew."""
 
     def study(
@@ -89,7 +89,7 @@ class AuxiliaryDataAdversary:
     passive: bool = False
 
     @property
-    def refits(self) -> bool:
+    def retrains_per_release(self) -> bool:
         """It has nothing to learn from a release."""
         return False
 
@@ -158,7 +158,7 @@ class Game:
     group_size: int
     adversary: Adversary
     challenge: GroupSample
-    asks_again: bool = False
+    reuses_training_groups: bool = False
     absent: GroupSample | None = None
     more: Callable[[int], GroupSample] | None = None
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import AfterValidator, Strict
 
-__all__ = ["PERHAPS", "SEVERAL", "distinct"]
+__all__ = ["NonEmptyUnique", "OptionalUnique", "distinct"]
 
 
 def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -18,5 +18,5 @@ def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
     return items
 
 
-SEVERAL = [Strict(False), AfterValidator(distinct)]
-PERHAPS = [Strict(False), AfterValidator(lambda items: items and distinct(items))]
+NonEmptyUnique = [Strict(False), AfterValidator(distinct)]
+OptionalUnique = [Strict(False), AfterValidator(lambda items: items and distinct(items))]

@@ -159,7 +159,7 @@ class Mechanism(Protocol):
         """What of a release can change when one count changes."""
 
     @property
-    def draws_alike(self) -> bool:
+    def noise_is_count_independent(self) -> bool:
         """Whether the same generator gives the same noise to any counts of one shape."""
 
     @property
@@ -175,10 +175,10 @@ class Mechanism(Protocol):
             If its definition does not hold for such counts.
         """
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return the sensitivity that the guarantee asks for, not a number where it asks none."""
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Return what the release of all of one user spends, None where it is without limit."""
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:

@@ -13,7 +13,7 @@ import fsspec
 from zarr.storage import FsspecStore, LocalStore
 
 from clusterscale.cube.chunk_store import ChunkStore
-from clusterscale.cube.retries import attempt
+from clusterscale.cube.retries import retry
 from clusterscale.errors import InputError, PackageError
 from clusterscale.redaction import check_url
 
@@ -124,12 +124,12 @@ class _Patient:
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._filesystem, name)
-        return partial(attempt, self._uri, found) if callable(found) else found
+        return partial(retry, self._uri, found) if callable(found) else found
 
     def exists(self, path: str) -> bool:
         """Tell whether anything is there; fsspec's own takes any error for a no."""
         try:
-            attempt(self._uri, self._filesystem.info, path)
+            retry(self._uri, self._filesystem.info, path)
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True

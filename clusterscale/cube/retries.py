@@ -18,7 +18,7 @@ from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
 from clusterscale.errors import ClusterscaleError, StoreError
 from clusterscale.redaction import clean
 
-__all__ = ["ATTEMPTS", "attempt", "attempt_async", "is_passing", "to_write"]
+__all__ = ["ATTEMPTS", "attempt_async", "is_transient", "retry", "to_write"]
 
 R = TypeVar("R")
 
@@ -81,7 +81,7 @@ _PASSING_NAMES = {
 }
 
 
-def attempt(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
+def retry(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
     """Return ``call(*args, **options)``, tried up to five times while it fails in passing.
 
     Parameters
@@ -111,7 +111,7 @@ def attempt(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R
 async def attempt_async(
     where: str, call: Callable[..., Awaitable[R]], *args: Any, **options: Any
 ) -> R:
-    """Await ``call(*args, **options)`` as :func:`attempt` does."""
+    """Await ``call(*args, **options)`` as :func:`retry` does."""
     try:
         return await AsyncRetrying(**_policy())(call, *args, **options)
     except Exception as error:
@@ -130,7 +130,7 @@ def to_write(where: str) -> Iterator[None]:
         raise StoreError(f"{where} cannot be written: there is no such bucket or folder") from None
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Tell whether the same call may succeed a moment later."""
     if isinstance(error, (ClusterscaleError, *_PLAIN)) or _is_full(error):
         return False
@@ -150,7 +150,7 @@ def _policy() -> dict[str, Any]:
     return {
         "stop": stop_after_attempt(ATTEMPTS),
         "wait": _wait,
-        "retry": retry_if_exception(is_passing),
+        "retry": retry_if_exception(is_transient),
         "reraise": True,
     }
 
@@ -175,7 +175,7 @@ def _tell(error: Exception, where: str) -> Exception:
             )
         )
     said = f"{type(error).__name__}: {error}"
-    if is_passing(error):
+    if is_transient(error):
         return StoreError(clean(f"{where}: tried {ATTEMPTS} times, the last ended in {said}"))
     if isinstance(error, PermissionError):
         return StoreError(clean(f"{where}: access is refused ({said})"))

@@ -13,7 +13,7 @@ import zarr
 
 from clusterscale.cube.chunk_store import flush
 from clusterscale.cube.connection import absolute, connect, is_remote, local_path, open_store
-from clusterscale.cube.retries import attempt, to_write
+from clusterscale.cube.retries import retry, to_write
 from clusterscale.errors import FormatError, MissingError, StoreError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def put(uri: str, content: bytes) -> None:
     """
     with to_write(uri):
         if not is_remote(uri):
-            attempt(uri, _put_locally, local_path(uri), content)
+            retry(uri, _put_locally, local_path(uri), content)
             return
         filesystem, path = connect(uri)
         if urlsplit(uri).scheme in _OBJECT_STORES:
@@ -113,7 +113,7 @@ def put_new(uri: str, content: bytes) -> bool:
                 filesystem, path = connect(uri)
                 filesystem.pipe_file(path, content, mode="create")
             else:
-                attempt(uri, _put_locally, local_path(uri), content, new=True)
+                retry(uri, _put_locally, local_path(uri), content, new=True)
         except FileExistsError:
             return False
     return True

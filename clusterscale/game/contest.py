@@ -95,7 +95,7 @@ class AttackEvaluation:
         control: bool = True,
     ) -> None:
         # The game itself is not kept: what was counted to train on makes room once all are trained.
-        self._group_size, self._asks_again = game.group_size, game.asks_again
+        self._group_size, self._asks_again = game.group_size, game.reuses_training_groups
         self._attacks, self._seed, self._n_first = attacks, seed, len(game.challenge)
         self._shape = game.challenge.counts.shape[1:]
         self._label, self._place = mechanism.label, (*path, mechanism.label)
@@ -103,7 +103,7 @@ class AttackEvaluation:
         self._noise, self._labels = self._stream("noise", "challenge"), game.challenge.labels
         challenge = self._publish(game.challenge, self._noise)
         self._panel = self._seat(game.adversary, challenge, control)
-        self._said = self._panel.answer(challenge, misled=control)
+        self._said = self._panel.answer(challenge, label_shuffled=control)
         self._sums = _sums(challenge) if control else None
         self._misled, self._absent = self._control(game.absent) if control else ([], [])
 
@@ -149,28 +149,28 @@ class AttackEvaluation:
         def learn(release: Release, path: Path) -> Learned:
             rng = self._stream("noise", "training", *path)
             knowledge = adversary.study(release, self._bound, rng=rng)
-            rngs, misled = (
+            rngs, label_shuffled = (
                 [self._stream(use, attack.label, *path) for attack in self._attacks]
                 for use in ("attack", "control")
             )
             if not control:
                 return Learned(knowledge, rngs)
-            self._rngs = misled
+            self._rngs = label_shuffled
             worthless = knowledge.shuffled(self._stream("control", *path))
-            return Learned(knowledge, rngs, worthless, misled)
+            return Learned(knowledge, rngs, worthless, label_shuffled)
 
-        if adversary.refits:
+        if adversary.retrains_per_release:
             return RetrainPerRelease(self._attacks, learn)
         row, path = first_shown(adversary, seed=self._seed, place=self._place)
         return TrainOnce(self._attacks, learn(challenge.take(np.array([row])), path))
 
     def _control(self, absent: GroupSample | None) -> tuple[list[float], list[float]]:
         """Return the AUCs of what should be about ½, of every attack."""
-        labels, misled = self._labels, self._said.misled
-        assert misled is not None
+        labels, label_shuffled = self._labels, self._said.label_shuffled
+        assert label_shuffled is not None
         by_label = [
             misled_auc(labels, *each, rng=rng)
-            for *each, rng in zip(self._said.scores, misled, self._rngs, strict=True)
+            for *each, rng in zip(self._said.scores, label_shuffled, self._rngs, strict=True)
         ]
         if absent is None:
             return by_label, [np.nan] * len(by_label)
@@ -235,7 +235,7 @@ def first_shown(adversary: Adversary, *, seed: int, place: Sequence[str | int]) 
     pair, with the target or without, and have no number. ``place`` is the path of a contest and the
     label of its mechanism.
     """
-    if adversary.refits:
+    if adversary.retrains_per_release:
         return 0, (0,)
     return int(stream(seed, "shown", *place).integers(2)), ()
 

@@ -11,15 +11,15 @@ __all__ = ["misled_auc", "stand_in_auc"]
 
 
 def misled_auc(
-    labels: Labels, scores: Scores, misled: Scores, *, rng: np.random.Generator
+    labels: Labels, scores: Scores, label_shuffled: Scores, *, rng: np.random.Generator
 ) -> float:
     """Return the AUC of an attack after training on shuffled labels; it should be about ½.
 
     An attack that ignores training labels scores as before when they are shuffled, so there the
     answers are shuffled instead.
     """
-    answers = rng.permutation(labels) if np.array_equal(misled, scores) else labels
-    return auc(answers, misled)
+    answers = rng.permutation(labels) if np.array_equal(label_shuffled, scores) else labels
+    return auc(answers, label_shuffled)
 
 
 def stand_in_auc(absent: GroupSample, found: Scores, labels: Labels, scores: Scores) -> float:

@@ -42,17 +42,17 @@ class Answers:
     scores: Floats
     thresholds: Floats
     seconds: Floats
-    misled: Floats | None = None
+    label_shuffled: Floats | None = None
 
 
 def join(parts: Sequence[Answers]) -> Answers:
     """Return what is said of all groups, in order."""
-    misled = [part.misled for part in parts if part.misled is not None]
+    label_shuffled = [part.label_shuffled for part in parts if part.label_shuffled is not None]
     return Answers(
         np.concatenate([part.scores for part in parts], axis=1),
         np.concatenate([part.thresholds for part in parts], axis=1),
         np.sum([part.seconds for part in parts], axis=0),
-        np.concatenate(misled, axis=1) if misled else None,
+        np.concatenate(label_shuffled, axis=1) if label_shuffled else None,
     )
 
 
@@ -61,20 +61,20 @@ class Learned:
     """What attacks learn from, and the generators of each.
 
     ``worthless`` has shuffled labels, for the attacks that are misled, whose generators are
-    ``misled``; None where none are.
+    ``label_shuffled``; None where none are.
     """
 
     knowledge: Knowledge
     rngs: Generators
     worthless: Knowledge | None = None
-    misled: Generators = ()
+    label_shuffled: Generators = ()
 
 
 class AttackEnsemble(Protocol):
     """Several attacks on what one mechanism publishes."""
 
-    def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
-        """Let each score every group; ``misled``: also once trained on worthless labels.
+    def answer(self, release: Release, *, path: Path = (), label_shuffled: bool = False) -> Answers:
+        """Let each score every group; ``label_shuffled``: also once trained on worthless labels.
 
         Groups that are asked about for a control have a ``path`` of their own, for these change
         nothing about others.
@@ -88,7 +88,7 @@ class TrainOnce:
         self._attacks, self._trained = attacks, list[Distinguisher]()
         self._learned: Learned | None = learned  # until all are trained
 
-    def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
+    def answer(self, release: Release, *, path: Path = (), label_shuffled: bool = False) -> Answers:
         """Let each score every group."""
         learned, self._learned = self._learned, None
         found, lost = [], []
@@ -99,9 +99,11 @@ class TrainOnce:
             scores = self._trained[i].score(release)
             seconds = perf_counter() - started
             found.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
-            if misled and learned is not None and learned.worthless is not None:
+            if label_shuffled and learned is not None and learned.worthless is not None:
                 # now, while what both derive of the release is at hand
-                lost.append(attack.fit(learned.worthless, rng=learned.misled[i]).score(release))
+                lost.append(
+                    attack.fit(learned.worthless, rng=learned.label_shuffled[i]).score(release)
+                )
         scores, thresholds, times = (np.array(each) for each in zip(*found, strict=True))
         return Answers(scores, thresholds, times, np.array(lost) if lost else None)
 
@@ -118,7 +120,7 @@ class RetrainPerRelease:
     ) -> None:
         self._attacks, self._learn, self._n_asked = attacks, learn, Counter[Path]()
 
-    def answer(self, release: Release, *, path: Path = (), misled: bool = False) -> Answers:
+    def answer(self, release: Release, *, path: Path = (), label_shuffled: bool = False) -> Answers:
         """Let each score every group, as learnt from that group's release alone."""
         parts = []
         for row in range(len(release.values)):
@@ -126,7 +128,7 @@ class RetrainPerRelease:
             started = perf_counter()
             learned = self._learn(one, (*path, self._n_asked[path]))
             studied = perf_counter() - started
-            part = TrainOnce(self._attacks, learned).answer(one, misled=misled)
+            part = TrainOnce(self._attacks, learned).answer(one, label_shuffled=label_shuffled)
             part.seconds[0] += studied
             parts.append(part)
             self._n_asked[path] += 1

@@ -1,6 +1,6 @@
 """Groups of users: draw who is inside, count where they were."""
 
-from clusterscale.groups.count import Counter, count_visits, forget, replace_member
+from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
 from clusterscale.groups.draw import SLICE_BYTES, Pool, draw_groups
 from clusterscale.groups.fit import check_pool, largest_group
 
@@ -11,7 +11,7 @@ __all__ = [
     "check_pool",
     "count_visits",
     "draw_groups",
-    "forget",
     "largest_group",
     "replace_member",
+    "subsample_trace",
 ]

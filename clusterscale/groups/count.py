@@ -12,7 +12,7 @@ from clusterscale.errors import InputError
 from clusterscale.groups.choose import NOBODY
 from clusterscale.jit import kernel
 
-__all__ = ["Counter", "count_visits", "forget", "replace_member"]
+__all__ = ["Counter", "count_visits", "replace_member", "subsample_trace"]
 
 
 def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> Counts:
@@ -185,7 +185,7 @@ def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:
             row[traces.trace(user)] += 1
 
 
-def forget(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:
+def subsample_trace(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:
     """Return a copy of one user's trace that holds only some of the visits (POPETS24 §6.3).
 
     Of a user who is not held, whose trace is empty, nothing stays nothing.

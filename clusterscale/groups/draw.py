@@ -178,7 +178,7 @@ class Pool:
         ranks = self.rank_stand_ins(n_groups, rng=control)
         challenge, stand_ins = self.draw(n_groups, rng=rng, ranks=ranks)
         inside = challenge.take(np.flatnonzero(challenge.labels))
-        return challenge, self.without_target(inside, stand_ins)
+        return challenge, self.substitute_target(inside, stand_ins)
 
     def rank_stand_ins(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
         """Draw who is to take the target's place in every second of so many groups.
@@ -191,7 +191,7 @@ class Pool:
         """
         return rng.integers(len(self.users) - self.size, size=n_groups // 2)
 
-    def without_target(self, sample: GroupSample, stand_ins: Ints) -> GroupSample:
+    def substitute_target(self, sample: GroupSample, stand_ins: Ints) -> GroupSample:
         """Return the same groups with another user of the pool wherever the target was.
 
         What tells these from groups without the target is not the target, but how groups with it
@@ -213,7 +213,7 @@ class Pool:
         self._stand_in(other, stand_ins)
         return other
 
-    def strangers(self, n_groups: int, *, rng: np.random.Generator) -> GroupSample:
+    def fresh_control_groups(self, n_groups: int, *, rng: np.random.Generator) -> GroupSample:
         """Draw other groups of either kind, with another user wherever the target would be.
 
         For adversaries who recognise the groups they have seen, whoever is inside.

@@ -56,7 +56,7 @@ def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
     spent on each is composed; the unit of the stated guarantee does not matter. Replacing a user
     is removing one and adding another, which takes twice as many parts.
     """
-    spending = mechanism.spent(bounds)
+    spending = mechanism.user_privacy_loss(bounds)
     if spending is None:
         return UserLevel(np.inf, 0.0, np.inf, 0.0, ())
     return _convert(spending)

@@ -61,7 +61,7 @@ class BaseMechanism(ConfigModel):
 
     stage: ClassVar[Stage] = "publish"
     reach: ClassVar[Reach] = "cell"
-    draws_alike: ClassVar[bool] = True
+    noise_is_count_independent: ClassVar[bool] = True
     whole_output: ClassVar[bool] = False
     """Whether values are put on a fixed grid, such as whole numbers, whatever they were before."""
 
@@ -105,11 +105,11 @@ class BaseMechanism(ConfigModel):
         """Return the mechanism itself: it has no sensitivity to be found."""
         return self
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Not a number: no sensitivity is asked for."""
         return np.nan
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Without limit."""
         return None
 
@@ -243,7 +243,7 @@ class AdditiveNoise(BaseMechanism):
         """Return the mechanism with the cube's own sensitivity, where none was given."""
         if not self._sensitivity or getattr(self, self._sensitivity) is not None:
             return self
-        return self.model_copy(update={self._sensitivity: self.needed(bounds)})
+        return self.model_copy(update={self._sensitivity: self.required_sensitivity(bounds)})
 
     def _norm(self) -> float:
         """Return the sensitivity.

@@ -141,9 +141,9 @@ class Chain(BaseMechanism):
         return max((step.reach for step in self.steps), key=REACHES.index)
 
     @property
-    def draws_alike(self) -> bool:  # type: ignore[override]
+    def noise_is_count_independent(self) -> bool:  # type: ignore[override]
         """Whether every step does."""
-        return all(step.draws_alike for step in self.steps)
+        return all(step.noise_is_count_independent for step in self.steps)
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the chain with every step bound.
@@ -155,15 +155,15 @@ class Chain(BaseMechanism):
         """
         return self.model_copy(update={"steps": tuple(step.bind(bounds) for step in self.steps)})
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return the sensitivity that the noise asks for."""
         noise = self._step("noise")
-        return np.nan if noise is None else noise.needed(bounds)
+        return np.nan if noise is None else noise.required_sensitivity(bounds)
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Return what the noise spends."""
         noise = self._step("noise")
-        return None if noise is None else noise.spent(bounds)
+        return None if noise is None else noise.user_privacy_loss(bounds)
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`~clusterscale.errors.ConfigError` if such counts make no sense."""

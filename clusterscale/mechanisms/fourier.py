@@ -40,13 +40,13 @@ class _Transformed(AdditiveNoise):
     reach: ClassVar[Reach] = "series"
     _sensitivity: ClassVar[str] = "l2_sensitivity"
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √(most epochs of one user in one ROI)."""
         return float(np.sqrt(bounds.series))
 
     def _part(self, bounds: Bounds) -> float:
         """Return how much larger a user's change of one series is than was allowed for."""
-        return self.needed(bounds) / self._norm()
+        return self.required_sensitivity(bounds) / self._norm()
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return perturbed counts, float64, the same shape (…, roi, epoch)."""
@@ -119,7 +119,7 @@ class Fourier(_FirstWaves):
         reason = "Laplace noise of scale √κ·Δ₂/ε on κ Fourier coefficients; L2 norm of one series"
         return Guarantee("roi_series", self.epsilon, 0.0, "add_remove", reason, self._known_norm)
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part for each ROI that a user is in."""
         return PrivacyLossSpec(
             "approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds)
@@ -160,7 +160,7 @@ class UnscaledFourier(_FirstWaves):
         """None that is worth the name: √T times the ε that it is given."""
         return no_guarantee("noise for an orthonormal transform, on one that is √T times larger")
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √Δ, Δ being all that is counted of one user."""
         return float(np.sqrt(bounds.user))
 
@@ -212,7 +212,7 @@ class EnhancedFourier(_Transformed):
             reason += f"; the rule for σ fails at ε = {self.epsilon / 2:g}, this is the exact sum"
         return Guarantee("roi_series", epsilon, self.delta, "add_remove", reason, self._known_norm)
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec | None:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
         """Return one part for each ROI that a user is in, None where Δ₂ is too small for it."""
         if self._part(bounds) > 1 + 1e-9:  # no (ε, δ) is known for a larger change
             return None

@@ -76,13 +76,13 @@ class Gaussian(AdditiveNoise):
         """Normal noise on every count; its scale is not a number until it is known."""
         return Noise("gaussian", deviation(self.epsilon, self.delta) * self._known_norm)
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √Δ₁."""
         return float(np.sqrt(bounds.user))
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part: all counts of a user at once."""
-        ratio = self.needed(bounds) / self.sigma
+        ratio = self.required_sensitivity(bounds) / self.sigma
         return PrivacyLossSpec("gaussian", 1, ratio=ratio, delta=self.delta)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:

@@ -89,11 +89,11 @@ class Laplace(AdditiveNoise):
         scale = self._known_norm / self.epsilon
         return Noise("geometric" if self.discrete else "laplace", scale)
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return the L1 norm of one unit."""
         return float(getattr(bounds, self.unit))
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part for each count that a user changes, by 1.
 
         Geometric noise tells whole numbers apart as randomized response does, which is the worst

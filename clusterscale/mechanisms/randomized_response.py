@@ -27,7 +27,7 @@ class RandomizedResponse(AdditiveNoise):
     name: Literal["randomized_response"] = "randomized_response"
     p: Probability
 
-    draws_alike: ClassVar[bool] = False
+    noise_is_count_independent: ClassVar[bool] = False
     whole_output: ClassVar[bool] = True  # a fixed function of how many said yes
 
     @property
@@ -40,7 +40,7 @@ class RandomizedResponse(AdditiveNoise):
         reason = "a 'no' is always true: no finite epsilon, but answers differ by 1 − p in law"
         return Guarantee("event", 0.0, 1 - self.p, "replace", reason)
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part for each answer."""
         return PrivacyLossSpec("approximate", bounds.user, epsilon=0.0, delta=1 - self.p)
 

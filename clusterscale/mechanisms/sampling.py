@@ -38,7 +38,7 @@ class SampleEvents(BaseMechanism):
     remove: Probability
 
     stage: ClassVar[Stage] = "sample"
-    draws_alike: ClassVar[bool] = False
+    noise_is_count_independent: ClassVar[bool] = False
 
     @property
     def title(self) -> str:

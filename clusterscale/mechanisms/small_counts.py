@@ -106,7 +106,7 @@ class PerturbSmall(BaseMechanism):
     epsilon: Positive
 
     stage: ClassVar[Stage] = "noise"
-    draws_alike: ClassVar[bool] = False
+    noise_is_count_independent: ClassVar[bool] = False
     whole_output: ClassVar[bool] = True
 
     @property

@@ -48,11 +48,11 @@ class TruncatedLaplace(AdditiveNoise):
         )
         return Guarantee("event", self.epsilon, 0.0, "add_remove", reason, self._claimed)
 
-    def needed(self, bounds: Bounds) -> float:
+    def required_sensitivity(self, bounds: Bounds) -> float:
         """Return the L1 norm of one event."""
         return float(bounds.event)
 
-    def spent(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
         """Return one part of ε + ln 2, not of ε, for each count that a user changes by 1."""
         return PrivacyLossSpec("approximate", bounds.user, epsilon=self.epsilon + float(np.log(2)))
 

@@ -9,7 +9,7 @@ from clusterscale.papers.claims import Claim
 from clusterscale.papers.published import ALL, BEST, PEOPLE, Label, Place, Several
 from clusterscale.papers.study import Study
 from clusterscale.recovery import RecoveryPlan
-from clusterscale.recovery.estimates import READINGS
+from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.task import ALONE
 from clusterscale.schema import RECOVERY, RESULTS, TRAITS, Variable
 from clusterscale.wording import choices
@@ -76,7 +76,7 @@ def _of_recovery(plan: RecoveryPlan) -> dict[str, list[Label]]:
         "mechanism": [each.label for each in plan.published],
         "prior": [each.label for each in plan.priors],
         "strategy": [*ALONE, *(each.label for each in plan.strategies)],
-        "reading": list(READINGS),
+        "reading": list(DECISION_RULES),
         "epoch": list(range(*plan.inferred)),
     }
 

@@ -9,7 +9,7 @@ from pydantic import Strict, model_validator
 
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import ConfigModel, Count
-from clusterscale.contracts.lists import PERHAPS
+from clusterscale.contracts.lists import OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.published import Published
@@ -57,7 +57,7 @@ class Study(ConfigModel):
     recovery: RecoveryPlan | None = None
     traits: TraitsPlan | None = None
     people: Count = 150
-    best: Annotated[tuple[str, ...], *PERHAPS] = ()
+    best: Annotated[tuple[str, ...], *OptionalUnique] = ()
     published: Annotated[tuple[Published, ...], Strict(False)] = ()
     claims: Annotated[tuple[Claim, ...], Strict(False)] = ()
     absent: Annotated[tuple[Absent, ...], Strict(False)] = ()

@@ -19,7 +19,7 @@ from clusterscale.contracts import (
     TargetKnowledge,
     Traces,
 )
-from clusterscale.groups import Pool, check_pool, count_visits, forget
+from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
 from clusterscale.wording import exact_percent
 
 __all__ = ["KnownSubset"]
@@ -135,7 +135,7 @@ class KnownSubset(ConfigModel):
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
         trace = full = traces.trace(target)
         if self.known_fraction < 1:  # drawn last: it hangs on whether the target is held
-            trace = forget(full, traces, self.known_fraction, rng=rng)
+            trace = subsample_trace(full, traces, self.known_fraction, rng=rng)
         for sample in (training, validation):
             if sample is not None and trace is not full:
                 _swap(sample.counts, sample.labels, full, trace)

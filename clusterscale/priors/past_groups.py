@@ -110,14 +110,14 @@ class _PastGroups(ConfigModel):
         absent = None
         if ranks is not None:
             inside = challenge.take(np.flatnonzero(challenge.labels))
-            absent = pool.without_target(inside, np.concatenate(stand_ins)[numbers.start // 2 :])
+            absent = pool.substitute_target(inside, np.concatenate(stand_ins)[numbers.start // 2 :])
         elif control is not None:
-            absent = pool.strangers(self._n_asked, rng=control)
+            absent = pool.fresh_control_groups(self._n_asked, rng=control)
         return Game(
             group_size=group_size,
             adversary=AuxiliaryDataAdversary(group_size, seen.sample()),
             challenge=challenge,
-            asks_again=self._asks_again,
+            reuses_training_groups=self._asks_again,
             absent=absent,
         )
 

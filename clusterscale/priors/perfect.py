@@ -90,6 +90,6 @@ class Perfect(ConfigModel):
             group_size=group_size,
             adversary=AuxiliaryDataAdversary(group_size, groups, places, passive=passive),
             challenge=groups,
-            asks_again=True,
-            absent=None if control is None else pool.strangers(self.groups, rng=control),
+            reuses_training_groups=True,
+            absent=None if control is None else pool.fresh_control_groups(self.groups, rng=control),
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import Address, ConfigModel, Count, Mechanism
-from clusterscale.contracts.lists import PERHAPS
+from clusterscale.contracts.lists import OptionalUnique
 from clusterscale.mechanisms import MECHANISMS
 
 __all__ = ["PLACES", "Declared", "First", "Name", "ReleaseEntry", "ReleaseMetadata", "Size"]
@@ -42,7 +42,7 @@ class ReleaseMetadata(ConfigModel):
     first: First | None = None
     start: str | None = None
     epochs: Count | None = None
-    observed: Annotated[tuple[First, ...], *PERHAPS] = ()
+    observed: Annotated[tuple[First, ...], *OptionalUnique] = ()
     null_roi: bool | None = None
     series: str = ""
 

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from clusterscale.contracts import MEMORY, Executor, see_through
+from clusterscale.contracts import MEMORY, Executor, drain
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, open_source
 from clusterscale.cube.storage import absolute
@@ -146,7 +146,7 @@ class _Work:
 
     def _do(self, function: Callable[[T], R], tasks: list[T]) -> Iterator[tuple[T, R]]:
         failed = "tasks failed; what is whole is kept, and the same command goes on with the others"
-        return see_through(self._executor, function, tasks, failed=failed)
+        return drain(self._executor, function, tasks, failed=failed)
 
     def _place(self, case: tuple[str, str]) -> tuple[int, int]:
         mechanism, prior = case

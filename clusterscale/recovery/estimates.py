@@ -12,12 +12,12 @@ from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 from clusterscale.recovery.columns import Column, Ids, Ranks
 
-__all__ = ["NOTHING", "READINGS", "Comparison", "Estimate", "compare"]
+__all__ = ["DECISION_RULES", "NOTHING", "Comparison", "Estimate", "compare"]
 
 NOTHING = -1.0
 """Stands for the distance of an estimate that has no mass."""
 
-READINGS = ("popular", "every")
+DECISION_RULES = ("popular", "every")
 """How shares become places: those above a threshold, or else the null ROI; or any (PETS17 eqs 12,
 13)."""
 

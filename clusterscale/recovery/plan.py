@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
-from clusterscale.contracts.lists import PERHAPS, SEVERAL
+from clusterscale.contracts.lists import NonEmptyUnique, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     Strategies = tuple[InferenceStrategy, ...]
     Mechanisms = tuple[Mechanism, ...]
 else:
-    Beliefs = Annotated[tuple[BELIEFS.field(), ...], *SEVERAL]
-    Strategies = Annotated[tuple[STRATEGIES.field(), ...], *SEVERAL]
-    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *PERHAPS]
+    Beliefs = Annotated[tuple[BELIEFS.field(), ...], *NonEmptyUnique]
+    Strategies = Annotated[tuple[STRATEGIES.field(), ...], *NonEmptyUnique]
+    Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *OptionalUnique]
 
 _HOUR = 3600  # seconds
 _PLAIN = ("bayes", "max_roi", "max_user")

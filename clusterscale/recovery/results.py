@@ -15,7 +15,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import tell_origin
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.recovery.errors import miss, privacy_gain, privacy_loss
-from clusterscale.recovery.estimates import READINGS
+from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
 from clusterscale.schema import RECOVERY, RECOVERY_FORMAT
@@ -103,13 +103,13 @@ def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
         "mechanism": [mechanism.label for mechanism in plan.published],
         "prior": [belief.label for belief in plan.priors],
         "strategy": strategies,
-        "reading": READINGS,
+        "reading": DECISION_RULES,
         "epoch": range(*plan.inferred),
     }
     chunks = {
         "user": _USERS,
         "strategy": len(strategies),
-        "reading": len(READINGS),
+        "reading": len(DECISION_RULES),
         "epoch": plan.epochs,
     }
     attributes = {

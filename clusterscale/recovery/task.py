@@ -14,7 +14,7 @@ from clusterscale.contracts import Mechanism, Values
 from clusterscale.cube.blocks import Source, open_source, read_users
 from clusterscale.recovery.columns import Column, Ids, by_activity
 from clusterscale.recovery.errors import miss, to_base
-from clusterscale.recovery.estimates import READINGS, Comparison, Estimate, compare
+from clusterscale.recovery.estimates import DECISION_RULES, Comparison, Estimate, compare
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.recovery.release import ReleaseTask, publish
 from clusterscale.recovery.strategies.bayes import crowd
@@ -82,7 +82,7 @@ class Recovered:
     @classmethod
     def nothing(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
         """Return sums to which all is still to be added."""
-        n_readings = len(READINGS)
+        n_readings = len(DECISION_RULES)
         hits, told = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
         true = np.zeros((n_estimates, n_users), np.int32)
         by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))

@@ -65,12 +65,12 @@ class DaskExecutor:
         *,
         window: int = 2,
         patience: float = _PATIENCE,
-        heal: Callable[[], None] = _nothing,
+        replace_lost: Callable[[], None] = _nothing,
         reconnect: Callable[[], Client] | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._client, self._window = client, window
-        self._patience, self._heal, self._reconnect = patience, heal, reconnect
+        self._patience, self._heal, self._reconnect = patience, replace_lost, reconnect
         self._clock, self._looked, self._n_threads = clock, -float("inf"), 1
 
     @property

@@ -62,7 +62,7 @@ class Jobs:
         if (refusal := self._cluster.sync(self._open)) and not self._submitted():
             raise ClusterError(f"the batch system takes no job: {refusal}")
 
-    def heal(self) -> None:
+    def replace_lost(self) -> None:
         """Replace the jobs that have ended.
 
         Raises

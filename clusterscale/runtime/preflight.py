@@ -36,7 +36,7 @@ class Found:
 
 
 def look_around(
-    client: Client, probe: Callable[[], object], patience: float, heal: Callable[[], None]
+    client: Client, probe: Callable[[], object], patience: float, replace_lost: Callable[[], None]
 ) -> Found:
     """Ask the scheduler and every worker that is there; wait for the first.
 
@@ -45,7 +45,7 @@ def look_around(
     ClusterError
         If no worker comes for as long as patience lasts.
     """
-    _wait(client, patience, heal)
+    _wait(client, patience, replace_lost)
     found = Found(facts())
     packed = dumps(probe)
     for address, n_threads in client.nthreads().items():
@@ -109,7 +109,7 @@ def _note(found: Found, name: str, answer: Any) -> None:
         found.faults[name] = fault
 
 
-def _wait(client: Client, patience: float, heal: Callable[[], None]) -> None:
+def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> None:
     since = monotonic()
     while not client.nthreads():
         left = patience - (monotonic() - since)
@@ -121,7 +121,7 @@ def _wait(client: Client, patience: float, heal: Callable[[], None]) -> None:
         try:
             client.wait_for_workers(1, timeout=min(_TICK, left))
         except TimeoutError:
-            heal()
+            replace_lost()
 
 
 def _version(package: str) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale.contracts import MEMORY, Executor, Mechanism, see_through
+from clusterscale.contracts import MEMORY, Executor, Mechanism, drain
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
@@ -166,7 +166,7 @@ class _Work:
             "blocks of users could not be scored; the others are kept, and the same command goes "
             "on with these"
         )
-        for task, scored in see_through(self._executor, score, tasks, failed=failed):
+        for task, scored in drain(self._executor, score, tasks, failed=failed):
             places = [self._place(mechanism) for mechanism in task.mechanisms]
             names = [_name(index, each, task.start) for each in places]
             self._store.add(scored, task.start, place, places, names)

@@ -25,13 +25,13 @@ from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
 from clusterscale.screening.base_groups import Base
 from clusterscale.seeds import stream
 
-__all__ = ["RULED_OUT", "Published", "Table", "moments", "publish", "table_bytes", "tabulate"]
+__all__ = ["LOG_ZERO", "Published", "Table", "moments", "publish", "table_bytes", "tabulate"]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 _CELLS = 1024  # weighed at once: 200 groups of them are 1.6 MB, which stays in cache
-RULED_OUT = -1e4  # what −∞ counts as: less than all other evidence, and still a number to add
+LOG_ZERO = -1e4  # what −∞ counts as: less than all other evidence, and still a number to add
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +115,7 @@ def _release(
     if mechanism.noise == NO_NOISE:
         return counts.astype(np.float32)
     path = ("screen noise", base.setting.label, label, group)
-    rng = stream(base.source.seed, *path, *(() if mechanism.draws_alike else (use,)))
+    rng = stream(base.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,)))
     values = counts.reshape(1, *base.shape)
     released = mechanism.release(values, group_size=base.setting.group_size, rng=rng)
     return released.ravel().astype(np.float32)
@@ -137,8 +137,8 @@ def tabulate(published: Published, rules: list[CellScore], base: Base) -> Table:
         off = np.concatenate([nobody, stand_in, usual[:, some]])
         on = np.concatenate([present, stand_in, usual[:, some] + 1])
         for attack, rule in enumerate(rules):
-            away = np.maximum(rule.weigh(off, some, here=False), RULED_OUT)
-            change = np.maximum(rule.weigh(on, some, here=True), RULED_OUT) - away
+            away = np.maximum(rule.cell_evidence(off, some, here=False), LOG_ZERO)
+            change = np.maximum(rule.cell_evidence(on, some, here=True), LOG_ZERO) - away
             shift[first : first + len(some), attack] = change[-1]
             change -= change[-1]  # the usual value's, whatever groups are tabulated together
             sums = away[:-1].sum(axis=1)

@@ -21,7 +21,7 @@ from clusterscale.contracts import (
     hash_of,
 )
 from clusterscale.cube.blocks import Window
-from clusterscale.mechanisms import by_steps
+from clusterscale.mechanisms import group_by_trace_steps
 
 __all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "Setting"]
 
@@ -103,7 +103,7 @@ class Screen:
     def settings(self) -> Iterator[tuple[Setting, tuple[Mechanism, ...]]]:
         """Yield every setting with the mechanisms that share it."""
         for (name, span), size, (steps, mechanisms) in product(
-            self.periods, self.group_sizes, by_steps(self.mechanisms)
+            self.periods, self.group_sizes, group_by_trace_steps(self.mechanisms)
         ):
             yield Setting(name, span, size, steps), tuple(mechanisms)
 

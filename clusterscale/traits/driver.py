@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from clusterscale.contracts import Executor, see_through
+from clusterscale.contracts import Executor, drain
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, ranges
 from clusterscale.traits.comparing import CompareTask, compare
@@ -142,7 +142,7 @@ class Work:
     def _do(self, stage: str, function: Callable[[T], R], tasks: list[T]) -> Iterator[tuple[T, R]]:
         self._tell(TraitsProgress(stage, len(tasks), 0))
         failed = "tasks failed; what is whole is kept, and the same command goes on with the others"
-        pairs = see_through(self._executor, function, tasks, failed=failed)
+        pairs = drain(self._executor, function, tasks, failed=failed)
         for n_done, pair in enumerate(pairs, 1):
             yield pair
             self._tell(TraitsProgress(stage, len(tasks), n_done))

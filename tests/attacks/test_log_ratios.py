@@ -131,7 +131,7 @@ def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
     ours, plain = rules(OutputDistribution(), size), Counted(CHANCE, size)
     counts, cells = np.arange(size + 1)[:, None].repeat(12, axis=1), np.arange(12)
     near = np.abs(counts - size * CHANCE) <= 8 * np.sqrt(size * CHANCE * (1 - CHANCE)) + 7
-    found, expected = (rule.weigh(counts, cells, here=here) for rule in (ours, plain))
+    found, expected = (rule.cell_evidence(counts, cells, here=here) for rule in (ours, plain))
     np.testing.assert_allclose(found[near], expected[near], rtol=1e-8, atol=1e-9)
     assert near.all() if size < 10 else not near.all()
 
@@ -146,7 +146,9 @@ def test_noise_alone_is_weighed_as_noise_is(law, scale, size):
     values = np.linspace(-reach, reach, 41)[:, None] + size * CHANCE
     values = np.rint(values) if law == "geometric" else values
     for here in (True, False):
-        found, expected = (rule.weigh(values, np.arange(12), here=here) for rule in (ours, faded))
+        found, expected = (
+            rule.cell_evidence(values, np.arange(12), here=here) for rule in (ours, faded)
+        )
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
 
 
@@ -165,10 +167,12 @@ def test_the_total_is_the_sum_of_what_each_cell_says(case):
     each = np.zeros((3, len(some)))
     for side in (True, False):
         at = here[some] == side
-        each[:, at] = rule.weigh(flat[:, some[at]], some[at], here=side)
+        each[:, at] = rule.cell_evidence(flat[:, some[at]], some[at], here=side)
     total = rule.total(flat[:, some], some, here[some])
     np.testing.assert_allclose(total, each.sum(axis=1), rtol=1e-9)
-    alone = [rule.weigh(flat[:, [i]], np.array([i]), here=bool(here[i])) for i in some[::500]]
+    alone = [
+        rule.cell_evidence(flat[:, [i]], np.array([i]), here=bool(here[i])) for i in some[::500]
+    ]
     np.testing.assert_allclose(np.hstack(alone), each[:, ::500], rtol=1e-12)
 
 
@@ -200,7 +204,7 @@ def test_what_neither_law_gives_says_nothing():
     """A count of 300 where hardly anybody is expected: the reference is wrong there."""
     chance, cells = np.array([0.001, 0.5]), np.arange(2)
     rule = Published(chance, 400, mechanism(**SUPPRESS).law(400))
-    found = rule.weigh(np.array([[300.0, 200.0], [2.0, 200.0]]), cells, here=True)
+    found = rule.cell_evidence(np.array([[300.0, 200.0], [2.0, 200.0]]), cells, here=True)
     assert found[0, 0] == 0
     assert found[0, 1] == found[1, 1] != 0
     assert found[1, 0] == pytest.approx(np.log(2 / 0.4), rel=1e-9)

@@ -14,7 +14,12 @@ from oracles.entries import build
 
 from clusterscale.audit import AuditPlan, Period, run_task, source
 from clusterscale.audit.blockwise import TaskPart, add_parts, count_part, fold_task
-from clusterscale.audit.evaluation import PricePart, count_price, fold_price, run_price
+from clusterscale.audit.evaluation import (
+    PricePart,
+    count_evaluation,
+    evaluate_mechanism_task,
+    fold_evaluation,
+)
 from clusterscale.audit.privacy_units import kind_of
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks
@@ -170,7 +175,7 @@ def the_price(cube, size, null_roi):
 @pytest.mark.parametrize("null_roi", [False, True])
 def test_three_parts_give_the_price_of_one(two_days, size, null_roi):
     task = the_price(two_days, size, null_roi)
-    assert repr(by_parts(fold_price(task, PARTS))) == repr(run_price(task))
+    assert repr(by_parts(fold_evaluation(task, PARTS))) == repr(evaluate_mechanism_task(task))
 
 
 @pytest.mark.slow
@@ -178,11 +183,11 @@ def test_three_parts_give_the_price_of_one(two_days, size, null_roi):
 @pytest.mark.parametrize("null_roi", [False, True])
 def test_any_parts_give_the_price_of_one(two_days, size, null_roi):
     task = the_price(two_days, size, null_roi)
-    whole = repr(run_price(task))
+    whole = repr(evaluate_mechanism_task(task))
 
     @given(users=partitions())
     def check(users):
-        assert repr(by_parts(fold_price(task, users))) == whole
+        assert repr(by_parts(fold_evaluation(task, users))) == whole
 
     check()
 
@@ -215,7 +220,7 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     source._HELD.clear()
     for target in range(3):
         count_part(TaskPart(the_task(two_days, chosen, target), (8, 16)))
-    count_price(PricePart(price, (8, 16)))
+    count_evaluation(PricePart(price, (8, 16)))
     assert read == [(8, 12), (12, 16)]
     count_part(TaskPart(the_task(two_days, chosen, 0), (0, 8)))
     assert len(source._HELD) == 2, "others make room before they are read"
@@ -236,9 +241,9 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     (price,) = chosen.prices(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
     (played,) = local_cluster.map_folds([fold_task(task, users) for task in tasks])
-    (priced,) = local_cluster.map_folds([fold_price(price, users)])
+    (priced,) = local_cluster.map_folds([fold_evaluation(price, users)])
     assert bits(played.value) == bits(run_task(tasks[0]))
-    assert repr(priced.value) == repr(run_price(price))
+    assert repr(priced.value) == repr(evaluate_mechanism_task(price))
 
 
 @pytest.mark.parametrize("users", [(2, 8), (0, 6), (8, 8), (8, 64), (-4, 8)])

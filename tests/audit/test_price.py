@@ -10,7 +10,7 @@ import xarray as xr
 
 from clusterscale import mechanisms, utility
 from clusterscale.audit import AuditPlan, open_results, run, source
-from clusterscale.audit.evaluation import Price, run_price
+from clusterscale.audit.evaluation import Price, evaluate_mechanism_task
 from clusterscale.audit.journal import PriceJournal
 from clusterscale.audit.source import load_settings
 from clusterscale.cube import measure_bounds, with_null_roi
@@ -52,30 +52,32 @@ def task(defended, cube):
 
 def test_a_price_task_is_small_and_pure(task):
     assert len(pickle.dumps(task)) < 5000
-    assert pickle.dumps(run_price(task)) == pickle.dumps(
-        run_price(pickle.loads(pickle.dumps(task)))
+    assert pickle.dumps(evaluate_mechanism_task(task)) == pickle.dumps(
+        evaluate_mechanism_task(pickle.loads(pickle.dumps(task)))
     )
 
 
 def test_promises_are_of_this_cube(task, defended, cube):
-    found = run_price(task)
+    found = evaluate_mechanism_task(task)
     assert list(found.promises) == [mechanism.label for mechanism in defended.mechanisms]
     bounds = measure_bounds(with_null_roi(cube.traces()), cube.frame().days)
     bare, noisy, *_, chain = found.promises.values()
     assert (bare.unit, bare.epsilon, bare.ceiling) == ("none", np.inf, 1.0)
     assert (noisy.unit, noisy.epsilon, noisy.sensitivity) == ("user", 1.0, bounds.user)
-    assert noisy.needed == bounds.user
+    assert noisy.required_sensitivity == bounds.user
     assert noisy.user_epsilon == pytest.approx(1.0)
     assert noisy.composed_epsilon < 1
     assert 0.5 < noisy.ceiling <= auc_ceiling(2.0), "a user is replaced, not only removed"
     assert (chain.unit, chain.epsilon) == ("user_day", 0.5)
     assert noisy.reason.endswith("; for users no more active than those of this cube")
     assert chain.reason.endswith("L1 norm of one user's day"), "the cap holds for anyone"
-    assert chain.sensitivity == chain.needed == 8, "four events, and the hours they kept from idle"
+    assert chain.sensitivity == chain.required_sensitivity == 8, (
+        "four events, and the hours they kept from idle"
+    )
 
 
 def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
-    found = run_price(task)
+    found = evaluate_mechanism_task(task)
     measures = defended.utility.measures
     mean, spread = found.utility["exact"]
     for measure, value, sd, guess in zip(measures, mean, spread, found.guess, strict=True):
@@ -90,7 +92,7 @@ def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
 def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
     """By hand: small counts are suppressed, but that of who is nowhere is large."""
     label = "suppress_small(below=3)"
-    found = run_price(task)
+    found = evaluate_mechanism_task(task)
     rng = stream(task.source.seed, "utility groups", *task.key)
     kept, moved = [], []
     for _ in range(task.utility.groups):
@@ -111,7 +113,7 @@ def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
 
 def test_noise_below_zero_does_not_take_from_what_is_released(task):
     """Laplace noise adds up to nothing on average, but a release of noise is not empty."""
-    assert run_price(task).released_share["laplace(epsilon=1.0)"] > 1
+    assert evaluate_mechanism_task(task).released_share["laplace(epsilon=1.0)"] > 1
 
 
 def test_a_release_that_cannot_be_measured_is_an_error_and_not_left_out(task, monkeypatch):
@@ -120,7 +122,7 @@ def test_a_release_that_cannot_be_measured_is_an_error_and_not_left_out(task, mo
         lambda self, counts, **_: np.full(counts.shape, np.nan),
     )
     with pytest.raises(InputError, match=r"suppress_small\(below=3\): .* values are not finite"):
-        run_price(task)
+        evaluate_mechanism_task(task)
 
 
 def test_merged_cells_take_their_counts_to_every_part(task, dense):
@@ -158,7 +160,7 @@ def test_another_cube_at_the_address_is_refused(task):
 def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     results = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert (results.status == "done").all(), results.error.values
-    price = run_price(next(iter(defended.prices(cube))))
+    price = evaluate_mechanism_task(next(iter(defended.prices(cube))))
     label = "suppress_small(below=3)"
     chosen = results.sel(mechanism=label, group_size=3, period="all")
     np.testing.assert_array_equal(chosen.utility, price.utility[label][0])
@@ -203,7 +205,7 @@ def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkey
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.driver.run_price", fail)
+        patch.setattr("clusterscale.audit.driver.evaluate_mechanism_task", fail)
         broken = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert json.loads(broken.attrs["price_errors"]) == ["MemoryError: no room"]
     assert broken.utility.isnull().all()
@@ -220,7 +222,7 @@ def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkey
 
 def test_prices_come_back_as_they_were_put(task, tmp_path):
     journal = PriceJournal(str(tmp_path))
-    price, failed = run_price(task), Price(("other", 3), error="it broke")
+    price, failed = evaluate_mechanism_task(task), Price(("other", 3), error="it broke")
     journal.add(price)
     journal.add(failed)
     assert price.judgements["laplace(epsilon=1.0)"].verdict == "consistent"

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.options import at_work, pick_cluster
+from clusterscale.cli.options import pick_cluster, running_cluster
 from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.runtime import CLUSTERS, Address, Local, Serial
 
@@ -56,7 +56,7 @@ def test_a_signal_ends_the_work_in_order_and_once(number):
                 signal.raise_signal(each)
             closed.append("closed")
 
-    with pytest.raises(SystemExit) as ended, at_work(Serial(), "nothing"):
+    with pytest.raises(SystemExit) as ended, running_cluster(Serial(), "nothing"):
         work()
     assert closed == ["closed"]
     assert ended.value.code == 128 + number
@@ -71,7 +71,7 @@ def test_a_signal_in_a_callback_of_compiled_code_ends_the_work(number):
         callback()  # the exception is dropped here
         Event().wait(240)
 
-    with pytest.raises(SystemExit) as ended, at_work(Serial(), "nothing"):
+    with pytest.raises(SystemExit) as ended, running_cluster(Serial(), "nothing"):
         work()
     assert ended.value.code == 128 + number
     assert sys.unraisablehook is hook
@@ -80,7 +80,7 @@ def test_a_signal_in_a_callback_of_compiled_code_ends_the_work(number):
 def test_other_dropped_exceptions_are_reported_as_before(monkeypatch):
     seen = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: seen.append(unraisable.exc_type))
-    with at_work(Serial(), "nothing"):
+    with running_cluster(Serial(), "nothing"):
         ctypes.CFUNCTYPE(None)(lambda: 1 / 0)()
     assert seen == [ZeroDivisionError]
 
@@ -117,7 +117,7 @@ def test_a_signal_reaches_a_driver_that_waits_for_its_cluster():
 
 def test_signals_are_as_before_when_the_work_is_over():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with at_work(Serial(), "nothing"):
+    with running_cluster(Serial(), "nothing"):
         assert signal.getsignal(signal.SIGTERM) != before[1]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from clusterscale.consistency import Table
-from clusterscale.consistency.table import counts_behind, suppressed_up_to, written
+from clusterscale.consistency.table import count_bounds, suppressed_up_to, written
 from clusterscale.errors import InputError
 
 EXACT = bound("exact")
@@ -119,7 +119,7 @@ MECHANISMS = [
 @given(counts=hnp.arrays(np.int32, (2, 3), elements=st.integers(0, 9)))
 def test_counts_behind_are_all_that_are_published_alike(mechanism, counts):
     made = table(mechanism, counts, size=9)
-    low, high = counts_behind(made)
+    low, high = count_bounds(made)
     every = np.arange(10, dtype=np.int32)[None]
     of_each = mechanism.release(every, group_size=9, rng=np.random.default_rng(0))[0]
     for value, least, most in zip(made.values.flat, low.flat, high.flat, strict=True):
@@ -127,7 +127,7 @@ def test_counts_behind_are_all_that_are_published_alike(mechanism, counts):
 
 
 def test_of_redacted_cells_and_of_what_is_never_published_any_count_is_possible():
-    low, high = counts_behind(table(EXACT, np.full((1, 3), -1), [[np.nan, 1.5, 2]], size=9))
+    low, high = count_bounds(table(EXACT, np.full((1, 3), -1), [[np.nan, 1.5, 2]], size=9))
     np.testing.assert_array_equal([low[0], high[0]], [[0, 0, 2], [9, 9, 2]])
 
 
@@ -135,4 +135,4 @@ def test_of_redacted_cells_and_of_what_is_never_published_any_count_is_possible(
     "name", ["laplace", "gaussian", "fourier", "adaptive_ranges", "perturb_small", "sample_events"]
 )
 def test_of_noise_and_of_whole_series_no_counts_are_told(name):
-    assert counts_behind(table(bound(name), np.full((8, 24), 3))) is None
+    assert count_bounds(table(bound(name), np.full((8, 24), 3))) is None

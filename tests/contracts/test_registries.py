@@ -78,7 +78,7 @@ def test_mechanism_keeps_shape_and_follows_its_stream(name, shape):
     assert guarantee.reason
     assert guarantee.epsilon >= 0
     assert (guarantee.unit == "none") == np.isinf(guarantee.epsilon)
-    assert (mechanism.spent(BOUNDS) is None) == (guarantee.unit == "none")
+    assert (mechanism.user_privacy_loss(BOUNDS) is None) == (guarantee.unit == "none")
     user = user_level(mechanism, BOUNDS)
     assert user.epsilon == np.inf or guarantee.unit != "none"
     assert all(epsilon >= 0 and 0 <= delta <= 1 for epsilon, delta in user.curve)
@@ -148,7 +148,9 @@ def test_prior_is_reproducible_and_fair(name, cube):
     different = {id(sample.release.values): len(sample.labels) for sample in samples}
     n_studies, n_own = prior.studies(validate=True, control=False)
     assert (n_studies > 0) == (n_own > 0)
-    assert n_studies == (len(challenge.labels) if game.adversary.refits else n_studies > 0)
+    assert n_studies == (
+        len(challenge.labels) if game.adversary.retrains_per_release else n_studies > 0
+    )
     n_rows = prior.n_rows(len(past), validate=True, control=False)
     assert sum(different.values()) == n_rows + n_own
     assert (knowledge.whereabouts is not None) == prior.gives_whereabouts

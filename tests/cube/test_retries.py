@@ -16,7 +16,7 @@ from object_store import ObjectStore, serve
 
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.chunk_store import ChunkStore
-from clusterscale.cube.retries import ATTEMPTS, attempt, is_passing
+from clusterscale.cube.retries import ATTEMPTS, is_transient, retry
 from clusterscale.errors import DamagedError, FormatError, MissingError, StoreError
 
 DENSE = crowd.draw(8, 3, 6)
@@ -73,7 +73,7 @@ def boto(code, status):
     ],
 )
 def test_what_passes(error, passes):
-    assert is_passing(error) == passes
+    assert is_transient(error) == passes
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_passes(error, passes):
     ],
 )
 def test_what_passes_of_the_answers_of_s3(code, status, passes):
-    assert is_passing(boto(code, status)) == passes
+    assert is_transient(boto(code, status)) == passes
 
 
 def test_what_passes_of_the_clients():
@@ -114,8 +114,8 @@ def test_what_passes_of_the_clients():
         botocore.ConnectionClosedError(endpoint_url="http://localhost"),
     ]
     lasting = [botocore.NoCredentialsError(), botocore.ParamValidationError(report="bucket")]
-    assert [is_passing(error) for error in passing] == [True] * 5
-    assert [is_passing(error) for error in lasting] == [False] * 2
+    assert [is_transient(error) for error in passing] == [True] * 5
+    assert [is_transient(error) for error in lasting] == [False] * 2
 
 
 class Flaky:
@@ -137,11 +137,11 @@ def test_a_call_is_made_five_times_and_no_random_stream_moves(quick):
     np.random.seed(1)
     before = random.getstate(), np.random.get_state()[1].tolist()
     flaky = Flaky(OSError("down"), ATTEMPTS - 1)
-    assert attempt("place", flaky, 3) == 3
+    assert retry("place", flaky, 3) == 3
     assert flaky.n_calls == ATTEMPTS == 5
     dead = Flaky(OSError("down"), ATTEMPTS)
     with pytest.raises(StoreError) as caught:
-        attempt("place", dead, 3)
+        retry("place", dead, 3)
     assert str(caught.value) == "place: tried 5 times, the last ended in OSError: down"
     assert dead.n_calls == ATTEMPTS
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
@@ -168,7 +168,7 @@ def test_a_call_is_made_five_times_and_no_random_stream_moves(quick):
 def test_what_lasts_is_told_at_once(error, message):
     flaky = Flaky(error, 1)
     with pytest.raises(StoreError) as caught:
-        attempt("place", flaky, 3)
+        retry("place", flaky, 3)
     assert str(caught.value) == message
     assert caught.value.__suppress_context__  # or the words of the cause would be stored with it
     assert flaky.n_calls == 1
@@ -179,7 +179,7 @@ def test_what_lasts_is_told_at_once(error, message):
 )
 def test_what_callers_ask_for_and_faults_of_code_stay_as_they_are(error):
     with pytest.raises(type(error)) as caught:
-        attempt("place", Flaky(error, 1), 3)
+        retry("place", Flaky(error, 1), 3)
     assert caught.value is error
 
 
@@ -189,7 +189,7 @@ def test_waits_grow_and_are_of_different_lengths(monkeypatch):
     monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=waits.append))
     for _ in range(20):
         with pytest.raises(StoreError):
-            attempt("place", Flaky(OSError("down"), ATTEMPTS), 3)
+            retry("place", Flaky(OSError("down"), ATTEMPTS), 3)
     firsts, lasts = waits[:: ATTEMPTS - 1], waits[ATTEMPTS - 2 :: ATTEMPTS - 1]
     assert len(waits) == 20 * (ATTEMPTS - 1)
     assert 0.25 <= min(firsts) <= max(firsts) <= 0.5

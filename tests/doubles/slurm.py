@@ -65,9 +65,9 @@ def start_slurm():
     for command in ("munged", "slurmctld", "slurmd", "sbatch", "setpriv"):
         if shutil.which(command) is None:
             pytest.skip(f"{command} is absent: install slurm-wlm and munge")
-    for attempt in range(ATTEMPTS):
+    for retry in range(ATTEMPTS):
         with _started() as env:
-            if env is None and attempt < ATTEMPTS - 1:
+            if env is None and retry < ATTEMPTS - 1:
                 continue
             assert env is not None, "Slurm did not start"
             yield env

@@ -18,9 +18,9 @@ def groups(labels):
 
 
 def test_a_misled_attack_is_judged_by_the_answers():
-    misled = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    label_shuffled = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
     # of the sixteen pairs of one with the target and one without, six are in order
-    assert misled_auc(LABELS, SCORES, misled, rng=stream(0, "x")) == 6 / 16
+    assert misled_auc(LABELS, SCORES, label_shuffled, rng=stream(0, "x")) == 6 / 16
 
 
 def test_of_an_attack_that_ignores_labels_the_answers_are_shuffled():

@@ -76,8 +76,8 @@ def draws(*seeds):
 def learned(weight, *, lost=None, seeds=(1, 2)):
     if lost is None:
         return Learned(know(weight), generators(*seeds))
-    misled = [10 + seed for seed in seeds]
-    return Learned(know(weight), generators(*seeds), know(lost), generators(*misled))
+    label_shuffled = [10 + seed for seed in seeds]
+    return Learned(know(weight), generators(*seeds), know(lost), generators(*label_shuffled))
 
 
 def test_join_puts_groups_side_by_side_and_adds_seconds():
@@ -88,30 +88,30 @@ def test_join_puts_groups_side_by_side_and_adds_seconds():
     np.testing.assert_array_equal(both.scores, [[1, 2, 5], [3, 4, 6]])
     np.testing.assert_array_equal(both.thresholds, [[0, 0, 1], [0, 0, 1]])
     np.testing.assert_array_equal(both.seconds, [11, 22])
-    np.testing.assert_array_equal(both.misled, one.misled)
-    np.testing.assert_array_equal(join([one, one]).misled, [[7, 8, 7, 8], [9, 0, 9, 0]])
-    assert join([other, other]).misled is None
+    np.testing.assert_array_equal(both.label_shuffled, one.label_shuffled)
+    np.testing.assert_array_equal(join([one, one]).label_shuffled, [[7, 8, 7, 8], [9, 0, 9, 0]])
+    assert join([other, other]).label_shuffled is None
 
 
 def test_settled_attacks_train_once_and_are_misled_once(clock):
     attacks = [Weigher(clock, 3.0), Weigher(clock, 4.0)]
     seated = TrainOnce(attacks, learned(2, lost=5))
     assert [attack.n_fits for attack in attacks] == [0, 0], "not before they are asked"
-    first = seated.answer(release_of(10, 20, 30), misled=True)
-    again = seated.answer(release_of(40), misled=True)
+    first = seated.answer(release_of(10, 20, 30), label_shuffled=True)
+    again = seated.answer(release_of(40), label_shuffled=True)
     assert [attack.n_fits for attack in attacks] == [2, 2]
     np.testing.assert_array_equal(first.scores, [[20, 40, 60]] * 2 + draws(1, 2))
     np.testing.assert_array_equal(first.thresholds, np.repeat(draws(1, 2), 3, axis=1))
-    np.testing.assert_array_equal(first.misled, [[50, 100, 150]] * 2 + draws(11, 12))
+    np.testing.assert_array_equal(first.label_shuffled, [[50, 100, 150]] * 2 + draws(11, 12))
     np.testing.assert_array_equal(again.scores, [[80]] * 2 + draws(1, 2))
     np.testing.assert_array_equal(again.thresholds, draws(1, 2))
-    assert again.misled is None, "what was misled is gone"
+    assert again.label_shuffled is None, "what was misled is gone"
 
 
 def test_the_time_of_an_attack_is_that_of_training_and_scoring(clock):
     """Not that of its control."""
     seated = TrainOnce([Weigher(clock, 3.0), Weigher(clock, 4.0)], learned(2, lost=5))
-    assert seated.answer(release_of(1, 1), misled=True).seconds.tolist() == [4.0, 5.0]
+    assert seated.answer(release_of(1, 1), label_shuffled=True).seconds.tolist() == [4.0, 5.0]
     assert seated.answer(release_of(1, 1, 1)).seconds.tolist() == [1.5, 1.5]
 
 
@@ -119,7 +119,7 @@ def test_the_time_of_an_attack_is_that_of_training_and_scoring(clock):
 def test_nobody_is_misled_unasked(clock, lost):
     attack = Weigher(clock, 1.0)
     settled = TrainOnce([attack], learned(2, lost=lost, seeds=(1,)))
-    assert settled.answer(release_of(1, 2)).misled is None
+    assert settled.answer(release_of(1, 2)).label_shuffled is None
     assert attack.n_fits == 1
 
 
@@ -129,7 +129,7 @@ def test_what_settled_attacks_learnt_from_makes_room(clock):
     seated = TrainOnce([Weigher(clock, 1.0), Weigher(clock, 2.0)], given)
     del given
     assert all(ref() is not None for ref in held)
-    seated.answer(release_of(1), misled=True)
+    seated.answer(release_of(1), label_shuffled=True)
     assert all(ref() is None for ref in held)
 
 
@@ -152,7 +152,7 @@ def test_anew_each_group_is_learnt_from_alone(clock):
     assert [int(release.values.sum()) for release, _ in seen] == [2, 3, 5]
     np.testing.assert_array_equal(found.scores, [[4, 9, 25]] * 2 + draws(0, 1))
     np.testing.assert_array_equal(found.thresholds, np.repeat(draws(0, 1), 3, axis=1))
-    assert found.misled is None
+    assert found.label_shuffled is None
     # a study of one second each is in the time of the first, beside training and half a second
     assert found.seconds.tolist() == [3 * 4.5, 3 * 4.5]
 
@@ -160,10 +160,10 @@ def test_anew_each_group_is_learnt_from_alone(clock):
 def test_anew_all_are_misled_where_asked(clock):
     seen, attacks = [], [Weigher(clock, 3.0), Weigher(clock, 4.0)]
     seated = anew(clock, seen, attacks, lost=7)
-    first = seated.answer(release_of(2, 3), misled=True)
-    np.testing.assert_array_equal(first.misled, [[14, 21]] * 2 + draws(10, 11))
+    first = seated.answer(release_of(2, 3), label_shuffled=True)
+    np.testing.assert_array_equal(first.label_shuffled, [[14, 21]] * 2 + draws(10, 11))
     assert [attack.n_fits for attack in attacks] == [4, 4]
-    assert seated.answer(release_of(2)).misled is None
+    assert seated.answer(release_of(2)).label_shuffled is None
 
 
 def test_anew_numbers_go_on_and_each_path_has_its_own(clock):

@@ -31,7 +31,7 @@ class Guesser:
     """Takes each hour and each place to be as busy as one release says, and adds the target."""
 
     trace: np.ndarray
-    refits: bool = True
+    retrains_per_release: bool = True
     studied: list = field(default_factory=list)
 
     def study(self, release, mechanism, *, rng):
@@ -54,12 +54,12 @@ class Guesser:
         return [draw for _, _, draw in self.studied]
 
 
-def set_up(cube, *, refits=True, target=TARGET):
+def set_up(cube, *, retrains_per_release=True, target=TARGET):
     traces = cube.traces()
     streams = {use: stream(0, use, target) for use in ("control", "more")}
     rng = stream(0, "groups", target)
     drawn = PRIOR.set_up(traces, target, group_size=SIZE, rng=rng, **streams)
-    return replace(drawn, adversary=Guesser(traces.trace(target), refits))
+    return replace(drawn, adversary=Guesser(traces.trace(target), retrains_per_release))
 
 
 def contend(game, mechanism=EXACT, tried=(SPECTRAL, FOREST), **options):
@@ -165,10 +165,10 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
 
 
 @pytest.mark.parametrize("refits", [True, False])
-def test_controls_change_nothing_else(cube, refits):
+def test_controls_change_nothing_else(cube, retrains_per_release):
     found = []
     for control in (True, False):
-        game = set_up(cube, refits=refits)
+        game = set_up(cube, retrains_per_release=retrains_per_release)
         contest = contend(game, NOISY, control=control)
         contest.ask(game.more(8))
         found.append(told(contest))
@@ -179,18 +179,21 @@ def test_controls_change_nothing_else(cube, refits):
 
 
 @pytest.mark.parametrize("refits", [True, False])
-def test_the_target_is_found_and_nobody_in_its_place(cube, refits):
-    found, misled, absent = [], [], []
+def test_the_target_is_found_and_nobody_in_its_place(cube, retrains_per_release):
+    found, label_shuffled, absent = [], [], []
     for target in range(0, 60, 2):
-        game, path = set_up(cube, refits=refits, target=target), (*PATH, target)
+        game, path = (
+            set_up(cube, retrains_per_release=retrains_per_release, target=target),
+            (*PATH, target),
+        )
         contest = contend(game, tried=[SPECTRAL], control=True, path=path)
         (outcome,) = contest.outcomes()
         found.append(outcome.auc)
-        misled.append(outcome.control_auc)
+        label_shuffled.append(outcome.control_auc)
         absent.append(outcome.absent_auc)
     # Four standard errors of the mean: a sound control fails one seed in 16,000.
     for name, aucs, told_apart in (
-        ("found", found, True), ("misled", misled, False), ("absent", absent, False)
+        ("found", found, True), ("misled", label_shuffled, False), ("absent", absent, False)
     ):  # fmt: skip
         error = 4 * np.std(aucs, ddof=1) / np.sqrt(len(aucs))
         assert (np.mean(aucs) - 0.5 > error) == told_apart, name
@@ -201,7 +204,7 @@ def test_the_target_is_found_and_nobody_in_its_place(cube, refits):
 def test_who_does_not_refit_is_shown_exactly_one(cube, control):
     shown = []
     for seed in range(8):
-        game = set_up(cube, refits=False)
+        game = set_up(cube, retrains_per_release=False)
         contest = contend(game, seed=seed, control=control)
         contest.ask(game.more(4))
         assert next(contest.outcomes()).n_challenges == 24
@@ -220,7 +223,7 @@ def test_what_it_knows_of_users_held_apart_is_added(cube):
 
     class Held(Guesser):
         def plus(self, other):
-            return Held(np.concatenate([self.trace, other.trace]), self.refits)
+            return Held(np.concatenate([self.trace, other.trace]), self.retrains_per_release)
 
     game = set_up(cube)
     trace = game.adversary.trace

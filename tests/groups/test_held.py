@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
-from clusterscale.groups import count_visits, forget, replace_member
+from clusterscale.groups import count_visits, replace_member, subsample_trace
 from clusterscale.groups.choose import NOBODY
 
 
@@ -77,7 +77,7 @@ def test_who_is_not_held_has_no_trace_and_forgets_nothing(null_roi):
         expected = whole.trace(user) if 3 <= user < 6 else []
         np.testing.assert_array_equal(trace, expected)
         if not 3 <= user < 6:
-            assert not len(forget(trace, some, 0.5, rng=np.random.default_rng(0)))
+            assert not len(subsample_trace(trace, some, 0.5, rng=np.random.default_rng(0)))
     for stranger in (-1, 8):
         with pytest.raises(InputError, match=f"user {stranger} is not among 8 users"):
             some.trace(stranger)

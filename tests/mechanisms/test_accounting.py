@@ -179,7 +179,7 @@ def test_without_a_guarantee_nothing_is_known(name):
     mechanism = mechanisms.create(name, **UNLIMITED[name])
     assert isinstance(mechanism.guarantee, Guarantee)
     assert (mechanism.guarantee.unit, mechanism.guarantee.epsilon) == ("none", np.inf)
-    assert mechanism.spent(BOUNDS) is None
+    assert mechanism.user_privacy_loss(BOUNDS) is None
     level = user_level(mechanism, BOUNDS)
     assert (level.epsilon, level.composed_epsilon, level.curve) == (np.inf, np.inf, ())
 

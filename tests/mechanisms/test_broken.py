@@ -43,7 +43,7 @@ def test_noise_cut_to_whole_numbers(epsilon):
         assert (np.abs(seen - law) < 4.5 * np.sqrt(law / len(values))).all()
     ratios = np.abs(np.diff(np.log(law)))
     bounds = Bounds(event=1, user_day=1, user=5, series=1, rois=1, null_roi=False)
-    assert truncated(epsilon).spent(bounds).epsilon == pytest.approx(ratios.max())
+    assert truncated(epsilon).user_privacy_loss(bounds).epsilon == pytest.approx(ratios.max())
     assert ratios.max() == pytest.approx(epsilon + np.log(2))
     assert user_level(truncated(epsilon), bounds).epsilon == pytest.approx(5 * ratios.max())
 

@@ -188,7 +188,7 @@ def test_without_noise_nothing_is_promised():
     assert (guarantee.unit, guarantee.epsilon) == ("none", np.inf)
     assert guarantee.reason == "no step adds noise"
     assert user_level(chain(SAMPLE, SMALL), BOUNDS).epsilon == np.inf
-    assert np.isnan(chain(CAP).needed(BOUNDS))
+    assert np.isnan(chain(CAP).required_sensitivity(BOUNDS))
 
 
 def test_law_of_noise_holds_only_where_nothing_stands_beside_it():
@@ -231,7 +231,7 @@ def test_binding_reaches_every_step():
     )
     limited = free.trace_steps[0].limit(WITH_NULL)
     bound = free.bind(limited)
-    assert bound.steps[1].sensitivity == free.needed(limited) == 4.0  # twice the cap
+    assert bound.steps[1].sensitivity == free.required_sensitivity(limited) == 4.0  # twice the cap
     assert bound.steps[0] == free.steps[0]
     assert bound.guarantee.sensitivity == 4.0
     publish(bound, COUNTS, group_size=SIZE)

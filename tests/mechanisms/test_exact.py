@@ -24,7 +24,7 @@ def test_nothing_is_promised():
     assert exact.noise == NO_NOISE
     assert exact.trace_steps == ()
     assert exact.bind(BOUNDS) is exact
-    assert np.isnan(exact.needed(BOUNDS))
+    assert np.isnan(exact.required_sensitivity(BOUNDS))
     level = user_level(exact, BOUNDS)
     assert (level.epsilon, level.composed_epsilon, level.curve) == (np.inf, np.inf, ())
 

@@ -60,10 +60,10 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
         free = mechanisms.create(name, epsilon=1.0, **more)
         assert np.isnan(free.guarantee.sensitivity)
         bound = free.bind(bounds)
-        assert bound.l2_sensitivity == free.needed(bounds) == np.sqrt(bounds.series)
+        assert bound.l2_sensitivity == free.required_sensitivity(bounds) == np.sqrt(bounds.series)
         delta = more.get("delta", 0.0)
         part = PrivacyLossSpec("approximate", bounds.rois, epsilon=1.0, delta=delta)
-        assert bound.spent(bounds) == part
+        assert bound.user_privacy_loss(bounds) == part
         with pytest.raises(ConfigError) as caught:
             publish(free, COUNTS)
         assert str(caught.value) == (
@@ -75,9 +75,9 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
 def test_a_sensitivity_that_is_too_small():
     """Laplace noise then costs more; of normal noise nothing is known."""
     small = {"l2_sensitivity": 0.5}
-    assert fourier(2, **small).spent(BOUNDS).epsilon == pytest.approx(2.0 * 4)
-    assert enhanced(**small).spent(BOUNDS) is None
-    assert enhanced(l2_sensitivity=2.0).spent(BOUNDS).epsilon == 2.0
+    assert fourier(2, **small).user_privacy_loss(BOUNDS).epsilon == pytest.approx(2.0 * 4)
+    assert enhanced(**small).user_privacy_loss(BOUNDS) is None
+    assert enhanced(l2_sensitivity=2.0).user_privacy_loss(BOUNDS).epsilon == 2.0
 
 
 @pytest.mark.parametrize(("n_epochs", "most"), [(12, 7), (11, 6), (2, 2), (1, 1)])

@@ -85,15 +85,15 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
     free = gaussian(epsilon=1.0, delta=0.1)
     assert np.isnan(free.guarantee.sensitivity)
     bound = free.bind(bounds)
-    assert bound.l2_sensitivity == free.needed(bounds) == np.sqrt(bounds.user)
+    assert bound.l2_sensitivity == free.required_sensitivity(bounds) == np.sqrt(bounds.user)
     assert bound.bind(BOUNDS) == bound
     ratio = 1 / np.sqrt(2 * np.log(20))
-    assert bound.spent(bounds) == PrivacyLossSpec(
+    assert bound.user_privacy_loss(bounds) == PrivacyLossSpec(
         "gaussian", 1, ratio=pytest.approx(ratio), delta=0.1
     )
     given = gaussian(epsilon=1.0, delta=0.1, l2_sensitivity=1.0)
     assert given.bind(bounds) is given
-    assert given.spent(bounds).ratio == pytest.approx(ratio * np.sqrt(bounds.user))
+    assert given.user_privacy_loss(bounds).ratio == pytest.approx(ratio * np.sqrt(bounds.user))
 
 
 def test_unbound_release_is_refused():

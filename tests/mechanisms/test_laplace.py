@@ -125,25 +125,27 @@ def test_sensitivity_is_taken_from_the_cube(unit, bounds):
     np.testing.assert_equal(free.guarantee.sensitivity, known)
     np.testing.assert_equal(free.noise.scale, 2 * known)
     bound = free.bind(bounds)
-    assert bound.sensitivity == free.needed(bounds) == getattr(bounds, unit)
+    assert bound.sensitivity == free.required_sensitivity(bounds) == getattr(bounds, unit)
     assert bound.scale == 2 * getattr(bounds, unit)
     assert bound.bind(WITH_NULL) == bound
-    assert bound.spent(bounds) == PrivacyLossSpec("laplace", bounds.user, ratio=1 / bound.scale)
+    assert bound.user_privacy_loss(bounds) == PrivacyLossSpec(
+        "laplace", bounds.user, ratio=1 / bound.scale
+    )
     given = laplace(epsilon=0.5, sensitivity=3.0, unit=unit)
     assert given.bind(bounds) is given
-    assert given.needed(bounds) == getattr(bounds, unit)
+    assert given.required_sensitivity(bounds) == getattr(bounds, unit)
 
 
 def test_discrete_noise_is_not_spent_as_laplace():
     mechanism = laplace(epsilon=0.5, sensitivity=2.0, discrete=True)
-    assert mechanism.spent(BOUNDS) == PrivacyLossSpec("approximate", 9, epsilon=0.25)
+    assert mechanism.user_privacy_loss(BOUNDS) == PrivacyLossSpec("approximate", 9, epsilon=0.25)
 
 
 @pytest.mark.parametrize("unit", ["user_day", "user"])
 def test_unbound_release_is_refused(unit):
     mechanism = laplace(epsilon=1.0, unit=unit)
     assert np.isnan(mechanism.noise.scale)
-    for ask in (lambda: publish(mechanism, COUNTS), lambda: mechanism.spent(BOUNDS)):
+    for ask in (lambda: publish(mechanism, COUNTS), lambda: mechanism.user_privacy_loss(BOUNDS)):
         with pytest.raises(ConfigError) as caught:
             ask()
         assert str(caught.value) == (

@@ -73,8 +73,8 @@ def test_guarantee_is_a_delta_alone():
     )
     assert respond().noise is None
     assert respond().bind(BOUNDS) == respond()
-    assert np.isnan(respond().needed(BOUNDS))
-    assert respond().spent(BOUNDS) == PrivacyLossSpec(
+    assert np.isnan(respond().required_sensitivity(BOUNDS))
+    assert respond().user_privacy_loss(BOUNDS) == PrivacyLossSpec(
         "approximate", 9, epsilon=0.0, delta=pytest.approx(0.7)
     )
 

@@ -43,7 +43,7 @@ def test_one_more_visit_changes_no_more_than_it_says(mechanism, data):
     (before, drawn), (after, drawn_again) = (
         publish(mechanism, each, seed) for each in (counts, more)
     )
-    if not mechanism.draws_alike:
+    if not mechanism.noise_is_count_independent:
         return
     np.testing.assert_equal(drawn, drawn_again)
     changed = before != after
@@ -63,11 +63,11 @@ def test_what_is_said_is_no_more_than_is_so():
         "unscaled_fourier",
     }
     assert {name for name, reach in reaches.items() if reach == "release"} == {"suppress_unpopular"}
-    by_count = {mechanism.name for mechanism in EVERY if not mechanism.draws_alike}
+    by_count = {mechanism.name for mechanism in EVERY if not mechanism.noise_is_count_independent}
     assert by_count == {"chain", "perturb_small", "randomized_response", "sample_events"}
 
 
 def test_a_chain_reaches_as_far_as_its_steps():
     assert EVERY[-1].reach == "series"
-    assert EVERY[-1].draws_alike
-    assert not EVERY[-2].draws_alike
+    assert EVERY[-1].noise_is_count_independent
+    assert not EVERY[-2].noise_is_count_independent

@@ -105,8 +105,10 @@ def test_it_is_the_plain_bound_with_targets_for_halves(seed, n_pairs, delta):
     """
     rng = np.random.default_rng(seed)
     n_levels, n_rows = 4, 40
-    chances = rng.dirichlet(np.ones(n_levels), size=2)
-    inside, outside = (rng.multinomial(n_rows, p, size=2 * n_pairs) for p in chances)
+    occupancy_probabilities = rng.dirichlet(np.ones(n_levels), size=2)
+    inside, outside = (
+        rng.multinomial(n_rows, p, size=2 * n_pairs) for p in occupancy_probabilities
+    )
     scores = []
     for side in (inside, outside):
         rows = [np.repeat(-np.arange(n_levels), side[half::2].sum(axis=0)) for half in (0, 1)]

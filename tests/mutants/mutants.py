@@ -214,7 +214,7 @@ def main(options):
             new.write_text(json.dumps(chosen, indent=1))
             new.replace(options.out)
 
-    def attempt(mutant):
+    def retry(mutant):
         selected, mutant["covering"] = selector.choose(mutant)
         mutant["run"], started, slot = len(selected), time.monotonic(), slots.get()
         try:
@@ -236,7 +236,7 @@ def main(options):
     for i in range(options.jobs if rest else 0):
         slots.put(Slot(options.work / str(i), options))
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(attempt, [it for it in rest if "fate" not in it]))
+        list(pool.map(retry, [it for it in rest if "fate" not in it]))
     # A test that fails on the source as it is has not noticed anything.
     killers = sorted({it["by"] for it in rest} & set(selector.seconds))
     failed = slots.get().run(killers, selector.limit, exit_first=False)[1] if killers else []

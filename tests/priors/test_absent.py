@@ -70,7 +70,7 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
         1, validate=True, control=False
     )
     assert len(absent) == n_extra
-    if game.asks_again:
+    if game.reuses_training_groups:
         assert game.absent.labels.mean() == 0.5
         return
     assert game.absent.labels.all()
@@ -79,15 +79,15 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
     assert (changed[:, TARGET] == -1).all()
     assert (np.abs(changed).sum(axis=1) == 2).all(), "one leaves, one enters"
     if name == "known_subset":
-        strangers = np.flatnonzero(game.adversary.whereabouts.mean_trace[:, 0] == 0)
-        assert set(np.nonzero(changed == 1)[1]) <= set(strangers)
+        fresh_control_groups = np.flatnonzero(game.adversary.whereabouts.mean_trace[:, 0] == 0)
+        assert set(np.nonzero(changed == 1)[1]) <= set(fresh_control_groups)
 
 
 def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
     pool = Pool(roll_call, np.arange(20), TARGET, 5, "test")
     ranks = pool.rank_stand_ins(4000, rng=stream(0, "x"))
     sample, stand_ins = pool.draw(4000, rng=stream(0, "groups"), ranks=ranks)
-    changed = pool.without_target(sample, stand_ins).counts - sample.counts
+    changed = pool.substitute_target(sample, stand_ins).counts - sample.counts
     entered = (changed[:, :, 0] == 1).sum(axis=0)
     assert entered[TARGET] == 0
     assert not entered[20:].any()
@@ -100,7 +100,7 @@ def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
 def test_even_the_last_user_left_can_stand_in(roll_call):
     pool = Pool(roll_call, np.arange(6), 0, 5, "test")
     ranks = pool.rank_stand_ins(2, rng=stream(0, "x"))
-    changed = pool.without_target(*pool.draw(2, rng=stream(0, "y"), ranks=ranks))
+    changed = pool.substitute_target(*pool.draw(2, rng=stream(0, "y"), ranks=ranks))
     assert np.flatnonzero(changed.counts[0, :, 0]).tolist() == [1, 2, 3, 4, 5]
 
 
@@ -148,8 +148,8 @@ def friends(monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
     def draw_two(others, size, seen, rng):
-        friends, strangers = others.users[:4], CandidatePool(others.users[4:], TARGET)
-        some = draw._draw_new(strangers, size - 5, seen, rng)
+        friends, fresh_control_groups = others.users[:4], CandidatePool(others.users[4:], TARGET)
+        some = draw._draw_new(fresh_control_groups, size - 5, seen, rng)
         inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
         return inside, draw._draw_new(others, size, seen, rng)
 

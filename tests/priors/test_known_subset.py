@@ -9,7 +9,7 @@ from oracles.dense import traces_of
 from clusterscale import mechanisms, priors
 from clusterscale.contracts import publish
 from clusterscale.cube import with_null_roi
-from clusterscale.groups import forget
+from clusterscale.groups import subsample_trace
 from clusterscale.seeds import stream
 
 N_USERS = 40
@@ -105,7 +105,7 @@ def test_forgetting_keeps_the_right_number_of_visits(dense, share, seed, null_ro
     if null_roi:
         traces = with_null_roi(traces)
     rng = np.random.default_rng(seed)
-    kept = forget(traces.trace(TARGET), traces, share, rng=rng)
+    kept = subsample_trace(traces.trace(TARGET), traces, share, rng=rng)
     n_places = traces.n_cells - traces.n_epochs * null_roi
     visits = kept[kept < n_places]
     assert len(visits) == np.ceil(round(share * len(full), 9))
@@ -145,7 +145,9 @@ def test_known_fraction_is_rounded_up_and_exact():
     """A tenth of ten visits is one, although 0.1 · 10 · 3 is not 3 in floating point."""
     traces = traces_of(np.ones((1, 1, 30), bool))
     rng = np.random.default_rng(0)
-    sizes = [len(forget(traces.trace(0), traces, share, rng=rng)) for share in (0.1, 0.11, 0.01)]
+    sizes = [
+        len(subsample_trace(traces.trace(0), traces, share, rng=rng)) for share in (0.1, 0.11, 0.01)
+    ]
     assert sizes == [3, 4, 1]
 
 

@@ -55,13 +55,13 @@ def gateway(tmp_path_factory):
     pytest.importorskip("dask_gateway_server")
     folder = tmp_path_factory.mktemp("gateway")
     shutil.copy(Path(__file__).parents[1] / "doubles" / "gateway_config.py", folder / "config.py")
-    for attempt in range(ATTEMPTS):
+    for retry in range(ATTEMPTS):
         with _serve(folder) as (server, addresses):
             wait_for(
                 lambda server=server: server.poll() is not None or _answers(folder),
                 (folder / "log").read_text,
             )
-            if server.poll() is not None and attempt < ATTEMPTS - 1:
+            if server.poll() is not None and retry < ATTEMPTS - 1:
                 continue
             yield addresses
             return

@@ -31,7 +31,9 @@ class Brute:
         if mechanism.noise == NO_NOISE:
             return counts.astype(float)
         path = ("screen noise", self.setting.label, label, g)
-        rng = stream(self.source.seed, *path, *(() if mechanism.draws_alike else (use,)))
+        rng = stream(
+            self.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,))
+        )
         size = self.setting.group_size
         return mechanism.release(counts[None], group_size=size, rng=rng)[0]
 

@@ -78,7 +78,7 @@ class ZeroKnowledgeAdversary:
     days: NDArray[np.int64]
     known: Known
     study_as: Study
-    refits: bool
+    retrains_per_release: bool
 
     def study(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator

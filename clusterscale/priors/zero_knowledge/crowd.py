@@ -71,13 +71,16 @@ class CrowdOfCounts:
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
         """Return counts; those of a pair have all but one member in common."""
-        chances = self.population.chances
-        others, half = (self.group_size - 1) * chances, (n_groups // 2, *chances.shape)
+        occupancy_probabilities = self.population.occupancy_probabilities
+        others, half = (
+            (self.group_size - 1) * occupancy_probabilities,
+            (n_groups // 2, *occupancy_probabilities.shape),
+        )
         if paired:
             counts = np.repeat(rng.poisson(others, half), 2, axis=0)
         else:
-            counts = rng.poisson(others, (n_groups, *chances.shape))
-        counts[1::2] += rng.random(half) < chances  # the one in the target's place
+            counts = rng.poisson(others, (n_groups, *occupancy_probabilities.shape))
+        counts[1::2] += rng.random(half) < occupancy_probabilities  # the one in the target's place
         counts.reshape(n_groups, -1)[0::2, self.trace] += 1
         np.minimum(counts, self.group_size, out=counts)
         labels, blocks = np.arange(n_groups) % 2 == 0, np.arange(n_groups) // (2 if paired else 1)
@@ -89,7 +92,9 @@ class CrowdOfCounts:
         Only the target's own cells are asked about, for of the many others the model says little
         and all its errors would add up.
         """
-        return TargetKnowledge(self.trace, False, self.population.chances * _SURE, _SURE)
+        return TargetKnowledge(
+            self.trace, False, self.population.occupancy_probabilities * _SURE, _SURE
+        )
 
 
 def _join(made_up: Traces, trace: Ints) -> Traces:

@@ -246,17 +246,19 @@ def weigh_up(
         before = habit
         prior = -(((logs - habit.middle) / habit.spread) ** 2) / 2 - np.log(habit.spread)
         prior += np.log((logs[1] - logs[0]) / np.sqrt(2 * np.pi)) + np.log1p(-habit.empty)
-        chances = likely + np.concatenate([[np.log(habit.empty)], prior])
-        chances = np.exp(chances - chances.max(axis=1, keepdims=True))
-        chances /= chances.sum(axis=1, keepdims=True)
-        lively = chances[:, 1:].sum(axis=0)
+        occupancy_probabilities = likely + np.concatenate([[np.log(habit.empty)], prior])
+        occupancy_probabilities = np.exp(
+            occupancy_probabilities - occupancy_probabilities.max(axis=1, keepdims=True)
+        )
+        occupancy_probabilities /= occupancy_probabilities.sum(axis=1, keepdims=True)
+        lively = occupancy_probabilities[:, 1:].sum(axis=0)
         middle = float(lively @ logs / lively.sum())
         spread = float(np.sqrt(lively @ (logs - middle) ** 2 / lively.sum()))
-        empty = float(np.clip(chances[:, 0].mean(), 1e-6, 1 - 1e-6))
+        empty = float(np.clip(occupancy_probabilities[:, 0].mean(), 1e-6, 1 - 1e-6))
         habit = ActivityPrior(middle, max(spread, 0.01), empty)
         if np.abs(np.subtract(habit, before)).max() < _SETTLED:
             break
-    found, squares = chances @ row.totals, chances @ row.totals**2
+    found, squares = occupancy_probabilities @ row.totals, occupancy_probabilities @ row.totals**2
     step = np.exp(logs[1] - logs[0]) - 1
     sure = squares - found**2 < (step * found) ** 2  # the grid would be coarser than the sums
     return np.where(sure, row.invert(sums), found), habit

@@ -11,7 +11,7 @@ from pydantic import model_validator
 
 from clusterscale.contracts import ConfigModel, Count, Even, Frame, Game, Share, Traces
 from clusterscale.errors import InputError
-from clusterscale.groups import Pool, check_pool, forget
+from clusterscale.groups import Pool, check_pool, subsample_trace
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, Activity, Exponential
 from clusterscale.priors.zero_knowledge.adversary import Study, ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import triangulate
@@ -185,7 +185,7 @@ class ZeroKnowledge(ConfigModel):
                 find_haunts(trace, traces.n_epochs, n_seen, self.top_rois), self.times
             )
         if self.known_fraction < 1:
-            trace = forget(trace, traces, self.known_fraction, rng=rng)
+            trace = subsample_trace(trace, traces, self.known_fraction, rng=rng)
         return KnownCells(trace, self.known_fraction == 1)
 
     def _study(self, validate: bool) -> Study:

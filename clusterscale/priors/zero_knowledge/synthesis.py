@@ -46,7 +46,7 @@ class Population(NamedTuple):
         return int(self.time.shape[-1])
 
     @property
-    def chances(self) -> Floats:
+    def occupancy_probabilities(self) -> Floats:
         """How likely a user is in each cell, float64, shape (roi, epoch), from 0 to 1."""
         where = self.activity.mean * self.space[:, None] * self.time
         return np.minimum(where, 1.0)

@@ -110,7 +110,7 @@ class JobQueue(Distributed):
             jobs = Jobs(cluster, self.jobs, self._listing, shared / "logs")
             jobs.submit()
             client = stack.enter_context(Client(cluster))
-            yield DaskExecutor(client, patience=self.patience, heal=jobs.heal)
+            yield DaskExecutor(client, patience=self.patience, replace_lost=jobs.replace_lost)
 
     def _start(self, module: ModuleType, tls: Tls | None, logs: Path) -> JobQueueCluster:
         try:

@@ -139,7 +139,9 @@ class Kubernetes(Distributed):
                 client = join()
             except OSError as error:
                 raise ClusterError(str(error)) from None
-            yield DaskExecutor(client, patience=self.patience, heal=lookout.look, reconnect=join)
+            yield DaskExecutor(
+                client, patience=self.patience, replace_lost=lookout.look, reconnect=join
+            )
 
 
 def _join(line: Line, lookout: ClusterMonitor, patience: float) -> Client:

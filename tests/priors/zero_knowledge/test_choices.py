@@ -32,8 +32,8 @@ class Watched:
     studied: list = field(default_factory=list)
 
     @property
-    def refits(self):
-        return self.forger.refits
+    def retrains_per_release(self):
+        return self.forger.retrains_per_release
 
     def study(self, release, mechanism, *, rng):
         self.studied.append(release.values)

@@ -88,7 +88,7 @@ def test_counts_are_of_the_means_and_variances_of_the_model(paired):
     Of cells where somebody is often enough for the mean of so many squares to be normal.
     """
     n, people = 20_000, population(mean=2.0)
-    chance = people.chances.ravel()
+    chance = people.occupancy_probabilities.ravel()
     flat = drawn(counts_crowd(people, size=60), 2 * n, paired=paired).counts.reshape(2 * n, -1)
     far, others = stats.norm.isf(RARE / 160 / 2), 59 * chance
     often = others * n > 1000
@@ -117,9 +117,9 @@ def test_cells_are_independent_but_for_the_pair():
 def test_a_cell_is_poisson():
     """Chi-square, which fails one seed in a thousand."""
     people = population(mean=3.0)
-    cell = np.flatnonzero(~HERE)[np.argmax(people.chances.ravel()[~HERE])]
+    cell = np.flatnonzero(~HERE)[np.argmax(people.occupancy_probabilities.ravel()[~HERE])]
     found = drawn(counts_crowd(people, size=400), 20_000).counts.reshape(20_000, -1)[0::2, cell]
-    law = stats.poisson(399 * people.chances.ravel()[cell])
+    law = stats.poisson(399 * people.occupancy_probabilities.ravel()[cell])
     values = np.arange(law.ppf(1e-9), law.ppf(1 - 1e-9) + 1)
     assert fits([(found == value).sum() for value in values], law.pmf(values) * len(found))
 
@@ -139,7 +139,7 @@ def test_of_counts_only_the_chances_are_known():
         places = counts_crowd(people).whereabouts(complete=complete)
         assert places.complete is False
         np.testing.assert_array_equal(places.trace, TRACE)
-        np.testing.assert_allclose(places.mean_trace, people.chances, rtol=1e-12)
+        np.testing.assert_allclose(places.mean_trace, people.occupancy_probabilities, rtol=1e-12)
 
 
 @pytest.mark.parametrize("null_roi", [False, True])

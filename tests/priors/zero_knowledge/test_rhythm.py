@@ -80,7 +80,9 @@ def test_what_is_said_of_rois_and_of_epochs_stays(rank, scale):
     assert found.activity == people.activity
     np.testing.assert_allclose(found.time.sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(space @ found.time, people.time, rtol=1e-4)
-    assert found.chances.sum() == pytest.approx(people.chances.sum())
+    assert found.occupancy_probabilities.sum() == pytest.approx(
+        people.occupancy_probabilities.sum()
+    )
 
 
 def test_of_rank_one_it_is_one_rhythm():

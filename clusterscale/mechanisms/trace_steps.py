@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from clusterscale.contracts import Mechanism, TraceStep
 
-__all__ = ["by_steps"]
+__all__ = ["group_by_trace_steps"]
 
 
-def by_steps(
+def group_by_trace_steps(
     mechanisms: Iterable[Mechanism],
 ) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
     """Return the mechanisms by what they do to traces, for each list of steps is done once."""
