@@ -164,7 +164,7 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
     assert game.adversary.draws == numbered[:20] + absent + numbered[20:]
 
 
-@pytest.mark.parametrize("refits", [True, False])
+@pytest.mark.parametrize("retrains_per_release", [True, False])
 def test_controls_change_nothing_else(cube, retrains_per_release):
     found = []
     for control in (True, False):
@@ -178,7 +178,7 @@ def test_controls_change_nothing_else(cube, retrains_per_release):
         np.testing.assert_equal(repr(replace(with_control, **nothing)), repr(without))
 
 
-@pytest.mark.parametrize("refits", [True, False])
+@pytest.mark.parametrize("retrains_per_release", [True, False])
 def test_the_target_is_found_and_nobody_in_its_place(cube, retrains_per_release):
     found, label_shuffled, absent = [], [], []
     for target in range(0, 60, 2):
