@@ -15,7 +15,7 @@ from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.spectral import Spectral
 from clusterscale.attacks.statistics import summarise
 from clusterscale.config import parse
-from clusterscale.consistency import Table
+from clusterscale.consistency import PublishedTable
 from clusterscale.consistency.bridges import bridges
 from clusterscale.contracts import Noise, Traces
 from clusterscale.cube.bounds import measure_bounds
@@ -24,8 +24,8 @@ from clusterscale.groups import count_visits
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.metrics import auc
 from clusterscale.reaudit import ReauditPlan
-from clusterscale.recovery.columns import Column
-from clusterscale.recovery.estimates import Estimate, compare
+from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.estimates import WeightedBelief, compare
 from clusterscale.screening import ScreenPlan
 from clusterscale.screening.kernels import gather
 from clusterscale.traits.unicity import Sets
@@ -166,7 +166,7 @@ PLAN = {
     "mechanisms": [{"name": "exact"}],
     "attacks": [{"name": "projection"}],
 }
-ONE_PLACE = Column.of_all(2, 3)
+ONE_PLACE = EpochBelief.of_all(2, 3)
 TABLE = ("week 1", np.ones((2, 3)), 4, mechanisms.create("exact"), 0)
 
 MISUSES = {
@@ -319,17 +319,21 @@ MISUSES = {
         "nodes from 0 to 3 are not within 0 to 2",
     ),
     "an estimate of other places": (
-        lambda: compare(ONE_PLACE, Estimate(Column.of_all(3, 3), np.ones(3), False), 0.5),
+        lambda: compare(
+            ONE_PLACE, WeightedBelief(EpochBelief.of_all(3, 3), np.ones(3), False), 0.5
+        ),
         InputError,
         r"the truth is of \(3, 2\) users and ROIs, the estimate of \(3, 3\)",
     ),
     "a table of a list": (
-        lambda: Table(*TABLE, [[-1] * 3] * 2),
+        lambda: PublishedTable(*TABLE, [[-1] * 3] * 2),
         InputError,
         "week 1: counts are of type list, not an array of int32",
     ),
     "a table of infinite values": (
-        lambda: Table("week 1", np.full((2, 3), np.inf), *TABLE[2:], np.ones((2, 3), np.int32)),
+        lambda: PublishedTable(
+            "week 1", np.full((2, 3), np.inf), *TABLE[2:], np.ones((2, 3), np.int32)
+        ),
         InputError,
         "week 1: 6 values are infinite",
     ),

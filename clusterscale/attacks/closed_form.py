@@ -27,13 +27,13 @@ from clusterscale.contracts import (
     Values,
 )
 
-__all__ = ["Contradiction", "Diagonal", "Line", "Projection"]
+__all__ = ["Contradiction", "Diagonal", "LinearCellScore", "Projection"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class LinearCellScore:
     """Evidence that grows in proportion to the value of a cell.
 
     Slopes and intercepts are float64, shape (cell,), where the target was (``here``) and where it
@@ -69,14 +69,14 @@ class Line:
         return weights
 
 
-class _Linear(BaseAttack):
+class _LinearScoreAttack(BaseAttack):
     """The distinguisher of a rule that is linear in the values."""
 
     needs_whereabouts: ClassVar[bool] = True
     validates: ClassVar[bool] = False
     _asks_moments: ClassVar[bool] = False
 
-    def rule(self, reference: Reference) -> Line:
+    def rule(self, reference: Reference) -> LinearCellScore:
         """Return what each cell says."""
         raise NotImplementedError
 
@@ -93,7 +93,7 @@ class _Linear(BaseAttack):
         return LinearDistinguisher(weights, threshold=float(inside.mean() + outside.mean()) / 2)
 
 
-class Projection(_Linear):
+class Projection(_LinearScoreAttack):
     """Score a release by its inner product with (target's trace − mean trace of the prior).
 
     With equal variances this is the likelihood ratio of *inside* against *outside* up to
@@ -102,12 +102,12 @@ class Projection(_Linear):
 
     name: Literal["projection"] = "projection"
 
-    def rule(self, reference: Reference) -> Line:
+    def rule(self, reference: Reference) -> LinearCellScore:
         """Return 1 − mean trace where the target was, − mean trace where it was not."""
-        return Line(1.0 - reference.mean_trace, -reference.mean_trace)
+        return LinearCellScore(1.0 - reference.mean_trace, -reference.mean_trace)
 
 
-class Diagonal(_Linear):
+class Diagonal(_LinearScoreAttack):
     """The projection with each cell divided by the variance of its value.
 
     With equal means and normal values this is the optimal linear rule when cells are independent
@@ -117,10 +117,12 @@ class Diagonal(_Linear):
     name: Literal["diagonal"] = "diagonal"
     _asks_moments: ClassVar[bool] = True
 
-    def rule(self, reference: Reference) -> Line:
+    def rule(self, reference: Reference) -> LinearCellScore:
         """Return the projection's slopes over the variance of each cell."""
         spread = variances(reference)
-        return Line((1.0 - reference.mean_trace) / spread, -reference.mean_trace / spread)
+        return LinearCellScore(
+            (1.0 - reference.mean_trace) / spread, -reference.mean_trace / spread
+        )
 
 
 class Contradiction(BaseAttack):

@@ -30,7 +30,7 @@ from clusterscale.contracts import (
     Share,
 )
 
-__all__ = ["Forest", "Learned", "Logistic", "Model", "Nearest", "Perceptron", "draw_seed"]
+__all__ = ["Forest", "LearnedAttack", "Logistic", "Model", "Nearest", "Perceptron", "draw_seed"]
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ class _OnStatistics:
         return np.asarray(self.model(features(release)[:, self.kept]), np.float64)
 
 
-class Learned(BaseAttack):
+class LearnedAttack(BaseAttack):
     """Eliminate features until as many are left as there are training releases, then train.
 
     ``elimination_step`` is the share of all features that a round drops; all classifiers that are
@@ -102,7 +102,7 @@ class Learned(BaseAttack):
         return tuple(found)
 
 
-class Logistic(Learned):
+class Logistic(LearnedAttack):
     """L2 logistic regression (liblinear, C = ``cost``) on the statistics of every ROI.
 
     Features are eliminated at C = 1 whatever the cost. Scores are log-odds. Nothing is drawn from
@@ -116,11 +116,11 @@ class Logistic(Learned):
 
     def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
         """Train."""
-        return _Linear(*fit_logistic(inputs, labels, cost=self.cost))
+        return _LinearModel(*fit_logistic(inputs, labels, cost=self.cost))
 
 
 @dataclass(frozen=True, slots=True)
-class _Linear:
+class _LinearModel:
     weights: Floats
     intercept: float
 
@@ -128,7 +128,7 @@ class _Linear:
         return np.asarray(inputs @ self.weights + self.intercept)
 
 
-class Nearest(Learned):
+class Nearest(LearnedAttack):
     """The share of the target's groups among the ``neighbours`` nearest training releases.
 
     Distances are Euclidean, on the statistics as they are. Nothing is drawn from ``rng``.
@@ -146,7 +146,7 @@ class Nearest(Learned):
         return _Probability(KNeighborsClassifier(n_neighbours).fit(inputs, labels))
 
 
-class Forest(Learned):
+class Forest(LearnedAttack):
     """Random forest of ``trees`` trees: Gini criterion, all features tried at every split.
 
     Trees are no deeper than ``depth`` splits, where it is given.
@@ -175,7 +175,7 @@ class _Probability:
         return np.asarray(self.classifier.predict_proba(inputs)[:, 1])
 
 
-class Perceptron(Learned):
+class Perceptron(LearnedAttack):
     """One hidden layer of ``hidden`` rectified units, trained by Adam on standardised statistics.
 
     Scores are log-odds: probabilities would all round to 0 or 1 and tie. Trained in single

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
-from clusterscale.attacks.closed_form import Line
-from clusterscale.attacks.log_ratios import Counted, Faded, Normal, Published
+from clusterscale.attacks.closed_form import LinearCellScore
+from clusterscale.attacks.log_ratios import BinomialCounts, Faded, Normal, PublishedBinomialCounts
 from clusterscale.attacks.moments import (
     build_reference,
     known,
@@ -66,13 +66,13 @@ class Likelihood(BaseAttack):
         """Return the log ratio of the laws that ``reference`` asks for."""
         noise, chance = reference.noise, occupancy_probabilities(reference)
         if reference.law is not None and reference.law.revised:
-            return Published(chance, reference.group_size, reference.law)
+            return PublishedBinomialCounts(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
             return _as_found(reference, reference.outside)
         if noise is None or noise.law == "gaussian":
             return Normal(chance, reference.group_size, noise_variance(noise) if noise else 0.0)
         if noise.law == "none":
-            return Counted(chance, reference.group_size)
+            return BinomialCounts(chance, reference.group_size)
         return Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
@@ -108,10 +108,10 @@ class _Ratio:
         return rule.total(known, self.cells, self.here)
 
 
-def _as_found(reference: Reference, outside: Floats) -> Line:
+def _as_found(reference: Reference, outside: Floats) -> LinearCellScore:
     """Return the rule of normal laws of equal variance, *inside* shifted by t − p."""
     chance, spread = occupancy_probabilities(reference), variances(reference)
     shifts = (1 - chance, -chance)
     slopes = [shift / spread for shift in shifts]
     at_zero = [-slope * (outside + shift / 2) for slope, shift in zip(slopes, shifts, strict=True)]
-    return Line(*slopes, *at_zero)
+    return LinearCellScore(*slopes, *at_zero)

@@ -14,7 +14,7 @@ from clusterscale.contracts import CellLaw, Counts, Ints, Labels, Scores, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["Counted", "Faded", "Normal", "Published"]
+__all__ = ["BinomialCounts", "Faded", "Normal", "PublishedBinomialCounts"]
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class _CellByCell:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counted(_CellByCell):
+class BinomialCounts(_CellByCell):
     """Binomial counts, published as they are."""
 
     chance: Floats
@@ -112,7 +112,7 @@ class Faded(_CellByCell):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Published(_CellByCell):
+class PublishedBinomialCounts(_CellByCell):
     """Binomial counts, published by a law that is known of each by itself."""
 
     chance: Floats

@@ -6,7 +6,7 @@ from clusterscale.audit.evaluation import UtilityPlan
 from clusterscale.audit.exposure_sources import find_exposures
 from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.resources import Arrangement, arrange
+from clusterscale.audit.resources import ResourcePlan, plan_resources
 from clusterscale.audit.results import count_failed, open_results
 from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets
@@ -15,19 +15,19 @@ from clusterscale.audit.template import AuditTemplate
 from clusterscale.audit.traits import traits
 
 __all__ = [
-    "Arrangement",
     "AuditPlan",
     "AuditTask",
     "AuditTemplate",
     "Cost",
     "Period",
     "Progress",
+    "ResourcePlan",
     "Targets",
     "UtilityPlan",
-    "arrange",
     "count_failed",
     "find_exposures",
     "open_results",
+    "plan_resources",
     "predict",
     "rank",
     "run",

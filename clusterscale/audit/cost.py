@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.resources import Arrangement, arrange
+from clusterscale.audit.resources import ResourcePlan, plan_resources
 from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
 from clusterscale.screening import predict as predict_screen
@@ -32,7 +32,7 @@ class Cost:
     n_tasks: int
     n_cases: int
     store_bytes: int
-    arrangement: Arrangement
+    arrangement: ResourcePlan
 
     @property
     def seconds_range(self) -> tuple[float, float]:
@@ -75,7 +75,7 @@ def predict(
         chosen = plan.choose(cube)
         n_targets = len(chosen.users)
         n_attacked = sum(len(chosen.attacks(i)) for i in range(n_periods))
-    found = arrange(plan, cube, memory, n_workers, n_targets=n_targets, slowness=slowness)
+    found = plan_resources(plan, cube, memory, n_workers, n_targets=n_targets, slowness=slowness)
     if n_exposed:
         screen = predict_screen(plan.whole_screen, cube, memory, n_workers)
         found = replace(

@@ -21,7 +21,7 @@ from clusterscale.audit.evaluation import (
 from clusterscale.audit.failures import write_failures
 from clusterscale.audit.journal import Entry, Journal, PriceJournal
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.resources import arrange
+from clusterscale.audit.resources import plan_resources
 from clusterscale.audit.results import open_results, write_results
 from clusterscale.audit.screens import choose_targets
 from clusterscale.audit.targets import Chosen
@@ -127,7 +127,7 @@ def run(
     )
     kept = _Kept(plan, cube, chosen, output)
     on_progress(kept.progress)
-    way = arrange(plan, cube, memory, executor.n_workers, n_targets=len(chosen.users))
+    way = plan_resources(plan, cube, memory, executor.n_workers, n_targets=len(chosen.users))
     for batch in _work(executor, kept.left(), way.users):
         kept.add(batch)
         on_progress(kept.progress)

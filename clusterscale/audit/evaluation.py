@@ -15,7 +15,7 @@ from clusterscale.audit.dp_test import DPTestResult, VerdictPlan, judge_promise
 from clusterscale.audit.guarantee import GuaranteeStatement, state_guarantee
 from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
 from clusterscale.audit.privacy_units import kind_of
-from clusterscale.audit.source import CellMap, Setting, TraceSource, load_settings, map_cells
+from clusterscale.audit.source import CellMap, TraceSetting, TraceSource, load_settings, map_cells
 from clusterscale.contracts import (
     Bounds,
     ConfigModel,
@@ -36,12 +36,12 @@ from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
 __all__ = [
+    "CountedUsers",
     "GuaranteeStatement",
     "MechanismEvaluationTask",
     "Price",
     "PriceKey",
     "PricePart",
-    "Tally",
     "UtilityPlan",
 ]
 __all__ += [
@@ -148,7 +148,7 @@ class PricePart:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tally:
+class CountedUsers:
     """What some users count for once some trace steps are done.
 
     Attributes
@@ -165,13 +165,13 @@ class Tally:
     bounds: Bounds
     nearby: Nearby
 
-    def plus(self, other: Tally) -> Tally:
+    def plus(self, other: CountedUsers) -> CountedUsers:
         """Add what other users count for, who follow these."""
         bounds = merge_bounds(self.bounds, other.bounds)
-        return Tally(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
+        return CountedUsers(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
 
 
-Tallies = dict[Steps, Tally]
+Tallies = dict[Steps, CountedUsers]
 
 
 def fold_evaluation(
@@ -225,7 +225,7 @@ def _lists(task: MechanismEvaluationTask) -> list[Steps]:
     return list(dict.fromkeys([(), *(steps for steps, _ in group_by_trace_steps(task.mechanisms))]))
 
 
-def _count(task: MechanismEvaluationTask, steps: Steps, setting: Setting) -> Tally:
+def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -> CountedUsers:
     rng = stream(task.source.seed, "utility groups", *task.key)
     traces, size = setting.traces, task.group_size
     cells = traces.n_rois, traces.n_epochs
@@ -238,7 +238,7 @@ def _count(task: MechanismEvaluationTask, steps: Steps, setting: Setting) -> Tal
     design = _design(task)
     wanted = dict.fromkeys(kind for kind in kinds if kind is not None)
     nearby = count_nearby(design, list(wanted), traces, setting.cells.frame)
-    return Tally(counts, setting.bounds, nearby)
+    return CountedUsers(counts, setting.bounds, nearby)
 
 
 def _design(task: MechanismEvaluationTask) -> Design:

@@ -11,7 +11,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.errors import ExistsError, MissingError
 from clusterscale.screening import open_screen
-from clusterscale.traits import Exposure, list_exposures
+from clusterscale.traits import TargetAUCs, list_exposures
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["find_exposures"]
 
 
-def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Exposure]:
+def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[TargetAUCs]:
     """Return an address for the AUCs of every case of a finished audit, then of a screen.
 
     Parameters
@@ -36,7 +36,7 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Exposu
     ExistsError
         If what is there is of another plan or cube.
     """
-    found: list[Exposure] = []
+    found: list[TargetAUCs] = []
     audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
     if exists(f"{audited}/zarr.json"):
         results = open_results(output)

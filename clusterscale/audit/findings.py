@@ -22,12 +22,12 @@ from clusterscale.wording import find_ties
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["EXPOSURES", "RAW_COUNTS", "Exposure", "Finding"]
+__all__ = ["EXPOSURES", "RAW_COUNTS", "ExposureVerdict", "Finding"]
 __all__ += ["find_exposures", "worst_finding", "worst_findings"]
 
-Exposure = Literal["exposed", "partly exposed", "inconclusive", "not seen to be exposed"]
+ExposureVerdict = Literal["exposed", "partly exposed", "inconclusive", "not seen to be exposed"]
 
-EXPOSURES: tuple[Exposure, ...] = get_args(Exposure)
+EXPOSURES: tuple[ExposureVerdict, ...] = get_args(ExposureVerdict)
 """The verdicts, worst first."""
 
 RAW_COUNTS = "exact"
@@ -78,7 +78,7 @@ class Finding:
     high: float
     n_above: int
     n_certain: int
-    exposure: Exposure
+    exposure: ExposureVerdict
     reason: str
 
 
@@ -100,7 +100,7 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
         Dataset of an audit, which keeps :data:`clusterscale.schema.RESULTS`.
     """
     ordered = results.transpose(..., *_DIMS, missing_dims="ignore")
-    cells = _Cells(ordered)
+    cells = _CaseArrays(ordered)
     labels = [ordered[dim].values.tolist() for dim in _DIMS[:4]]
     found: list[Finding] = []
     for place in np.ndindex(*(len(values) for values in labels[:3])):
@@ -167,7 +167,7 @@ class _Candidate:
         return float(known.mean()) if known.size else -np.inf
 
 
-class _Cells:
+class _CaseArrays:
     """All cases of an audit as arrays on the dimensions of :data:`_DIMS`."""
 
     def __init__(self, ordered: xr.Dataset) -> None:
@@ -233,7 +233,7 @@ def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding
         ),
         (bool(best.doubt), best.doubt),
     ]
-    exposure: Exposure
+    exposure: ExposureVerdict
     if mean > EXPOSED_AUC and low > _CHANCE:
         exposure, reason = "exposed", f"the mean AUC is {mean:.3f}, above {EXPOSED_AUC:g}"
     elif n_certain > n_done / 2:

@@ -25,7 +25,7 @@ from clusterscale.cube.blocks import Range
 from clusterscale.errors import InputError
 from clusterscale.game import study
 from clusterscale.seeds import stream
-from clusterscale.traits import WHO, Exposed, Exposure, TraitsPlan, View, loading
+from clusterscale.traits import WHO, Exposed, TargetAUCs, TraitsPlan, View, loading
 
 __all__ = ["LoadTask", "Sums", "ViewTargets", "fold_loading", "list_seen", "load", "tasks_of"]
 
@@ -69,14 +69,16 @@ class ViewTargets:
         return members
 
 
-def list_seen(plan: AuditPlan, exposures: Sequence[Exposure], how: TraitsPlan) -> list[ViewTargets]:
+def list_seen(
+    plan: AuditPlan, exposures: Sequence[TargetAUCs], how: TraitsPlan
+) -> list[ViewTargets]:
     """Return what is to be viewed: every period × prior × group size with finished targets.
 
     Counts are bare where the audit played ``exact``; else they are published by its first
     mechanism. Exposure is told by the spectral attack, whose components these are, where it was
     played, else by the attack of highest mean AUC, the first of equals.
     """
-    mechanism, found = _mechanism(plan).label, dict[View, list[Exposure]]()
+    mechanism, found = _mechanism(plan).label, dict[View, list[TargetAUCs]]()
     for each in exposures:
         if each.source == "audit" and each.mechanism == mechanism:
             view = View(each.period, each.prior, each.group_size, mechanism)

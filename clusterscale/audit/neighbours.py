@@ -15,7 +15,7 @@ from clusterscale.audit.privacy_units import (
     largest_unit,
     survey_units,
 )
-from clusterscale.contracts import Counts, Frame, Ints, Traces
+from clusterscale.contracts import CellCoordinates, Counts, Ints, Traces
 from clusterscale.groups import count_visits
 from clusterscale.seeds import stream
 
@@ -71,7 +71,9 @@ class Nearby:
         return Nearby(groups, self.survey.plus(other.survey))
 
 
-def count_nearby(design: Design, kinds: Sequence[Kind], traces: Traces, frame: Frame) -> Nearby:
+def count_nearby(
+    design: Design, kinds: Sequence[Kind], traces: Traces, frame: CellCoordinates
+) -> Nearby:
     """Count the groups of a design among those who are held, and see who has the largest units.
 
     Parameters
@@ -110,7 +112,7 @@ class Neighbours:
     design: Design
     nearby: Nearby
     find: Callable[[int], Traces]
-    frame: Frame
+    frame: CellCoordinates
     _pairs: dict[Kind, list[Pair]] = field(default_factory=dict)
 
     def pairs(self, kind: Kind) -> list[Pair]:

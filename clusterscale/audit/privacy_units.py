@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Frame, Guarantee, Ints, Traces, check_days
+from clusterscale.contracts import CellCoordinates, Guarantee, Ints, Traces, check_days
 from clusterscale.jit import kernel
 
 __all__ = ["Kind", "Largest", "Survey", "Unit"]
@@ -83,7 +83,7 @@ class Survey:
         return Survey(largest, n_counted, self.block)
 
 
-def survey_units(traces: Traces, frame: Frame, *, block: int) -> Survey:
+def survey_units(traces: Traces, frame: CellCoordinates, *, block: int) -> Survey:
     """Look at the units of all users who are held.
 
     Parameters
@@ -104,7 +104,7 @@ def survey_units(traces: Traces, frame: Frame, *, block: int) -> Survey:
     return Survey(largest, np.add.reduceat(any_of, starts, axis=1, dtype=np.int64), block)
 
 
-def largest_unit(kind: Kind, traces: Traces, user: int, frame: Frame) -> Unit | None:
+def largest_unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Unit | None:
     """Return the unit of one user that changes the counts most; None where there is none.
 
     The first of equals. Of the user whom a :class:`Survey` of everyone names, it is as large as
@@ -134,7 +134,7 @@ def draw_unit(
     kind: Kind,
     survey: Survey,
     find: Callable[[int], Traces],
-    frame: Frame,
+    frame: CellCoordinates,
     *,
     rng: np.random.Generator,
 ) -> Unit | None:
@@ -166,7 +166,7 @@ def draw_unit(
     return _unit(kind, traces, user, frame, rng.choice(_parts(kind, traces, user, frame)))
 
 
-def units_of(kind: Kind, traces: Traces, user: int, frame: Frame) -> Iterator[Unit]:
+def units_of(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Iterator[Unit]:
     """Yield every unit of one user.
 
     An event or a day that goes leaves hours idle, which enter the null ROI where there is one. A
@@ -177,7 +177,7 @@ def units_of(kind: Kind, traces: Traces, user: int, frame: Frame) -> Iterator[Un
         yield _unit(kind, traces, user, frame, part)
 
 
-def _parts(kind: Kind, traces: Traces, user: int, frame: Frame) -> Ints:
+def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Ints:
     """Return what tells the units of a user apart: cells, days, ROIs, or the user."""
     trace = traces.trace(user)
     if kind == "user":
@@ -193,7 +193,7 @@ def _parts(kind: Kind, traces: Traces, user: int, frame: Frame) -> Ints:
     return np.unique(np.concatenate([frame.days[epochs], frame.last_days[epochs]]))
 
 
-def _unit(kind: Kind, traces: Traces, user: int, frame: Frame, part: int) -> Unit:
+def _unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates, part: int) -> Unit:
     trace = traces.trace(user)
     if kind == "user":
         return Unit(user, trace, trace[:0])
@@ -238,7 +238,7 @@ def _n_counted(traces: Traces) -> Index:
     return counted if traces.idle is None else counted + traces.idle.sum(axis=1)
 
 
-def _largest(traces: Traces, frame: Frame) -> dict[Kind, Largest]:
+def _largest(traces: Traces, frame: CellCoordinates) -> dict[Kind, Largest]:
     """Return the largest event, day and series."""
     check_days(frame.days, frame.last_days, traces.n_epochs)
     day, until = (np.asarray(days - frame.days[0]) for days in (frame.days, frame.last_days))

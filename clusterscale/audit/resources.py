@@ -12,7 +12,7 @@ from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
 
-__all__ = ["Arrangement", "arrange"]
+__all__ = ["ResourcePlan", "plan_resources"]
 
 _PROCESS = 500 * 10**6  # the interpreter, its libraries and compiled loops
 _COUNT, _VALUE, _OFFSET = 4, 8, 8  # bytes
@@ -23,7 +23,7 @@ _STATISTICS = 7 * _VALUE * 4  # bytes a group and ROI: the classifiers' features
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class ResourcePlan:
     """How the traces of an audit are spread over workers.
 
     Attributes
@@ -56,7 +56,7 @@ class Arrangement:
         return _PROCESS + self.trace_bytes + self.task_bytes
 
 
-def arrange(
+def plan_resources(
     plan: AuditPlan,
     cube: TraceCube,
     memory: int,
@@ -64,7 +64,7 @@ def arrange(
     *,
     n_targets: int = 1,
     slowness: float = 1.0,
-) -> Arrangement:
+) -> ResourcePlan:
     """Choose where traces are held so that no worker uses more than ``memory`` bytes.
 
     Parameters
@@ -97,7 +97,7 @@ def arrange(
         work = seconds * n_targets + needs.read_seconds * n_busy + once
         total = work + needs.start_seconds * (1 + n_busy * (n_workers > 1))
         wall = needs.start_seconds * (1 + (n_workers > 1)) + work / n_busy
-        return Arrangement((), why, traces, beside, slowness * total, slowness * wall)
+        return ResourcePlan((), why, traces, beside, slowness * total, slowness * wall)
     size, beside = block_size(cube), needs.beside(parts=True)
     least = _PROCESS + needs.traces(min(size, cube.n_users)) + beside
     if least > memory:
@@ -124,7 +124,7 @@ def arrange(
     wall = n_targets * (by_part + needs.train_seconds / n_workers) + reading * share
     total += once + needs.start_seconds * (1 + n_workers)
     wall += once / n_workers + needs.start_seconds * 2
-    return Arrangement(users, why, needs.traces(width), beside, slowness * total, slowness * wall)
+    return ResourcePlan(users, why, needs.traces(width), beside, slowness * total, slowness * wall)
 
 
 class _Needs(Workload):

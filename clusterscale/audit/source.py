@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from clusterscale.contracts import Bounds, Frame, Traces, Values
+from clusterscale.contracts import Bounds, CellCoordinates, Traces, Values
 from clusterscale.cube.blocks import (
     Block,
     Range,
@@ -19,7 +19,7 @@ from clusterscale.cube.blocks import (
     read_users,
 )
 
-__all__ = ["CellMap", "Setting", "TraceSource", "load_settings", "map_cells"]
+__all__ = ["CellMap", "TraceSetting", "TraceSource", "load_settings", "map_cells"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class CellMap:
     """
 
     steps: Steps
-    frames: tuple[Frame, ...]
+    frames: tuple[CellCoordinates, ...]
 
     @property
-    def frame(self) -> Frame:
+    def frame(self) -> CellCoordinates:
         """Where and when cells are."""
         return self.frames[-1]
 
@@ -55,7 +55,7 @@ class CellMap:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Setting:
+class TraceSetting:
     """Traces that counts are made of, once a mechanism's trace steps are done.
 
     Attributes
@@ -76,7 +76,7 @@ class Setting:
 
 def load_settings(
     source: TraceSource, lists: Iterable[Steps], users: Range | None = None
-) -> dict[Steps, Setting]:
+) -> dict[Steps, TraceSetting]:
     """Read the traces of a source once a process, and change them once for each list of steps.
 
     Those of the last users and period are kept, for tasks of a period come together; they make
@@ -105,7 +105,9 @@ def load_settings(
     for steps in lists:
         *past, now = (blocks[span, steps] for span in source.spans)
         cells = CellMap(steps, now.frames)
-        found[steps] = Setting(tuple(each.traces for each in past), now.traces, now.bounds, cells)
+        found[steps] = TraceSetting(
+            tuple(each.traces for each in past), now.traces, now.bounds, cells
+        )
     return found
 
 

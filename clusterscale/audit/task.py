@@ -93,7 +93,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
 def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Outcome]:
     """Train and ask every attack, one game for each list of trace steps, in order."""
     confidence = 1 - (1 - CONFIDENCE) / len(task.stops)
-    tables: Iterable[_Table] = _lay(task, games)
+    tables: Iterable[_GroupEvaluations] = _lay(task, games)
     if task.precision is not None:  # all are trained before any is asked more
         tables = [replace(table, contests=list(table.contests)) for table in tables]
         _ask_more(tables, task.stops, task.precision.width, confidence)
@@ -108,14 +108,14 @@ def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Ou
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _GroupEvaluations:
     """The contests on one set of counted groups, and what draws more of these."""
 
     contests: Iterable[AttackEvaluation]
     more: Callable[[int], GroupSample] | None
 
 
-def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Table]:
+def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_GroupEvaluations]:
     target, period, prior, size = task.key
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True
@@ -129,11 +129,11 @@ def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Tab
             bounds=bounds,
             control=task.control,
         )
-        yield _Table((contest(mechanism) for mechanism in mechanisms), game.more)
+        yield _GroupEvaluations((contest(mechanism) for mechanism in mechanisms), game.more)
 
 
 def _ask_more(
-    tables: list[_Table], stops: tuple[int, ...], width: float, confidence: float
+    tables: list[_GroupEvaluations], stops: tuple[int, ...], width: float, confidence: float
 ) -> None:
     """Double the challenges until every AUC is known to ``width``, or there are no more stops."""
     for n_before, n_after in pairwise(stops):

@@ -21,15 +21,15 @@ from clusterscale.audit.loadings import (
     tasks_of,
 )
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.resources import arrange
+from clusterscale.audit.resources import plan_resources
 from clusterscale.contracts import MEMORY, Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
 from clusterscale.cube.storage import absolute
 from clusterscale.errors import InputError
 from clusterscale.traits import (
-    Exposure,
-    Question,
+    AnalysisSpec,
+    TargetAUCs,
     TraitsPlan,
     TraitsProgress,
     TraitsStore,
@@ -104,7 +104,7 @@ def traits(
     work = Work(question, cube, source, store, executor, memory=memory, tell=on_progress)
     work.measure()
     work.compare()
-    users = arrange(plan, cube, memory, executor.n_workers).users if seen else ()
+    users = plan_resources(plan, cube, memory, executor.n_workers).users if seen else ()
     for number, each in enumerate(seen):
         if f"view-{number}" not in store.done():
             tasks = tasks_of(each, plan, cube, how)
@@ -116,9 +116,9 @@ def traits(
 
 
 def _ask(
-    plan: AuditPlan, how: TraitsPlan, exposures: list[Exposure], seen: list[ViewTargets]
-) -> Question:
-    return Question(
+    plan: AuditPlan, how: TraitsPlan, exposures: list[TargetAUCs], seen: list[ViewTargets]
+) -> AnalysisSpec:
+    return AnalysisSpec(
         plan=how,
         audit=plan.describe(),
         seed=plan.seed,
@@ -129,7 +129,7 @@ def _ask(
     )
 
 
-def _has_sides(exposure: Exposure, share: float) -> bool:
+def _has_sides(exposure: TargetAUCs, share: float) -> bool:
     try:
         exposure.read().sides(share)
     except InputError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.attacks.learned import Learned
+from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.source import load_settings
 from clusterscale.audit.targets import Chosen
@@ -19,7 +19,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.game import study
 from clusterscale.seeds import stream
 
-__all__ = ["Choice", "TuningCase", "choose", "list_cases", "tunable"]
+__all__ = ["TuningCase", "TuningResult", "choose", "list_cases", "tunable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class TuningCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TuningResult:
     """What cross-validation says of one attack of a plan.
 
     ``auc`` and ``given_auc`` are means over all cases and folds, of the variant that was chosen
@@ -75,14 +75,14 @@ class Choice:
     a number for a single target.
     """
 
-    given: Learned
-    chosen: Learned
+    given: LearnedAttack
+    chosen: LearnedAttack
     auc: float
     given_auc: float
     spread: float
 
 
-def tunable(plan: AuditPlan) -> tuple[Learned, ...]:
+def tunable(plan: AuditPlan) -> tuple[LearnedAttack, ...]:
     """Return the attacks of a plan whose hyperparameters can be tuned.
 
     Raises
@@ -90,9 +90,11 @@ def tunable(plan: AuditPlan) -> tuple[Learned, ...]:
     ConfigError
         If there are none.
     """
-    found = tuple(attack for attack in plan.attacks if isinstance(attack, Learned))
+    found = tuple(attack for attack in plan.attacks if isinstance(attack, LearnedAttack))
     if not found:
-        names = ", ".join(cls.model_fields["name"].default for cls in Learned.__subclasses__())
+        names = ", ".join(
+            cls.model_fields["name"].default for cls in LearnedAttack.__subclasses__()
+        )
         raise ConfigError(f"attacks: there is none to tune; those that can be are {names}")
     return found
 
@@ -109,8 +111,8 @@ def list_cases(
 
 
 def choose(
-    variants: tuple[Learned, ...], scores: NDArray[np.float64], targets: NDArray[np.int64]
-) -> Choice:
+    variants: tuple[LearnedAttack, ...], scores: NDArray[np.float64], targets: NDArray[np.int64]
+) -> TuningResult:
     """Return the variant of highest mean AUC, the first of equals.
 
     Parameters
@@ -128,4 +130,6 @@ def choose(
     by_target = np.array([gains[targets == target].mean() for target in np.unique(targets)])
     n_targets = len(by_target)
     spread = by_target.std(ddof=1) / np.sqrt(n_targets) if n_targets > 1 else np.nan
-    return Choice(variants[0], variants[best], float(means[best]), float(means[0]), float(spread))
+    return TuningResult(
+        variants[0], variants[best], float(means[best]), float(means[0]), float(spread)
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from clusterscale.audit.precision import looks
-from clusterscale.contracts import Bounds, Frame, Mechanism, Traces
+from clusterscale.contracts import Bounds, CellCoordinates, Mechanism, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
 
@@ -95,7 +95,7 @@ def _nonsense(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
             yield f"mechanisms.{i}: {error}"
 
 
-def _try(mechanism: Mechanism, traces: Traces, frame: Frame, plan: AuditPlan) -> None:
+def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:
     """Follow a mechanism up to what it asks of counts."""
     for step in mechanism.trace_steps:
         traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))

@@ -52,7 +52,7 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     from clusterscale.cli.reports import gather
     from clusterscale.config import load_policy
     from clusterscale.reaudit import (
-        Estimate,
+        IntervalEstimate,
         Policy,
         exposures_of,
         judge,
@@ -68,7 +68,7 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     label = _pick(list(map(str, run.audit.mechanism.values)), mechanism)
     exposures = exposures_of(run.audit, run.screen, label)
     found = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
-    reasons = list(judge(rules, found, Estimate()))
+    reasons = list(judge(rules, found, IntervalEstimate()))
     verdict = verdict_of(reasons)
     why = [plain(asdict(each)) for each in reasons]
     show_reasons(label, verdict, why)

@@ -24,8 +24,8 @@ from clusterscale.errors import ClusterError, ClusterscaleError, InputError, Sto
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterscale.papers import Cubes, Study
-    from clusterscale.report.papers import Told
+    from clusterscale.papers import Cubes, PaperStudy
+    from clusterscale.report.papers import StudyReport
     from clusterscale.runtime import Cluster
 
 __all__ = ["reproduce"]
@@ -86,7 +86,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _list(studies: Mapping[str, Study]) -> None:
+def _list(studies: Mapping[str, PaperStudy]) -> None:
     table = new_table()
     table.add_column("study", no_wrap=True)
     for name in ("data", "figures and tables"):
@@ -100,12 +100,12 @@ def _list(studies: Mapping[str, Study]) -> None:
 
 
 def _work(
-    studies: Mapping[str, Study], cubes: Cubes, folder: str, place: Cluster, memory: str | None
-) -> tuple[list[Told], int]:
+    studies: Mapping[str, PaperStudy], cubes: Cubes, folder: str, place: Cluster, memory: str | None
+) -> tuple[list[StudyReport], int]:
     """Run what can be run, one by one; return what they tell, and how many failed."""
     from clusterscale.papers import reproduce, tell_without
 
-    told: list[Told] = []
+    told: list[StudyReport] = []
     n_failed, allowed = 0, parse_memory(memory, place)
     with (
         seen(folder, "reproduction", place) as beacon,
@@ -133,7 +133,7 @@ def _work(
     return told, n_failed
 
 
-def _show(told: list[Told]) -> None:
+def _show(told: list[StudyReport]) -> None:
     from clusterscale.report.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
     out.print("published numbers, and statements")

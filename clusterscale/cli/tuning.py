@@ -25,8 +25,8 @@ from clusterscale.cli.options import (
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
-    from clusterscale.attacks.learned import Learned
-    from clusterscale.audit.tuning import Choice, TuningCase
+    from clusterscale.attacks.learned import LearnedAttack
+    from clusterscale.audit.tuning import TuningCase, TuningResult
     from clusterscale.contracts import Attack, Executor
 
     Tell = Callable[[str, int, int], None]
@@ -78,13 +78,13 @@ def tune(
 
 
 def _search(
-    attacks: tuple[Learned, ...],
+    attacks: tuple[LearnedAttack, ...],
     cases: list[TuningCase],
     executor: Executor,
     n_folds: int,
     seed: int,
     tell: Tell,
-) -> list[Choice]:
+) -> list[TuningResult]:
     """Try the variants of all attacks on every case at once, so that these share what they can."""
     from clusterscale.audit.tuning import choose
     from clusterscale.runtime.learning import cross_validate
@@ -105,7 +105,7 @@ def _search(
 
 
 def _judge(
-    choices: list[Choice], cases: list[TuningCase], executor: Executor, seed: int, tell: Tell
+    choices: list[TuningResult], cases: list[TuningCase], executor: Executor, seed: int, tell: Tell
 ) -> dict[Attack, float]:
     """Return the mean AUC on fresh groups of each attack, as given and as chosen.
 
@@ -126,7 +126,9 @@ def _judge(
     return dict(zip(attacks, means.tolist(), strict=True))
 
 
-def _show(choices: list[Choice], fresh: dict[Attack, float], n_targets: int, n_cases: int) -> None:
+def _show(
+    choices: list[TuningResult], fresh: dict[Attack, float], n_targets: int, n_cases: int
+) -> None:
     key = Key()
     out.print("hyperparameters, cross-validated on training groups")
     table = new_table()

@@ -21,7 +21,7 @@ __all__ = ["empty_lines", "every_utility", "worst_utility"]
 _MEASURES = 6  # columns that fit beside each other
 
 
-class _Row(NamedTuple):
+class _UtilityRow(NamedTuple):
     """What is left of the data: of a mechanism, or of a random guess, whose name is empty."""
 
     mechanism: str
@@ -49,8 +49,8 @@ def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
         names = [f"groups of {at[1]:,}", *several(results, ("period",), at[:1], key)]
         yield ", ".join(["utility", *names])
         columns = (chosen[name].values for name in ("mechanism", "released_share", "utility"))
-        rows = [_Row(str(name), *row) for name, *row in zip(*columns, strict=True)]
-        yield from _tables(results, [*rows, _Row("", 1.0, chosen.random_guess.values)], key)
+        rows = [_UtilityRow(str(name), *row) for name, *row in zip(*columns, strict=True)]
+        yield from _tables(results, [*rows, _UtilityRow("", 1.0, chosen.random_guess.values)], key)
 
 
 def worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
@@ -66,9 +66,9 @@ def worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
         values = at.utility.transpose(..., "measure").values
         shares = at.released_share.values
         least = np.nan if np.isnan(shares).all() else float(np.nanmin(shares))
-        rows.append(_Row(str(mechanism), least, _farthest(values, ideal)))
+        rows.append(_UtilityRow(str(mechanism), least, _farthest(values, ideal)))
     guess = results.random_guess.transpose(..., "measure").values
-    yield from _tables(results, [*rows, _Row("", 1.0, _farthest(guess, ideal))], key)
+    yield from _tables(results, [*rows, _UtilityRow("", 1.0, _farthest(guess, ideal))], key)
 
 
 def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -79,7 +79,7 @@ def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArra
     return worst
 
 
-def _tables(results: xr.Dataset, rows: Sequence[_Row], key: Key) -> Iterator[Table]:
+def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Iterator[Table]:
     """Yield tables of measures by mechanism, and of values made up without any data.
 
     Mechanisms whose releases are nearly empty are marked in red.

@@ -9,7 +9,7 @@ from typing import Any
 from clusterscale.config.reading import CONFIGS, content_of, read_text, validate
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.errors import MissingError
-from clusterscale.papers import CABS, PAPERS, Study
+from clusterscale.papers import CABS, PAPERS, PaperStudy
 from clusterscale.wording import choices
 
 __all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
@@ -48,7 +48,7 @@ def find_studies(names: list[str]) -> dict[str, Path]:
     return {name: known[name] for name in known if name in found}
 
 
-def load_study(path: str | Path, *, quick: bool = False) -> Study:
+def load_study(path: str | Path, *, quick: bool = False) -> PaperStudy:
     """Read the config of a study; in a ``quick`` one, what it says under ``quick`` is put over all.
 
     Raises
@@ -61,12 +61,12 @@ def load_study(path: str | Path, *, quick: bool = False) -> Study:
     return parse_study(read_text(path), where=str(path), quick=quick)
 
 
-def parse_study(text: str, *, where: str = "study", quick: bool = False) -> Study:
+def parse_study(text: str, *, where: str = "study", quick: bool = False) -> PaperStudy:
     """Read the text of a study, as :func:`load_study` does a file."""
     content = content_of(text, where)
     if quick and isinstance(content, dict) and isinstance(content.get("quick"), dict):
         content = _over(content, content["quick"])
-    return validate(content, Study, where)
+    return validate(content, PaperStudy, where)
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -42,9 +42,9 @@ and calls an honest table inconsistent with a probability of at most 1 − ``con
 """
 
 from clusterscale.consistency.checking import CHECKS, check_table
-from clusterscale.consistency.finding import Check, Finding
-from clusterscale.consistency.table import Table
+from clusterscale.consistency.finding import Check, CheckResult
+from clusterscale.consistency.table import PublishedTable
 
-__all__ = ["CHECKS", "Check", "Finding", "Table", "check_table", "create"]
+__all__ = ["CHECKS", "Check", "CheckResult", "PublishedTable", "check_table", "create"]
 
 create = CHECKS.create

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from clusterscale.consistency.complement import Complement
 from clusterscale.consistency.differencing import Differencing
-from clusterscale.consistency.finding import Check, Finding
+from clusterscale.consistency.finding import Check, CheckResult
 from clusterscale.consistency.noise_law import NoiseLaw
 from clusterscale.consistency.possible_values import PossibleValues
-from clusterscale.consistency.table import Table
+from clusterscale.consistency.table import PublishedTable
 from clusterscale.consistency.totals import Totals
 from clusterscale.registry import Registry
 from clusterscale.seeds import stream
@@ -22,13 +22,13 @@ CHECKS: Registry[Check] = Registry(
 
 
 def check_table(
-    table: Table,
-    others: Sequence[Table],
+    table: PublishedTable,
+    others: Sequence[PublishedTable],
     checks: Sequence[Check],
     *,
     seed: int,
     path: tuple[str | int, ...] = (),
-) -> list[Finding]:
+) -> list[CheckResult]:
     """Return what each check finds of a table, in the order of ``checks``.
 
     Each draws from a stream of its own, so no finding hangs on which other checks are made.

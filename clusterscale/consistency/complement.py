@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
-from clusterscale.consistency.finding import Finding, told
-from clusterscale.consistency.table import Table, count_bounds
+from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.table import PublishedTable, count_bounds
 from clusterscale.contracts import ConfigModel, Count
 
 __all__ = ["Complement"]
@@ -37,7 +37,9 @@ class Complement(ConfigModel):
     small: Count | None = None
     least: Count = 10
 
-    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
         """Return how many hidden cells any two of ``others`` tell of; ``rng`` is not used."""
         sums = [
             found
@@ -46,7 +48,7 @@ class Complement(ConfigModel):
         ]
         if not sums:
             text = f"no two other tables make a sum with {table.name}"
-            return Finding(self.name, "consistent", 0.0, 0.0, 0, text)
+            return CheckResult(self.name, "consistent", 0.0, 0.0, 0, text)
         each = [(found, *found.learned(smallest_shown(self.small, *found.tables)))
                 for found in sums]  # fmt: skip
         worst, n_small, n_known = max(each, key=lambda one: one[1:])
@@ -57,14 +59,14 @@ class Complement(ConfigModel):
             f"{n_small:,} of them of 1 to {small - 1} people"
         )
         level: Literal["consistent", "inconsistent"] = "inconsistent" if n_small else "consistent"
-        return Finding(self.name, level, float(n_small), 0.0, worst.total[0].size, text)
+        return CheckResult(self.name, level, float(n_small), 0.0, worst.total[0].size, text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sum:
     """Tables of a group and its two parts, and the counts each can have had on shared cells."""
 
-    tables: tuple[Table, Table, Table]
+    tables: tuple[PublishedTable, PublishedTable, PublishedTable]
     total: tuple[Whole, Whole]
     first: tuple[Whole, Whole]
     second: tuple[Whole, Whole]
@@ -98,7 +100,9 @@ class _Sum:
         return n_small, n_known
 
 
-def _sum_of(tables: tuple[Table, Table, Table], least: int) -> _Sum | None:
+def _sum_of(
+    tables: tuple[PublishedTable, PublishedTable, PublishedTable], least: int
+) -> _Sum | None:
     """Return the largest table as the sum of the others, None where it is not."""
     total, first, second = sorted(tables, key=lambda table: -table.group_size)
     if total.group_size != first.group_size + second.group_size:

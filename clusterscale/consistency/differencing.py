@@ -11,9 +11,9 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
-from clusterscale.consistency.finding import Finding, told
+from clusterscale.consistency.finding import CheckResult, told
 from clusterscale.consistency.nesting import coincidence
-from clusterscale.consistency.table import Table, count_bounds, suppressed_up_to
+from clusterscale.consistency.table import PublishedTable, count_bounds, suppressed_up_to
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 
 __all__ = ["SMALL", "Differencing", "smallest_shown"]
@@ -29,7 +29,7 @@ _WHOLE = 1e-6  # differences that close to a whole number are one: floats lose s
 _DRAWS = 1 << 12  # of noise, to know its moments
 
 
-def smallest_shown(small: int | None, *tables: Table) -> int:
+def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
     """Return the least number of people that may be told of.
 
     ``small`` where it is given, else what follows the largest number that a table suppresses, else
@@ -63,7 +63,9 @@ class Differencing(ConfigModel):
     least: Count = 10
     chance: Probability = 0.001
 
-    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
         """Return what the table tells together with each of ``others``."""
         found = [
             self._compare(_Pair(table, other, *where), rng)
@@ -72,30 +74,30 @@ class Differencing(ConfigModel):
         ]
         if not found:
             text = f"no other table has cells of {table.name}"
-            return Finding(self.name, "consistent", 0.0, 0.0, 0, text)
+            return CheckResult(self.name, "consistent", 0.0, 0.0, 0, text)
         order: list[Level] = ["inconsistent", "unknown", "consistent"]
         return min(found, key=lambda each: (order.index(each.level), -each.measured))
 
-    def _compare(self, pair: _Pair, rng: np.random.Generator) -> Finding:
+    def _compare(self, pair: _Pair, rng: np.random.Generator) -> CheckResult:
         if pair.same:
             text = f"{pair.said} are the same on {told(pair.n_shared, 'shared cell')}"
-            return Finding(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
+            return CheckResult(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
         if not pair.bare:
             return self._noisy(pair, rng)
         return self._subtracted(pair)
 
-    def _reused(self, pair: _Pair, n: int) -> Finding:
+    def _reused(self, pair: _Pair, n: int) -> CheckResult:
         few = _few(pair.difference, smallest_shown(self.small, *pair.tables))
         text = (
             f"{pair.said} hold the same noise: {told(n, 'difference')} with fractions in both "
             f"tables {'is' if n == 1 else 'are'} whole, so subtracting takes the noise away and "
             f"shows {told(few, 'cell')} of few people"
         )
-        return Finding(self.name, "inconsistent", float(n), 0.0, pair.n_shared, text)
+        return CheckResult(self.name, "inconsistent", float(n), 0.0, pair.n_shared, text)
 
-    def _noisy(self, pair: _Pair, rng: np.random.Generator) -> Finding:
+    def _noisy(self, pair: _Pair, rng: np.random.Generator) -> CheckResult:
         """Tell noise that was drawn twice from one that was not.
 
         The mean of n squares X is below its own by t with a probability of at most
@@ -108,20 +110,20 @@ class Differencing(ConfigModel):
             if not due > 0:
                 why = "are not published with noise on each count by itself"
             text = f"{pair.said} {why}, so whether it protects their difference is not known"
-            return Finding(self.name, "unknown", np.nan, np.nan, n, text)
+            return CheckResult(self.name, "unknown", np.nan, np.nan, n, text)
         if seen < due - np.sqrt(-2 * np.log(self.chance) * fourth / n):
             text = (
                 f"{pair.said} hold the same noise: the mean square of their differences is "
                 f"{seen:.3g}, but noise that is drawn twice gives {due:.3g} or more"
             )
-            return Finding(self.name, "inconsistent", seen, due, n, text)
+            return CheckResult(self.name, "inconsistent", seen, due, n, text)
         text = (
             f"{pair.said} hold noise of their own: on {told(n, 'shared cell')} differences have a "
             f"mean square of {seen:.3g}, of which {due:.3g} or more is noise"
         )
-        return Finding(self.name, "consistent", 0.0, 0.0, n, text)
+        return CheckResult(self.name, "consistent", 0.0, 0.0, n, text)
 
-    def _subtracted(self, pair: _Pair) -> Finding:
+    def _subtracted(self, pair: _Pair) -> CheckResult:
         small = smallest_shown(self.small, *pair.tables)
         difference = pair.counted
         n_exact, n_other = len(difference), int(np.count_nonzero(difference))
@@ -131,13 +133,13 @@ class Differencing(ConfigModel):
                 "see whether one group is part of the other"
             )
             level: Level = "unknown" if pair.n_shared < self.least else "consistent"
-            return Finding(self.name, level, 0.0, 0.0, n_exact, text)
+            return CheckResult(self.name, level, 0.0, 0.0, n_exact, text)
         if n_other < self.least or not pair.nested(self.chance):
             text = (
                 f"{pair.said} do not look like a group and a part of it: {n_other:,} of "
                 f"{told(n_exact, 'exact cell')} differ"
             )
-            return Finding(self.name, "consistent", 0.0, 0.0, n_exact, text)
+            return CheckResult(self.name, "consistent", 0.0, 0.0, n_exact, text)
         people = abs(pair.larger.group_size - pair.smaller.group_size)
         n_few = n_other if people < small else _few(difference, small)
         leak = people < small or n_few > 0
@@ -147,20 +149,20 @@ class Differencing(ConfigModel):
             f"{n_few:,} of {told(n_exact, 'cell')} show fewer than {small} of them"
         )
         level = "inconsistent" if leak else "consistent"
-        return Finding(self.name, level, float(n_few), 0.0, n_exact, text)
+        return CheckResult(self.name, level, float(n_few), 0.0, n_exact, text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pair:
     """Two tables, and the columns of both that are the same epochs."""
 
-    table: Table
-    other: Table
+    table: PublishedTable
+    other: PublishedTable
     here: slice
     there: slice
 
     @property
-    def tables(self) -> tuple[Table, Table]:
+    def tables(self) -> tuple[PublishedTable, PublishedTable]:
         return self.table, self.other
 
     @property
@@ -168,18 +170,18 @@ class _Pair:
         return f"{self.table.name} and {self.other.name}"
 
     @property
-    def larger(self) -> Table:
+    def larger(self) -> PublishedTable:
         return max(self.tables, key=lambda table: table.group_size)
 
     @property
-    def smaller(self) -> Table:
+    def smaller(self) -> PublishedTable:
         return self.other if self.larger is self.table else self.table
 
-    def columns(self, table: Table) -> slice:
+    def columns(self, table: PublishedTable) -> slice:
         """Return the shared columns of one of them."""
         return self.here if table is self.table else self.there
 
-    def values(self, table: Table) -> Values:
+    def values(self, table: PublishedTable) -> Values:
         """Return the shared values of one of them."""
         return table.values[:, self.columns(table)]
 
@@ -203,7 +205,7 @@ class _Pair:
         """Whether neither holds noise."""
         return all(count_bounds(table) is not None for table in self.tables)
 
-    def counts(self, table: Table) -> tuple[Whole, Whole]:
+    def counts(self, table: PublishedTable) -> tuple[Whole, Whole]:
         """Return the least and largest shared counts of one of them."""
         found = count_bounds(table)
         assert found is not None, "only of tables without noise"
@@ -266,7 +268,7 @@ class _Pair:
         return seen, float((first + second).min()), float(fourth.max())
 
 
-def _noise(table: Table, rng: np.random.Generator) -> tuple[Values, Values]:
+def _noise(table: PublishedTable, rng: np.random.Generator) -> tuple[Values, Values]:
     """Return the second and fourth moment of the noise on a few counts, shape (count,) both."""
     size = table.group_size
     counts = np.array([0, min(1, size), size // 2, size], np.int32)

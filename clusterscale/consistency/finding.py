@@ -8,15 +8,15 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from clusterscale.consistency.table import Table
+from clusterscale.consistency.table import PublishedTable
 
-__all__ = ["Check", "Finding", "Level", "told"]
+__all__ = ["Check", "CheckResult", "Level", "told"]
 
 Level = Literal["consistent", "inconsistent", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The answer of one check on one table.
 
     Attributes
@@ -59,7 +59,9 @@ class Check(Protocol):
     def compares(self) -> bool:
         """Whether it looks at other tables; else it looks at this one alone."""
 
-    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
         """Return what is found of ``table``."""
 
 

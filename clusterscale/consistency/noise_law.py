@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from clusterscale.consistency.decimals import decimals
-from clusterscale.consistency.finding import Finding, told
-from clusterscale.consistency.residuals import NAMES, Frame, NullDistribution, study
-from clusterscale.consistency.table import Table, written
+from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.residuals import NAMES, NullDistribution, ReferenceMoments, study
+from clusterscale.consistency.table import PublishedTable, written
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 
 __all__ = ["NoiseLaw"]
@@ -45,7 +45,9 @@ class NoiseLaw(ConfigModel):
     trials: Annotated[int, Strict(), Field(ge=20)] = 200
     least: Count = 30
 
-    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
         """Return how unusual the noise is; ``others`` are not used.
 
         Raises
@@ -70,7 +72,7 @@ class NoiseLaw(ConfigModel):
             return self._unknown(n_known, text)
         return self._statistically(table, values, known, rng)
 
-    def _exactly(self, table: Table, due: Values) -> Finding:
+    def _exactly(self, table: PublishedTable, due: Values) -> CheckResult:
         known, values = (table.counts >= 0) & table.published, table.values
         wrong = known & (np.abs(values - due) > _ROUNDING * np.maximum(1.0, np.abs(due)))
         n, n_known = int(wrong.sum()), int(known.sum())
@@ -84,13 +86,13 @@ class NoiseLaw(ConfigModel):
                 f"does, which draws nothing: {table.counts[at]} as {values[at]:g}, not {due[at]:g}"
             )
         level: Literal["consistent", "inconsistent"] = "inconsistent" if n else "consistent"
-        return Finding(self.name, level, float(n), 0.0, n_known, text)
+        return CheckResult(self.name, level, float(n), 0.0, n_known, text)
 
     def _statistically(
-        self, table: Table, values: Values, known: Flags, rng: np.random.Generator
-    ) -> Finding:
+        self, table: PublishedTable, values: Values, known: Flags, rng: np.random.Generator
+    ) -> CheckResult:
         releases = _releases(table, values, known, rng)
-        frame = Frame.of(np.maximum(table.counts, 0), known, releases, self.trials // 2)
+        frame = ReferenceMoments.of(np.maximum(table.counts, 0), known, releases, self.trials // 2)
         pilot = study(frame, releases, self.trials - self.trials // 2)
         found, off = pilot.measure(np.where(known, values, frame.mean))
         n_farther = self._rank(pilot, float(off.max()), releases)
@@ -107,7 +109,7 @@ class NoiseLaw(ConfigModel):
                 f"{table.mechanism.label}: {what} of honest releases, and none of {self.n_honest:,}"
                 " is as unusual"
             )
-        return Finding(
+        return CheckResult(
             self.name,
             "consistent" if n_farther else "inconsistent",
             float(found[worst]),
@@ -128,18 +130,18 @@ class NoiseLaw(ConfigModel):
                 return 1
         return 0
 
-    def _unknown(self, n_cells: int, text: str) -> Finding:
-        return Finding(self.name, "unknown", np.nan, np.nan, n_cells, text)
+    def _unknown(self, n_cells: int, text: str) -> CheckResult:
+        return CheckResult(self.name, "unknown", np.nan, np.nan, n_cells, text)
 
 
-def _publish(table: Table, rng: np.random.Generator) -> Values:
+def _publish(table: PublishedTable, rng: np.random.Generator) -> Values:
     """Publish the counts anew; where they are not known, 0 stands for them."""
     counts = np.maximum(table.counts, 0)
     return table.mechanism.release(counts, group_size=table.group_size, rng=rng)
 
 
 def _releases(
-    table: Table, values: Values, known: Flags, rng: np.random.Generator
+    table: PublishedTable, values: Values, known: Flags, rng: np.random.Generator
 ) -> Iterator[Values]:
     """Yield honest releases without end, with as many decimals as the table has."""
     places = decimals(values[known])

@@ -10,9 +10,9 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
-from clusterscale.consistency.finding import Finding
+from clusterscale.consistency.finding import CheckResult
 from clusterscale.consistency.support import support
-from clusterscale.consistency.table import Table, steps_of
+from clusterscale.consistency.table import PublishedTable, steps_of
 from clusterscale.contracts import ConfigModel, Mechanism, Values
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
@@ -45,7 +45,9 @@ class PossibleValues(ConfigModel):
     name: Literal["possible_values"] = "possible_values"
     compares: ClassVar[bool] = False
 
-    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
         """Return how many values are impossible; ``others`` and ``rng`` are not used."""
         published = table.published
         values = table.values[published]
@@ -66,7 +68,9 @@ class PossibleValues(ConfigModel):
             reason = f"are none of its {found.said()}"
         return self._judge(table, values, wrong, reason)
 
-    def _judge(self, table: Table, values: Values, wrong: Flags, reason: str) -> Finding:
+    def _judge(
+        self, table: PublishedTable, values: Values, wrong: Flags, reason: str
+    ) -> CheckResult:
         n = int(wrong.sum())
         if not n:
             text = (
@@ -87,9 +91,9 @@ class PossibleValues(ConfigModel):
         measured: float,
         n_cells: int,
         text: str,
-    ) -> Finding:
+    ) -> CheckResult:
         expected = np.nan if level == "unknown" else 0.0
-        return Finding(self.name, level, measured, expected, n_cells, text)
+        return CheckResult(self.name, level, measured, expected, n_cells, text)
 
 
 def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:

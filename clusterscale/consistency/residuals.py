@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Values
 
-__all__ = ["NAMES", "Frame", "NullDistribution", "study"]
+__all__ = ["NAMES", "NullDistribution", "ReferenceMoments", "study"]
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ NAMES: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class ReferenceMoments:
     """Moments of honest releases, cell by cell, by which others are measured.
 
     Attributes
@@ -77,7 +77,9 @@ class Frame:
     parts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, counts: Counts, known: Flags, releases: Iterator[Values], n: int) -> Frame:
+    def of(
+        cls, counts: Counts, known: Flags, releases: Iterator[Values], n: int
+    ) -> ReferenceMoments:
         """Take the moments of the next ``n`` releases."""
         first = next(releases)
         total, square = np.zeros_like(first), np.zeros_like(first)
@@ -163,7 +165,7 @@ class NullDistribution:
         size of the noise; no deviation where there are few cells.
     """
 
-    frame: Frame
+    frame: ReferenceMoments
     mean: Floats
     spread: Floats
     rois: Floats
@@ -199,7 +201,7 @@ def _joined(plain: Floats, ends: Floats) -> Floats:
     return np.concatenate([plain[:at], ends, plain[at:]])
 
 
-def study(frame: Frame, releases: Iterator[Values], n: int) -> NullDistribution:
+def study(frame: ReferenceMoments, releases: Iterator[Values], n: int) -> NullDistribution:
     """Return the moments of the statistics over the next ``n`` releases."""
     found = [frame.statistics(values) for values in islice(releases, n)]
     plain, by_roi, by_epoch = (np.array(each) for each in zip(*found, strict=True))

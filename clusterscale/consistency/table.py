@@ -15,13 +15,13 @@ from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
-__all__ = ["Table", "count_bounds", "steps_of", "suppressed_up_to", "written"]
+__all__ = ["PublishedTable", "count_bounds", "steps_of", "suppressed_up_to", "written"]
 
 Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class PublishedTable:
     """Counts of one group over places and epochs, as really published.
 
     Attributes
@@ -112,7 +112,7 @@ class Table:
         """Which cells are not redacted, bool, shape (roi, epoch)."""
         return np.asarray(~np.isnan(self.values))
 
-    def overlap(self, other: Table) -> tuple[slice, slice] | None:
+    def overlap(self, other: PublishedTable) -> tuple[slice, slice] | None:
         """Return the columns of both tables that are the same epochs, None where none are."""
         first = max(self.first_epoch, other.first_epoch)
         stop = min(table.first_epoch + table.values.shape[1] for table in (self, other))
@@ -140,7 +140,7 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
     return max(found, default=None)
 
 
-def written(table: Table) -> Values:
+def written(table: PublishedTable) -> Values:
     """Return the values, float64, shape (roi, epoch), with 0 where suppression was left blank.
 
     A declared suppression publishes 0. A table without a single 0 is taken to leave such cells
@@ -152,7 +152,7 @@ def written(table: Table) -> Values:
     return np.where(table.published, values, 0.0)
 
 
-def count_bounds(table: Table) -> tuple[Whole, Whole] | None:
+def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
     """Return the least and the largest count that each cell can have been.
 
     Only for mechanisms that add no noise and treat each count by itself, keeping their order: what

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
-from clusterscale.consistency.finding import Finding, told
-from clusterscale.consistency.table import Table, count_bounds, suppressed_up_to, written
+from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.table import PublishedTable, count_bounds, suppressed_up_to, written
 from clusterscale.consistency.transport_bounds import solve
 from clusterscale.contracts import ConfigModel, Count, Values
 
@@ -37,7 +37,9 @@ class Totals(ConfigModel):
     compares: ClassVar[bool] = False
     small: Count | None = None
 
-    def check(self, table: Table, others: Sequence[Table], *, rng: np.random.Generator) -> Finding:
+    def check(
+        self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
+    ) -> CheckResult:
         """Return how many hidden cells are known; ``others`` and ``rng`` are not used."""
         rois, epochs = _totals(table)
         n_totals = int(np.isfinite(rois).sum() + np.isfinite(epochs).sum())
@@ -57,12 +59,12 @@ class Totals(ConfigModel):
 
     def _solved(
         self,
-        table: Table,
+        table: PublishedTable,
         low: NDArray[np.int64],
         high: NDArray[np.int64],
         rois: Values,
         epochs: Values,
-    ) -> Finding:
+    ) -> CheckResult:
         hidden = low < high
         n_hidden = int(hidden.sum())
         whole = all(
@@ -82,12 +84,12 @@ class Totals(ConfigModel):
         level: Level = "inconsistent" if len(counts) else "consistent"
         return self._found(level, len(counts), table.values.size, text)
 
-    def _found(self, level: Level, n: int, n_cells: int, text: str) -> Finding:
+    def _found(self, level: Level, n: int, n_cells: int, text: str) -> CheckResult:
         measured, expected = (np.nan, np.nan) if level == "unknown" else (float(n), 0.0)
-        return Finding(self.name, level, measured, expected, n_cells, text)
+        return CheckResult(self.name, level, measured, expected, n_cells, text)
 
 
-def _totals(table: Table) -> tuple[Values, Values]:
+def _totals(table: PublishedTable) -> tuple[Values, Values]:
     """Return the totals, not a number where there are none, shapes (roi,) and (epoch,)."""
     given = (table.roi_totals, table.epoch_totals)
     rois, epochs = (
@@ -97,7 +99,7 @@ def _totals(table: Table) -> tuple[Values, Values]:
     return rois, epochs
 
 
-def _are_sums(table: Table, rois: Values, epochs: Values) -> bool:
+def _are_sums(table: PublishedTable, rois: Values, epochs: Values) -> bool:
     """Return whether each total is the sum of the published cells."""
     sums = (np.nansum(table.values, axis=1), np.nansum(table.values, axis=0))
     return all(
@@ -106,7 +108,7 @@ def _are_sums(table: Table, rois: Values, epochs: Values) -> bool:
     )
 
 
-def _unsuppressed(table: Table, rois: Values, epochs: Values) -> tuple[Values, Values]:
+def _unsuppressed(table: PublishedTable, rois: Values, epochs: Values) -> tuple[Values, Values]:
     """Return totals without those that may be suppressed."""
     if suppressed_up_to(table.mechanism) is None:
         return rois, epochs

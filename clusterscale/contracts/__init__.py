@@ -1,6 +1,6 @@
 """The grammar: value types and the Protocols that every part of an audit speaks."""
 
-from clusterscale.contracts.bounds import Bounds, Frame, check_days
+from clusterscale.contracts.bounds import Bounds, CellCoordinates, check_days
 from clusterscale.contracts.component import (
     Address,
     ConfigModel,
@@ -55,6 +55,7 @@ __all__ = [
     "Attack",
     "AuxiliaryDataAdversary",
     "Bounds",
+    "CellCoordinates",
     "CellLaw",
     "CellScore",
     "CellwiseAttack",
@@ -66,7 +67,6 @@ __all__ = [
     "Examples",
     "Executor",
     "Finished",
-    "Frame",
     "Game",
     "GroupSample",
     "Guarantee",

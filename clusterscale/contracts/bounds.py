@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = ["Bounds", "Frame", "check_days"]
+__all__ = ["Bounds", "CellCoordinates", "check_days"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class CellCoordinates:
     """Place and time of the cells of some traces.
 
     Attributes

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from clusterscale.contracts.bounds import Bounds, Frame
+from clusterscale.contracts.bounds import Bounds, CellCoordinates
 from clusterscale.contracts.game import Game
 from clusterscale.contracts.knowledge import Knowledge
 from clusterscale.contracts.release import CellLaw, Noise, Release
@@ -86,7 +86,7 @@ class Prior(Protocol):
         traces: Traces,
         target: int,
         *,
-        frame: Frame | None = None,
+        frame: CellCoordinates | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,
@@ -113,14 +113,14 @@ class TraceStep(Protocol):
         """Name with its settings."""
 
     def apply(
-        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
-    ) -> tuple[Traces, Frame]:
+        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
+    ) -> tuple[Traces, CellCoordinates]:
         """Return other traces, without a null ROI, and where and when their cells are."""
 
     def limit(self, bounds: Bounds) -> Bounds:
         """Return what holds of traces so changed, whatever they were."""
 
-    def expand(self, values: Values, frame: Frame) -> Values:
+    def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return ``values`` of the changed cells on the cells of ``frame``, from before the step.
 
         Shapes (…, roi, epoch); a last ROI more than there are positions is the null ROI.

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Frame, Traces, TraceStep, Values
+from clusterscale.contracts import Bounds, CellCoordinates, Traces, TraceStep, Values
 from clusterscale.cube.bounds import measure_bounds, merge_bounds
 from clusterscale.cube.storage import absolute
 from clusterscale.cube.store import TraceCube
@@ -68,7 +68,7 @@ class Block:
 
     traces: Traces
     bounds: Bounds
-    frames: tuple[Frame, ...]
+    frames: tuple[CellCoordinates, ...]
 
 
 def block_size(cube: TraceCube) -> int:
@@ -154,13 +154,13 @@ def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[
         raise InputError(
             f"users {first} to {last} of {cube.n_users} are not whole blocks of {size}"
         )
-    joints: list[_Joint] = []
+    joints: list[_JoinedTraces] = []
     merged: list[Block] = []
     for start, stop in ranges(first, last, size):
         blocks = read_block(source, windows, start, stop)
         if not joints:
             n_events = cube.count_events(first, last)
-            joints = [_Joint(block.traces, last - first, n_events) for block in blocks]
+            joints = [_JoinedTraces(block.traces, last - first, n_events) for block in blocks]
         for joint, block in zip(joints, blocks, strict=True):
             joint.add(block.traces)
         merged = list(map(_merge, merged, blocks)) if merged else blocks
@@ -170,7 +170,7 @@ def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[
     ]
 
 
-class _Joint:
+class _JoinedTraces:
     """Traces of users who follow each other, written where they stay.
 
     There is room for ``n_events``, perhaps too many; memory that is not written takes none.
@@ -203,7 +203,7 @@ def _merge(one: Block, other: Block) -> Block:
     return replace(other, bounds=merge_bounds(one.bounds, other.bounds))
 
 
-def expand(values: Values, steps: Steps, frames: Sequence[Frame]) -> Values:
+def expand(values: Values, steps: Steps, frames: Sequence[CellCoordinates]) -> Values:
     """Return values of cells as some steps leave them, shape (…, roi, epoch), on the cube's cells.
 
     ``frames``: where and when cells were before each step, and are after the last.

@@ -23,7 +23,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Frame, Ints, Traces
+from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, storage, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.facts import tell_origins, tell_sizes
@@ -181,11 +181,11 @@ class TraceCube:
             raise InputError(f"user {wrong} is not in a cube of {self.n_users} users")
         return transforms.cut(self._scattered(users.astype(np.int64)), first, stop)
 
-    def frame(self, epochs: tuple[int, int] | None = None) -> Frame:
+    def frame(self, epochs: tuple[int, int] | None = None) -> CellCoordinates:
         """Return where the ROIs are and on which days some epochs; all epochs where None."""
         first, stop = epochs or (0, self.n_epochs)
         days, until = (self.calendar.days(ends=ends)[first:stop] for ends in (False, True))
-        return Frame(days, self.regions.lat, self.regions.lon, until)
+        return CellCoordinates(days, self.regions.lat, self.regions.lon, until)
 
     def blocks(self, n_users: int) -> Iterator[tuple[int, Traces]]:
         """Yield ``(index of the first user, traces)`` for all users, ``n_users`` at a time.

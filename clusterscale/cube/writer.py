@@ -37,9 +37,9 @@ class CubeWriter:
         n_cells = len(regions) * calendar.n_epochs
         dtype = np.int32 if n_cells <= np.iinfo(np.int32).max else np.int64
         self._n_cells, self._dtype = n_cells, np.dtype(dtype)
-        self._events = _Column(self._group, "event_cell", self._dtype, "event")
-        self._offsets = _Column(self._group, "user_offset", np.dtype(np.int64), "offset")
-        self._users = _Column(self._group, "user", str, "user")
+        self._events = _GrowingArray(self._group, "event_cell", self._dtype, "event")
+        self._offsets = _GrowingArray(self._group, "user_offset", np.dtype(np.int64), "offset")
+        self._users = _GrowingArray(self._group, "user", str, "user")
         self._offsets.append(np.zeros(1, np.int64))
         self._n_users = self._n_events = 0
         self._fingerprint = Fingerprint()
@@ -83,7 +83,7 @@ class CubeWriter:
             ("roi_lat", np.dtype(np.float64), regions.lat),
             ("roi_lon", np.dtype(np.float64), regions.lon),
         ):
-            column = _Column(self._group, name, dtype, "roi")
+            column = _GrowingArray(self._group, name, dtype, "roi")
             column.append(values)
             column.flush()
         attributes = {
@@ -126,7 +126,7 @@ def new_cube(
         writer.seal(provenance, pseudonyms=pseudonyms)
 
 
-class _Column:
+class _GrowingArray:
     """One growing array, written in whole chunks; one chunk of its own size where that is enough.
 
     A last chunk is stored at full length, so small cubes would otherwise be mostly padding.

@@ -27,9 +27,9 @@ from clusterscale.game.controls import misled_auc, stand_in_auc
 from clusterscale.game.outcome import Outcome
 from clusterscale.game.panel import (
     AttackEnsemble,
-    Learned,
     Path,
     RetrainPerRelease,
+    TrainingInput,
     TrainOnce,
     join,
 )
@@ -146,7 +146,7 @@ class AttackEvaluation:
         """Return the attacks; an adversary who studies no more than one release is shown one."""
         self._rngs: list[np.random.Generator] = []
 
-        def learn(release: Release, path: Path) -> Learned:
+        def learn(release: Release, path: Path) -> TrainingInput:
             rng = self._stream("noise", "training", *path)
             knowledge = adversary.study(release, self._bound, rng=rng)
             rngs, label_shuffled = (
@@ -154,10 +154,10 @@ class AttackEvaluation:
                 for use in ("attack", "control")
             )
             if not control:
-                return Learned(knowledge, rngs)
+                return TrainingInput(knowledge, rngs)
             self._rngs = label_shuffled
             worthless = knowledge.shuffled(self._stream("control", *path))
-            return Learned(knowledge, rngs, worthless, label_shuffled)
+            return TrainingInput(knowledge, rngs, worthless, label_shuffled)
 
         if adversary.retrains_per_release:
             return RetrainPerRelease(self._attacks, learn)

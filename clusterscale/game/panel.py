@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Attack, Distinguisher, Knowledge, Release
 
-__all__ = ["Answers", "AttackEnsemble", "Learned", "Path", "RetrainPerRelease", "TrainOnce", "join"]
+__all__ = [
+    "AttackEnsemble",
+    "Path",
+    "RetrainPerRelease",
+    "ScoreTable",
+    "TrainOnce",
+    "TrainingInput",
+    "join",
+]
 
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
@@ -22,7 +30,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class ScoreTable:
     """What attacks say of groups.
 
     Attributes
@@ -45,10 +53,10 @@ class Answers:
     label_shuffled: Floats | None = None
 
 
-def join(parts: Sequence[Answers]) -> Answers:
+def join(parts: Sequence[ScoreTable]) -> ScoreTable:
     """Return what is said of all groups, in order."""
     label_shuffled = [part.label_shuffled for part in parts if part.label_shuffled is not None]
-    return Answers(
+    return ScoreTable(
         np.concatenate([part.scores for part in parts], axis=1),
         np.concatenate([part.thresholds for part in parts], axis=1),
         np.sum([part.seconds for part in parts], axis=0),
@@ -57,7 +65,7 @@ def join(parts: Sequence[Answers]) -> Answers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class TrainingInput:
     """What attacks learn from, and the generators of each.
 
     ``worthless`` has shuffled labels, for the attacks that are misled, whose generators are
@@ -73,7 +81,9 @@ class Learned:
 class AttackEnsemble(Protocol):
     """Several attacks on what one mechanism publishes."""
 
-    def answer(self, release: Release, *, path: Path = (), label_shuffled: bool = False) -> Answers:
+    def answer(
+        self, release: Release, *, path: Path = (), label_shuffled: bool = False
+    ) -> ScoreTable:
         """Let each score every group; ``label_shuffled``: also once trained on worthless labels.
 
         Groups that are asked about for a control have a ``path`` of their own, for these change
@@ -84,11 +94,13 @@ class AttackEnsemble(Protocol):
 class TrainOnce:
     """Attacks that learn once, each when it is first asked."""
 
-    def __init__(self, attacks: Sequence[Attack], learned: Learned) -> None:
+    def __init__(self, attacks: Sequence[Attack], learned: TrainingInput) -> None:
         self._attacks, self._trained = attacks, list[Distinguisher]()
-        self._learned: Learned | None = learned  # until all are trained
+        self._learned: TrainingInput | None = learned  # until all are trained
 
-    def answer(self, release: Release, *, path: Path = (), label_shuffled: bool = False) -> Answers:
+    def answer(
+        self, release: Release, *, path: Path = (), label_shuffled: bool = False
+    ) -> ScoreTable:
         """Let each score every group."""
         learned, self._learned = self._learned, None
         found, lost = [], []
@@ -105,7 +117,7 @@ class TrainOnce:
                     attack.fit(learned.worthless, rng=learned.label_shuffled[i]).score(release)
                 )
         scores, thresholds, times = (np.array(each) for each in zip(*found, strict=True))
-        return Answers(scores, thresholds, times, np.array(lost) if lost else None)
+        return ScoreTable(scores, thresholds, times, np.array(lost) if lost else None)
 
 
 class RetrainPerRelease:
@@ -116,11 +128,13 @@ class RetrainPerRelease:
     """
 
     def __init__(
-        self, attacks: Sequence[Attack], learn: Callable[[Release, Path], Learned]
+        self, attacks: Sequence[Attack], learn: Callable[[Release, Path], TrainingInput]
     ) -> None:
         self._attacks, self._learn, self._n_asked = attacks, learn, Counter[Path]()
 
-    def answer(self, release: Release, *, path: Path = (), label_shuffled: bool = False) -> Answers:
+    def answer(
+        self, release: Release, *, path: Path = (), label_shuffled: bool = False
+    ) -> ScoreTable:
         """Let each score every group, as learnt from that group's release alone."""
         parts = []
         for row in range(len(release.values)):

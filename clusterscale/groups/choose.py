@@ -15,7 +15,7 @@ import numpy as np
 
 from clusterscale.contracts import Ints
 
-__all__ = ["NOBODY", "CandidatePool", "Choice"]
+__all__ = ["NOBODY", "CandidatePool", "ChosenUsers"]
 
 NOBODY = -1
 """Stands for a user who is not held, in place of an index."""
@@ -25,7 +25,7 @@ _FEW = 64  # of more than a segment of users, the same 64 are chosen again once 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class ChosenUsers:
     """Some users who were chosen.
 
     Attributes
@@ -44,13 +44,13 @@ class Choice:
     sizes: Ints
     key: bytes
 
-    def without(self, place: int) -> Choice:
+    def without(self, place: int) -> ChosenUsers:
         """Return the choice less the user at a place."""
         sizes = self.sizes.copy()
         sizes[np.searchsorted(np.cumsum(sizes), place, side="right")] -= 1
         users = np.delete(self.users, place)
         key = self.key + b"-" if len(sizes) > 1 else _digest(users)
-        return Choice(users, sizes, key)
+        return ChosenUsers(users, sizes, key)
 
 
 class CandidatePool:
@@ -78,11 +78,11 @@ class CandidatePool:
     def __len__(self) -> int:
         return len(self.users)
 
-    def choose(self, size: int, rng: np.random.Generator) -> Choice:
+    def choose(self, size: int, rng: np.random.Generator) -> ChosenUsers:
         """Choose so many users, all choices being equally likely."""
         if self._in_one_go or not _FEW <= size <= len(self) - _FEW:
             users = self.users[rng.choice(len(self), size, replace=False, shuffle=False)]
-            return Choice(users, np.array([size]), _digest(users))
+            return ChosenUsers(users, np.array([size]), _digest(users))
         sizes = rng.multivariate_hypergeometric(np.diff(self._edges), size)
         key = rng.integers(0, 2**64, 2, np.uint64)
         users, ends = np.full(size, NOBODY), np.cumsum(sizes)
@@ -92,9 +92,9 @@ class CandidatePool:
             n, stop = int(sizes[segment]), int(ends[segment])
             places = own.choice(len(within), n, replace=False, shuffle=False)
             users[stop - n : stop] = within[places]
-        return Choice(users, sizes, key.tobytes())
+        return ChosenUsers(users, sizes, key.tobytes())
 
-    def outsider(self, choice: Choice, rank: int) -> int:
+    def outsider(self, choice: ChosenUsers, rank: int) -> int:
         """Return the user of that rank among those who were not chosen, by index.
 
         :data:`NOBODY` if that user's segment is not wanted.

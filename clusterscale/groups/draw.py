@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterscale.contracts import GroupSample, Ints, Labels, Members, Traces
 from clusterscale.errors import PoolError
-from clusterscale.groups.choose import CandidatePool, Choice
+from clusterscale.groups.choose import CandidatePool, ChosenUsers
 from clusterscale.groups.count import Counter, replace_member
 from clusterscale.groups.fit import check_pool
 
@@ -261,14 +261,14 @@ def _alternate(n_groups: int) -> Labels:
 
 def _draw_two(
     others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
-) -> tuple[Choice, Choice]:
+) -> tuple[ChosenUsers, ChosenUsers]:
     """Draw who is in a group beside the target, and who is in one without it."""
     return _draw_new(others, size - 1, seen, rng), _draw_new(others, size, seen, rng)
 
 
 def _draw_pair(
     others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
-) -> tuple[Choice, Choice]:
+) -> tuple[ChosenUsers, ChosenUsers]:
     for _ in range(_MOST_TRIES):
         outside = others.choose(size, rng)
         inside = outside.without(int(rng.integers(size)))
@@ -283,7 +283,7 @@ def _draw_pair(
 
 def _draw_new(
     others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
-) -> Choice:
+) -> ChosenUsers:
     while True:
         choice = others.choose(size, rng)
         if choice.key not in seen:

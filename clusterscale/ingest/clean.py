@@ -17,8 +17,8 @@ from clusterscale.ingest.decode import Ids
 from clusterscale.ingest.pseudonyms import pseudonyms
 from clusterscale.ingest.records import Position, Reader, Records
 from clusterscale.ingest.sources import Pack
-from clusterscale.ingest.tally import Tally
-from clusterscale.ingest.visits import Visits, combine, distinct
+from clusterscale.ingest.tally import ReadingReport
+from clusterscale.ingest.visits import UserCells, combine, distinct
 
 __all__ = ["Cleaner", "roi_names"]
 
@@ -46,9 +46,9 @@ class Cleaner:
     calendar: Calendar
     key: bytes | None = field(default=None, repr=False)
 
-    def __call__(self, pack: Pack) -> tuple[pd.DataFrame, Tally]:
+    def __call__(self, pack: Pack) -> tuple[pd.DataFrame, ReadingReport]:
         """Return the visits of a pack, a row a user, and what became of its records."""
-        tally, found = Tally(), []
+        tally, found = ReadingReport(), []
         for piece in pack:
             tally.file(piece.file.name)
             for records in self.reader.read(piece):
@@ -62,7 +62,7 @@ class Cleaner:
         """Size of the grid of cells."""
         return len(self.names) * self.calendar.n_epochs
 
-    def _bin(self, records: Records, file: str, tally: Tally) -> Visits:
+    def _bin(self, records: Records, file: str, tally: ReadingReport) -> UserCells:
         _read(records, file, tally)
         rows = _usable(records, tally, file)
         time = records.time.values[rows]
@@ -78,7 +78,7 @@ class Cleaner:
         cells = roi.astype(np.int64) * self.calendar.n_epochs + epoch
         return self._collapse(records.user, rows, cells, tally)
 
-    def _roi(self, records: Records, rows: Any, tally: Tally) -> NDArray[np.integer[Any]]:
+    def _roi(self, records: Records, rows: Any, tally: ReadingReport) -> NDArray[np.integer[Any]]:
         place = records.place
         if isinstance(place, Position):
             assert self.locator is not None
@@ -91,7 +91,9 @@ class Cleaner:
             tally.unknown_roi = place.names[int(codes[np.argmax(roi < 0)])].as_py()
         return roi
 
-    def _collapse(self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: Tally) -> Visits:
+    def _collapse(
+        self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: ReadingReport
+    ) -> UserCells:
         keys = user.codes[rows].astype(np.int64) * self.n_cells + cells
         seen = distinct(keys)
         tally.dropped["duplicate"] += len(keys) - len(seen)
@@ -101,17 +103,17 @@ class Cleaner:
         names = user.names.take(pa.array(used))
         if self.key is not None:
             names = pa.array(pseudonyms(names.to_pylist(), self.key), pa.string())
-        return Visits(names, sizes.astype(np.int64), cells)
+        return UserCells(names, sizes.astype(np.int64), cells)
 
 
-def _read(records: Records, file: str, tally: Tally) -> None:
+def _read(records: Records, file: str, tally: ReadingReport) -> None:
     counts = tally.file(file)
     counts.n_records += len(records) + records.malformed.count
     counts.n_unread += records.malformed.count
     tally.dropped["unparsable"] += records.malformed.count
 
 
-def _usable(records: Records, tally: Tally, file: str) -> Any:
+def _usable(records: Records, tally: ReadingReport, file: str) -> Any:
     """Return the rows that can be read and are on the globe; count and explain the others."""
     unparsable = np.zeros(len(records), np.bool_)
     for column in records.columns:
@@ -163,7 +165,9 @@ def _quote(column: str, said: str) -> str:
     return literal + "{file}: first bad value " + said.replace("{", "{{").replace("}", "}}")
 
 
-def _drop(tally: Tally, reason: str, kept: Mask, rows: Any, *others: Any) -> tuple[Any, ...]:
+def _drop(
+    tally: ReadingReport, reason: str, kept: Mask, rows: Any, *others: Any
+) -> tuple[Any, ...]:
     n_dropped = len(kept) - int(kept.sum())
     if n_dropped == 0:
         return (rows, *others)

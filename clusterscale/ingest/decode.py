@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import SourceError
 
-__all__ = ["TIMES", "Column", "Ids", "Numbers", "ids", "numbers", "times"]
+__all__ = ["TIMES", "DecodedColumn", "Ids", "Numbers", "ids", "numbers", "times"]
 
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
@@ -23,7 +23,7 @@ TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T
 _SHOWN = 40  # characters of a bad value that a message quotes
 
 
-class Column(Protocol):
+class DecodedColumn(Protocol):
     """One decoded column, in the order of the rows."""
 
     name: str

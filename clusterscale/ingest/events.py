@@ -10,7 +10,7 @@ from clusterscale.ingest import decode, tables
 from clusterscale.ingest.fields import Delimiter, Zone
 from clusterscale.ingest.records import Place, Position, Records
 from clusterscale.ingest.sources import Piece
-from clusterscale.ingest.tables import Batch
+from clusterscale.ingest.tables import ColumnBatch
 
 __all__ = ["Events"]
 
@@ -70,7 +70,7 @@ class Events(ConfigModel):
                 batch.malformed,
             )
 
-    def _place(self, batch: Batch, file: str) -> Place:
+    def _place(self, batch: ColumnBatch, file: str) -> Place:
         if self.roi is not None:
             return decode.ids(self.roi, batch.columns[self.roi], where=file)
         return Position(

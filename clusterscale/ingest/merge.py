@@ -19,14 +19,14 @@ from clusterscale.cube.writer import CubeWriter
 from clusterscale.errors import InputError
 from clusterscale.ingest.visits import combine, from_frame
 
-__all__ = ["Block", "choose", "copy", "write_block"]
+__all__ = ["SpilledBlock", "choose", "copy", "write_block"]
 
 Ints = NDArray[np.int64]
 _RUN = 1 << 21  # events written at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SpilledBlock:
     """Some users in order, their cells in a file of int64."""
 
     url: str
@@ -35,12 +35,12 @@ class Block:
     n_twice: int
 
 
-def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> Block:
+def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> SpilledBlock:
     """Merge the visits of each user in one partition of the shuffle and put them in a file."""
     visits, n_twice = combine([from_frame(frame)], n_cells, in_order=True)
     with fsspec.open(url, "wb") as stream:
         stream.write(visits.cells.astype("<i8", copy=False).tobytes())
-    return Block(url, visits.users, visits.sizes, n_twice)
+    return SpilledBlock(url, visits.users, visits.sizes, n_twice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Users:
 
 
 def choose(
-    blocks: Sequence[Block], *, top_users: int | None, min_events: int
+    blocks: Sequence[SpilledBlock], *, top_users: int | None, min_events: int
 ) -> tuple[_Users, int]:
     """Return the users that stay, in the order of their ids, and the events of the others.
 
@@ -88,7 +88,7 @@ def choose(
     return users, int(sizes[~stay].sum())
 
 
-def copy(blocks: Sequence[Block], users: _Users, writer: CubeWriter) -> Iterator[int]:
+def copy(blocks: Sequence[SpilledBlock], users: _Users, writer: CubeWriter) -> Iterator[int]:
     """Append users to a cube; yield how many are in it after each run."""
     starts = [np.concatenate([[0], np.cumsum(block.sizes)]) for block in blocks]
     ends = np.cumsum(users.sizes)
@@ -104,7 +104,7 @@ def copy(blocks: Sequence[Block], users: _Users, writer: CubeWriter) -> Iterator
 
 
 def _gather(
-    blocks: Sequence[Block], starts: Sequence[Ints], block: Ints, place: Ints
+    blocks: Sequence[SpilledBlock], starts: Sequence[Ints], block: Ints, place: Ints
 ) -> NDArray[np.integer[Any]]:
     """Read the users of a run, which are neighbours in each block, and put them in order."""
     sizes: list[Ints] = []

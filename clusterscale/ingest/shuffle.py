@@ -16,10 +16,10 @@ from dask.callbacks import Callback
 from clusterscale.cube import storage
 from clusterscale.ingest import merge
 from clusterscale.ingest.clean import Cleaner, roi_names
-from clusterscale.ingest.merge import Block
+from clusterscale.ingest.merge import SpilledBlock
 from clusterscale.ingest.records import Reader
 from clusterscale.ingest.sources import BYTES_PER_ROW, Pack
-from clusterscale.ingest.tally import Tally
+from clusterscale.ingest.tally import ReadingReport
 from clusterscale.ingest.visits import combine
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def shuffle(
     scratch: str,
     tell: Progress,
     scheduler: str | Client,
-) -> tuple[list[Block], Tally]:
+) -> tuple[list[SpilledBlock], ReadingReport]:
     """Clean every pack and bring the visits of each user together.
 
     Parameters
@@ -93,7 +93,7 @@ def shuffle(
     with dask.config.set(place), _Watch(f"clean-{token}", len(packs), tell):
         done, tallies = dask.compute(blocks, [each[1] for each in cleaned], scheduler=scheduler)
     tell("read", len(packs), len(packs))
-    tally = Tally.total(tallies)
+    tally = ReadingReport.total(tallies)
     tally.dropped["duplicate"] += sum(block.n_twice for block in done)
     return done, tally
 
@@ -104,7 +104,7 @@ def _n_blocks(packs: Sequence[Pack], block_bytes: int) -> int:
     return int(np.clip(np.ceil(n_rows / (_CELLS_PER_BYTE * block_bytes)), 1, _MOST_BLOCKS))
 
 
-def _clean(cleaner: Cleaner, each: Pack) -> tuple[Any, Tally]:
+def _clean(cleaner: Cleaner, each: Pack) -> tuple[Any, ReadingReport]:
     return cleaner(each)
 
 

@@ -20,7 +20,7 @@ from clusterscale.ingest import sources
 from clusterscale.ingest.records import NONE, Malformed
 from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
 
-__all__ = ["ACCEPTS", "Batch", "batches", "parse_lines", "pieces"]
+__all__ = ["ACCEPTS", "ColumnBatch", "batches", "parse_lines", "pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not hang on the size of row groups
 BLOCK = 1 << 24  # bytes unpacked at a time from a compressed file
@@ -39,7 +39,7 @@ ACCEPTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ColumnBatch:
     """Raw Arrow columns of the same length, by their names, and the lines that have none."""
 
     columns: dict[str, Any]
@@ -64,7 +64,7 @@ def pieces(source: str, size: int) -> list[Piece]:
     return found
 
 
-def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[Batch]:
+def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[ColumnBatch]:
     """Yield the named columns of one piece, text columns as bytes where it is CSV.
 
     Raises
@@ -106,7 +106,7 @@ def _row_groups(file: File, size: int) -> Iterator[Piece]:
             start = stop
 
 
-def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
+def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]:
     with _parquet(piece.file) as parquet:
         schema = parquet.schema_arrow
         _check_columns(schema.names, columns, piece.file.name)
@@ -116,7 +116,7 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[Batch]:
         for batch in parquet.iter_batches(
             BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
         ):
-            yield Batch({name: batch.column(name) for name in columns})
+            yield ColumnBatch({name: batch.column(name) for name in columns})
 
 
 def _check_columns(have: Sequence[str], want: Sequence[str], where: str) -> None:
@@ -127,7 +127,7 @@ def _check_columns(have: Sequence[str], want: Sequence[str], where: str) -> None
             raise SourceError(f"{where} has {have.count(name)} columns {name}: which is meant?")
 
 
-def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[Batch]:
+def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[ColumnBatch]:
     line, names = _header(piece.file, delimiter)
     if any(_VALUE.fullmatch(name) for name in names):
         # Nothing of the line is quoted: it holds somebody's record.
@@ -157,7 +157,7 @@ def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
 
 def parse_lines(
     body: bytes, wanted: dict[str, int], n_columns: int, delimiter: str
-) -> Iterator[Batch]:
+) -> Iterator[ColumnBatch]:
     """Split whole lines into columns; ``wanted`` gives the position of each column by name.
 
     A record is one line. Blank lines are none; every other line is a row of some batch, or is
@@ -178,7 +178,7 @@ def parse_lines(
     for start in range(0, max(len(table), 1), BATCH):
         part = table.slice(start, BATCH).combine_chunks()
         columns = {name: _only_chunk(part.column(f"{i}")) for name, i in wanted.items()}
-        yield Batch(columns, malformed if start == 0 else NONE)
+        yield ColumnBatch(columns, malformed if start == 0 else NONE)
 
 
 def _split(

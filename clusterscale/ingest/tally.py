@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import SourceError
 
-__all__ = ["REASONS", "FileTally", "Span", "Tally", "judge"]
+__all__ = ["REASONS", "FileTally", "ReadingReport", "Span", "judge"]
 
 REASONS = (
     "unparsable",
@@ -58,7 +58,7 @@ class FileTally:
 
 
 @dataclass(slots=True)
-class Tally:
+class ReadingReport:
     """What was read: counts by file and by reason, and the spans of what could be read.
 
     The spans of positions are those within the period.
@@ -72,7 +72,7 @@ class Tally:
     unknown_roi: str = ""
 
     @classmethod
-    def total(cls, tallies: Iterable[Tally]) -> Tally:
+    def total(cls, tallies: Iterable[ReadingReport]) -> ReadingReport:
         """Add tallies up; faults are those of the first tally that has one."""
         total = cls()
         for tally in tallies:
@@ -98,7 +98,7 @@ class Tally:
         return sum(file.n_records for file in self.files.values())
 
 
-def judge(tally: Tally, n_kept: int, *, source: str, calendar: Calendar) -> None:
+def judge(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
     """Refuse a source that is wrong as a whole, or a file of it.
 
     Raises
@@ -126,7 +126,7 @@ def _none_of(n_records: int) -> str:
     return f"none of its {n_records} records can be used"
 
 
-def _tell_region(tally: Tally, calendar: Calendar) -> str:
+def _tell_region(tally: ReadingReport, calendar: Calendar) -> str:
     lat, lon = tally.lat, tally.lon
     return (
         f"the data of that time spans lat {lat.low:.6g} to {lat.high:.6g}, "
@@ -134,7 +134,7 @@ def _tell_region(tally: Tally, calendar: Calendar) -> str:
     )
 
 
-def _tell_period(tally: Tally, calendar: Calendar) -> str:
+def _tell_period(tally: ReadingReport, calendar: Calendar) -> str:
     span, zone = tally.time, calendar.timezone
     hint = ""
     if abs(span.high) >= _MILLISECONDS:
@@ -145,7 +145,7 @@ def _tell_period(tally: Tally, calendar: Calendar) -> str:
     )
 
 
-def _tell_roi(tally: Tally, calendar: Calendar) -> str:
+def _tell_roi(tally: ReadingReport, calendar: Calendar) -> str:
     return f"the first unknown ROI is {tally.unknown_roi!r}"
 
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["Visits", "combine", "distinct", "from_frame"]
+__all__ = ["UserCells", "combine", "distinct", "from_frame"]
 
 Ints = NDArray[np.int64]
 _USER, _CELLS = pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
+class UserCells:
     """Cells by user.
 
     Attributes
@@ -49,17 +49,17 @@ class Visits:
         )
 
 
-def from_frame(frame: pd.DataFrame) -> Visits:
-    """Return the visits in a frame made by :meth:`Visits.frame`, rows in any order."""
+def from_frame(frame: pd.DataFrame) -> UserCells:
+    """Return the visits in a frame made by :meth:`UserCells.frame`, rows in any order."""
     users = _whole(frame["user"], pa.string())
     cells = _whole(frame["cells"], pa.large_binary())
     sizes = pc.binary_length(cells).to_numpy(zero_copy_only=False) // 8
     offsets = np.frombuffer(cells.buffers()[1], np.int64)[cells.offset :]
     data = cells.buffers()[2]
     if data is None or len(cells) == 0:
-        return Visits(users, sizes.astype(np.int64), np.empty(0, np.int64))
+        return UserCells(users, sizes.astype(np.int64), np.empty(0, np.int64))
     body = np.frombuffer(data, np.uint8)[offsets[0] : offsets[len(cells)]]
-    return Visits(users, sizes.astype(np.int64), body.copy().view(np.int64))
+    return UserCells(users, sizes.astype(np.int64), body.copy().view(np.int64))
 
 
 def _whole(column: pd.Series, kind: Any) -> Any:
@@ -67,7 +67,9 @@ def _whole(column: pd.Series, kind: Any) -> Any:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def combine(parts: Sequence[Visits], n_cells: int, *, in_order: bool = False) -> tuple[Visits, int]:
+def combine(
+    parts: Sequence[UserCells], n_cells: int, *, in_order: bool = False
+) -> tuple[UserCells, int]:
     """Return the union of visits and how many were there twice.
 
     Parameters
@@ -80,7 +82,7 @@ def combine(parts: Sequence[Visits], n_cells: int, *, in_order: bool = False) ->
         Sort users by their ids; their cells are sorted anyway.
     """
     if not parts:
-        return Visits(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64)), 0
+        return UserCells(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64)), 0
     coded = pa.concat_arrays([part.users for part in parts]).dictionary_encode()
     users, codes = coded.dictionary, coded.indices.to_numpy().astype(np.int64)
     if in_order:
@@ -94,7 +96,7 @@ def combine(parts: Sequence[Visits], n_cells: int, *, in_order: bool = False) ->
     seen = distinct(keys)
     user, cells = np.divmod(seen, n_cells)
     counts = np.bincount(user, minlength=len(users)).astype(np.int64)
-    return Visits(users, counts, cells), len(keys) - len(seen)
+    return UserCells(users, counts, cells), len(keys) - len(seen)
 
 
 def distinct(keys: Ints) -> Ints:

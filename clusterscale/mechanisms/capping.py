@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Count, Frame, Ints, Traces, check_days
+from clusterscale.contracts import Bounds, CellCoordinates, Count, Ints, Traces, check_days
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.wording import plural
@@ -34,8 +34,8 @@ class CapContributions(OnTraces):
         return f"at most {plural(self.per_day, 'event')} per user and day"
 
     def apply(
-        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
-    ) -> tuple[Traces, Frame]:
+        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
+    ) -> tuple[Traces, CellCoordinates]:
         """Return capped traces over the same cells.
 
         Raises

@@ -11,8 +11,8 @@ from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import (
     Bounds,
+    CellCoordinates,
     Count,
-    Frame,
     Guarantee,
     Ints,
     Traces,
@@ -56,7 +56,7 @@ class OnTraces(Identity):
         """Return ``bounds``: nothing more is known than what was measured."""
         return bounds
 
-    def expand(self, values: Values, frame: Frame) -> Values:
+    def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return ``values``: cells are the same."""
         return values
 
@@ -128,8 +128,8 @@ class CoarsenSpace(_Coarsening):
         return "places merged " + self._merged_title
 
     def apply(
-        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
-    ) -> tuple[Traces, Frame]:
+        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
+    ) -> tuple[Traces, CellCoordinates]:
         """Return traces over merged ROIs, and their mean positions.
 
         Raises
@@ -147,13 +147,13 @@ class CoarsenSpace(_Coarsening):
         coarse = replace(traces, cells=merged[roi] * traces.n_epochs + epoch, n_rois=len(size))
         return _united(coarse), replace(frame, lat=lat, lon=lon)
 
-    def expand(self, values: Values, frame: Frame) -> Values:
+    def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return the values of merged ROIs on all ROIs of ``frame``."""
         merged = self._merged(frame)
         rest = np.arange(merged.max() + 1, values.shape[-2])  # the null ROI, if there is one
         return np.asarray(values[..., np.concatenate([merged, rest]), :])
 
-    def _merged(self, frame: Frame) -> Index:
+    def _merged(self, frame: CellCoordinates) -> Index:
         n_rois, factor = len(frame.lat), self.factor
         if factor is None:
             return self._listed(n_rois, "ROI")
@@ -170,7 +170,7 @@ class CoarsenSpace(_Coarsening):
         return _renumber(merged)
 
 
-def _morton(frame: Frame) -> Index:
+def _morton(frame: CellCoordinates) -> Index:
     """Return places on a curve through the ROIs: the bits of latitude and longitude in turn."""
     code = np.zeros(len(frame.lat), np.int64)
     stretch = np.cos(np.radians(frame.lat.mean()))  # a degree of longitude is shorter
@@ -198,8 +198,8 @@ class CoarsenTime(_Coarsening):
         return "epochs merged " + self._merged_title
 
     def apply(
-        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
-    ) -> tuple[Traces, Frame]:
+        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
+    ) -> tuple[Traces, CellCoordinates]:
         """Return traces over merged epochs, which last from their first part to their last.
 
         Raises
@@ -218,7 +218,7 @@ class CoarsenTime(_Coarsening):
         np.maximum.at(until, merged, frame.last_days)
         return _united(coarse), replace(frame, days=frame.days[first], until=until)
 
-    def expand(self, values: Values, frame: Frame) -> Values:
+    def expand(self, values: Values, frame: CellCoordinates) -> Values:
         """Return the values of merged epochs on all epochs of ``frame``."""
         return np.asarray(values[..., self._merged(len(frame.days))])
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from clusterscale.contracts import (
     Bounds,
+    CellCoordinates,
     Counts,
-    Frame,
     Guarantee,
     Probability,
     Traces,
@@ -94,8 +94,8 @@ class SampleTraces(OnTraces):
         return f"{exact_percent(self.remove)} of events removed, the same in all releases"
 
     def apply(
-        self, traces: Traces, frame: Frame, *, rng: np.random.Generator
-    ) -> tuple[Traces, Frame]:
+        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
+    ) -> tuple[Traces, CellCoordinates]:
         """Return thinned traces over the same cells.
 
         Raises

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.errors import InputError
 
-__all__ = ["Tally", "bound", "check_confidence", "check_delta", "check_rate", "ratios", "tail_of"]
+__all__ = [
+    "ThresholdCounts",
+    "bound",
+    "check_confidence",
+    "check_delta",
+    "check_rate",
+    "ratios",
+    "tail_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +33,7 @@ however, is judged on other rows.
 """
 
 
-class Tally(NamedTuple):
+class ThresholdCounts(NamedTuple):
     """Rows at or above each threshold, int arrays of shape (threshold,), and rows in all."""
 
     inside: NDArray[np.int64]
@@ -33,13 +41,15 @@ class Tally(NamedTuple):
     outside: NDArray[np.int64]
     n_outside: int
 
-    def at(self, threshold: int) -> "Tally":
+    def at(self, threshold: int) -> "ThresholdCounts":
         """Return the tally of one threshold."""
         one = slice(threshold, threshold + 1)
-        return Tally(self.inside[one], self.n_inside, self.outside[one], self.n_outside)
+        return ThresholdCounts(self.inside[one], self.n_inside, self.outside[one], self.n_outside)
 
 
-def bound(choosing: Tally, judging: Tally, delta: float, confidence: float, tries: int) -> float:
+def bound(
+    choosing: ThresholdCounts, judging: ThresholdCounts, delta: float, confidence: float, tries: int
+) -> float:
     """Return the ε that ``judging`` shows by the threshold and statement that ``choosing`` likes.
 
     Both tallies are over the same thresholds, of independent rows. The choice is the same for any
@@ -55,7 +65,7 @@ def bound(choosing: Tally, judging: Tally, delta: float, confidence: float, trie
     return float(np.log(max(judged, 1.0)))
 
 
-def ratios(tally: Tally, delta: float, tail: float) -> Floats:
+def ratios(tally: ThresholdCounts, delta: float, tail: float) -> Floats:
     """Return what e^ε is at least, shape (statement, threshold), for the four statements.
 
     Each of the two limits that a statement uses is wrong with probability ``tail`` at most.

@@ -8,7 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
-from clusterscale.metrics.clopper_pearson import Tally, bound, check_delta, ratios, tail_of
+from clusterscale.metrics.clopper_pearson import (
+    ThresholdCounts,
+    bound,
+    check_delta,
+    ratios,
+    tail_of,
+)
 from clusterscale.metrics.roc import _check
 
 __all__ = ["auc_ceiling", "epsilon_lower_bound", "largest_bound"]
@@ -125,7 +131,7 @@ def epsilon_lower_bound(
     # The lowest score is no threshold: all rows are above it, which tells nothing.
     thresholds = np.unique(np.concatenate([inside[::2], outside[::2]]))[1:]
     choosing, judging = (
-        Tally(*_above(inside[half::2], thresholds), *_above(outside[half::2], thresholds))
+        ThresholdCounts(*_above(inside[half::2], thresholds), *_above(outside[half::2], thresholds))
         for half in (0, 1)
     )
     return bound(choosing, judging, delta, confidence, tries)
@@ -165,7 +171,7 @@ def largest_bound(
     _check_rows(n_inside, n_outside)
     check_delta(delta)
     judging = n_inside // 2, n_outside // 2
-    perfect = Tally(np.array([judging[0]]), judging[0], np.array([0]), judging[1])
+    perfect = ThresholdCounts(np.array([judging[0]]), judging[0], np.array([0]), judging[1])
     most = ratios(perfect, delta, tail_of(confidence, tries)).max()
     return float(np.log(max(most, 1.0)))
 

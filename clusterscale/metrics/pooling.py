@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
-from clusterscale.metrics.clopper_pearson import Tally, bound, check_rate
+from clusterscale.metrics.clopper_pearson import ThresholdCounts, bound, check_rate
 from clusterscale.metrics.roc import _check, resolvable_fpr
 
 __all__ = [
@@ -139,11 +139,11 @@ def pooled_epsilon_lower_bound(
     return bound(choosing, judging, delta, confidence, tries)
 
 
-def _tally(inside: Counted, outside: Counted) -> Tally:
+def _tally(inside: Counted, outside: Counted) -> ThresholdCounts:
     """Sum targets, and levels up to each but the last, which holds for every row."""
     per_level = inside.sum(axis=0), outside.sum(axis=0)
     hits = [np.cumsum(counts)[:-1] for counts in per_level]
-    return Tally(hits[0], int(per_level[0].sum()), hits[1], int(per_level[1].sum()))
+    return ThresholdCounts(hits[0], int(per_level[0].sum()), hits[1], int(per_level[1].sum()))
 
 
 def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> float:

@@ -7,8 +7,8 @@ from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.driver import reproduce, tell_without
 from clusterscale.papers.extract import NotComputed, Number, Results
 from clusterscale.papers.faults import find_faults
-from clusterscale.papers.published import Place, Published
-from clusterscale.papers.study import CABS, PAPERS, Absent, Study
+from clusterscale.papers.published import PublishedNumbers, ResultSelection
+from clusterscale.papers.study import CABS, PAPERS, Absent, PaperStudy
 
 __all__ = [
     "CABS",
@@ -18,10 +18,10 @@ __all__ = [
     "Cubes",
     "NotComputed",
     "Number",
-    "Place",
-    "Published",
+    "PaperStudy",
+    "PublishedNumbers",
+    "ResultSelection",
     "Results",
-    "Study",
     "compare",
     "find_faults",
     "hold",

@@ -10,8 +10,8 @@ from math import hypot, inf, isfinite
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.extract import NotComputed, Number, Results
 from clusterscale.papers.published import Label
-from clusterscale.papers.study import Study
-from clusterscale.report.papers import BREAKS, HOLDS, OPEN, Kept
+from clusterscale.papers.study import PaperStudy
+from clusterscale.report.papers import BREAKS, HOLDS, OPEN, ClaimRow
 
 __all__ = ["hold"]
 
@@ -25,7 +25,7 @@ class _Margin:
     told: str
 
 
-def hold(study: Study, results: Results) -> Iterator[Kept]:
+def hold(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
     """Yield every statement of a study, with its margin at the worst place.
 
     A statement holds where the margin is positive everywhere. It breaks where the margin is
@@ -47,7 +47,7 @@ def hold(study: Study, results: Results) -> Iterator[Kept]:
         verdict = BREAKS if broken else HOLDS if worst.value > 0 else OPEN
         half = worst.half if isfinite(worst.half) else 0.0
         why = "" if verdict == HOLDS else claim.differs
-        yield Kept(claim.text, claim.source, worst.value, half, worst.told, verdict, why)
+        yield ClaimRow(claim.text, claim.source, worst.value, half, worst.told, verdict, why)
 
 
 def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:

@@ -7,14 +7,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.papers.published import Label, Place, Several
+from clusterscale.papers.published import Label, ResultSelection, Several
 
 __all__ = ["Claim"]
 
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
-class Claim(Place):
+class Claim(ResultSelection):
     """A statement in words (``text``), and what it means in numbers.
 
     ``says`` what the number at the place is: ``above`` or ``below`` another number, or the number

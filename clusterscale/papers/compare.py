@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from math import hypot, nan
 
 from clusterscale.papers.extract import NotComputed, Number, Results
-from clusterscale.papers.published import Figure, Label, Place, Published
-from clusterscale.papers.study import Study
-from clusterscale.report.papers import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, Compared
+from clusterscale.papers.published import Figure, Label, PublishedNumbers, ResultSelection
+from clusterscale.papers.study import PaperStudy
+from clusterscale.report.papers import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, ComparedNumber
 
 __all__ = ["compare"]
 
@@ -17,7 +17,7 @@ _FEW = 6  # labels, which are all told
 PRESET = "a preset stands for the data, which are not public"
 
 
-def compare(study: Study, results: Results) -> Iterator[Compared]:
+def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
     """Yield every published number of a study beside ours.
 
     The paper's number agrees where it lies in the interval that 95 % of such computations would
@@ -40,7 +40,7 @@ def compare(study: Study, results: Results) -> Iterator[Compared]:
                 yield _beside(study, published, figure, ours, undone)
 
 
-def _find(results: Results, place: Place) -> Number | None:
+def _find(results: Results, place: ResultSelection) -> Number | None:
     """Return a number of ours, None where a quick run leaves it out."""
     try:
         return results.find(place)
@@ -49,8 +49,12 @@ def _find(results: Results, place: Place) -> Number | None:
 
 
 def _beside(
-    study: Study, published: Published, figure: Figure, ours: Number, undone: Number | None
-) -> Compared:
+    study: PaperStudy,
+    published: PublishedNumbers,
+    figure: Figure,
+    ours: Number,
+    undone: Number | None,
+) -> ComparedNumber:
     own = ours.known_error
     room = _room(study, published, figure, ours)
     verdict, why = DIFFERS, published.differs
@@ -64,7 +68,7 @@ def _beside(
         study, published, figure, undone
     ):
         verdict = EXPLAINED
-    return Compared(
+    return ComparedNumber(
         item=published.item,
         source=published.source,
         setting=_tell(figure.place),
@@ -80,7 +84,7 @@ def _beside(
     )
 
 
-def _room(study: Study, published: Published, figure: Figure, ours: Number) -> float:
+def _room(study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: Number) -> float:
     """Return how far a number of ours may be from the paper's and still agree."""
     people = published.people or (ours.n if figure.place.of == "utility" else study.people)
     own = ours.known_error
@@ -89,7 +93,7 @@ def _room(study: Study, published: Published, figure: Figure, ours: Number) -> f
     return ours.quantile * both + published.step / 2 + beside_chance + 1e-9
 
 
-def _tell(place: Place) -> str:
+def _tell(place: ResultSelection) -> str:
     """Say in words where a number is found."""
     what = place.of.replace("_", " ")
     if place.reduce.startswith("share"):

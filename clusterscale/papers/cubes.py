@@ -6,7 +6,7 @@ from clusterscale.cube import Calendar, Grid, TraceCube
 from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import open_or_synthesise
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.papers.study import CABS, Study
+from clusterscale.papers.study import CABS, PaperStudy
 
 __all__ = ["Cubes"]
 
@@ -30,11 +30,11 @@ class Cubes:
     def __init__(self, folder: str, cabs: str | None) -> None:
         self._folder, self._cabs = folder.rstrip("/"), cabs
 
-    def has(self, study: Study) -> bool:
+    def has(self, study: PaperStudy) -> bool:
         """Tell whether the cube of a study can be had."""
         return study.cube != CABS or self._cabs is not None
 
-    def open(self, study: Study) -> TraceCube:
+    def open(self, study: PaperStudy) -> TraceCube:
         """Return the cube of a study.
 
         Raises

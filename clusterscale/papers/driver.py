@@ -18,8 +18,8 @@ from clusterscale.papers.check_claims import hold
 from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.extract import Results
-from clusterscale.papers.study import CABS, PAPERS, Study
-from clusterscale.report.papers import Compared, Kept, Missing, Told
+from clusterscale.papers.study import CABS, PAPERS, PaperStudy
+from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.traits import TraitsProgress
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ Tell = Callable[[str, int, int, int], None]
 
 def reproduce(
     name: str,
-    study: Study,
+    study: PaperStudy,
     cubes: Cubes,
     folder: str,
     executor: Executor,
     *,
     memory: int = MEMORY,
     tell: Tell = lambda stage, total, done, failed: None,
-) -> Told:
+) -> StudyReport:
     """Run a study, or go on with it: what was done in its folder is not done again.
 
     Parameters
@@ -71,7 +71,7 @@ def reproduce(
     return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
 
 
-def tell_without(name: str, study: Study, why: str = "") -> Told:
+def tell_without(name: str, study: PaperStudy, why: str = "") -> StudyReport:
     """Return what is told of a study that was not run; ``why`` of one that could be."""
     absent = {each.item for each in study.absent}
     missing = [Missing(item, why) for item in study.items() if why and item not in absent]
@@ -80,15 +80,15 @@ def tell_without(name: str, study: Study, why: str = "") -> Told:
 
 def _told(
     name: str,
-    study: Study,
+    study: PaperStudy,
     data: str,
     core_seconds: float = nan,
-    compared: Sequence[Compared] = (),
-    kept: Sequence[Kept] = (),
+    compared: Sequence[ComparedNumber] = (),
+    kept: Sequence[ClaimRow] = (),
     missing: Sequence[Missing] = (),
-) -> Told:
+) -> StudyReport:
     absent = [Missing(each.item, each.why) for each in study.absent]
-    return Told(
+    return StudyReport(
         paper=study.paper,
         paper_title=PAPERS[study.paper],
         name=name,
@@ -103,7 +103,7 @@ def _told(
 
 
 def _run(
-    study: Study, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
+    study: PaperStudy, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
 ) -> Iterator[tuple[str, xr.Dataset]]:
     """Yield the results of whatever a study asks, by what they are of."""
     if study.audit is not None:

@@ -12,7 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers.published import ALL, BEST, PEOPLE, Place
+from clusterscale.papers.published import ALL, BEST, PEOPLE, ResultSelection
 from clusterscale.wording import choices
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Results:
     def __init__(self, datasets: Mapping[str, xr.Dataset], best: Sequence[str] = ()) -> None:
         self._datasets, self._best = datasets, list(best)
 
-    def find(self, place: Place) -> Number:
+    def find(self, place: ResultSelection) -> Number:
         """Return the number at a place.
 
         Raises
@@ -105,7 +105,9 @@ class Results:
         known = sorted({str(name) for each in self._datasets.values() for name in each.data_vars})
         raise ConfigError(f"of: {name!r} is in none of the results: {choices(name, known)}")
 
-    def _select(self, dataset: xr.Dataset, place: Place, name: str | None = None) -> xr.DataArray:
+    def _select(
+        self, dataset: xr.Dataset, place: ResultSelection, name: str | None = None
+    ) -> xr.DataArray:
         told = dataset[name or place.of]
         for dim, wanted in place.at.items():
             if dim not in told.dims:
@@ -140,7 +142,7 @@ def _divide(number: Number, by: Number) -> Number:
     return Number(ratio, np.nan, error, min(number.n, by.n))
 
 
-def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> Number:
+def _priced(dataset: xr.Dataset, place: ResultSelection, value: float, select: Select) -> Number:
     """Return a number that has no people left to reduce.
 
     How utility spreads over groups, and a characteristic over the most or least exposed, is told.
@@ -164,9 +166,9 @@ def _priced(dataset: xr.Dataset, place: Place, value: float, select: Select) -> 
     return Number(value, spread, spread / np.sqrt(n), n)
 
 
-def _n_compared(dataset: xr.Dataset, place: Place, select: Select) -> int:
+def _n_compared(dataset: xr.Dataset, place: ResultSelection, select: Select) -> int:
     at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
-    return int(select(dataset, Place(of="n_compared", at=at)).values)
+    return int(select(dataset, ResultSelection(of="n_compared", at=at)).values)
 
 
 def _error_of_separation(area: float, n: int) -> float:
@@ -183,7 +185,7 @@ def _error_of_spread(spread: float, n: int) -> float:
     return spread / float(np.sqrt(2 * max(n - 1, 1)))
 
 
-def _reduce(values: NDArray[np.float64], place: Place) -> Number:
+def _reduce(values: NDArray[np.float64], place: ResultSelection) -> Number:
     n = len(values)
     spread = float(values.std(ddof=1)) if n > 1 else np.nan
     root = float(np.sqrt(n))

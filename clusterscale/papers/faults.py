@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from clusterscale.audit import AuditPlan
 from clusterscale.papers.claims import Claim
-from clusterscale.papers.published import ALL, BEST, PEOPLE, Label, Place, Several
-from clusterscale.papers.study import Study
+from clusterscale.papers.published import ALL, BEST, PEOPLE, Label, ResultSelection, Several
+from clusterscale.papers.study import PaperStudy
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.task import ALONE
@@ -20,7 +20,7 @@ __all__ = ["find_faults"]
 Labels = Mapping[str, list[Label]]
 
 
-def find_faults(study: Study) -> Iterator[str]:
+def find_faults(study: PaperStudy) -> Iterator[str]:
     """Yield what the results of a study will not have, of all that its numbers are looked for by.
 
     A study that is shortened for a quick run has such faults: there they are no mistakes.
@@ -41,7 +41,7 @@ def find_faults(study: Study) -> Iterator[str]:
             yield f"best: {choices(label, map(str, labels.get('attack', [])))}"
 
 
-def _variables(study: Study) -> Iterator[Mapping[str, Variable]]:
+def _variables(study: PaperStudy) -> Iterator[Mapping[str, Variable]]:
     if study.audit is not None:
         yield RESULTS
     if study.traits is not None:
@@ -50,7 +50,7 @@ def _variables(study: Study) -> Iterator[Mapping[str, Variable]]:
         yield RECOVERY
 
 
-def _labels(study: Study) -> Labels:
+def _labels(study: PaperStudy) -> Labels:
     """Return the labels of each dimension; audit and recovery do not share a study."""
     found: dict[str, list[Label]] = {}
     if study.audit is not None:
@@ -81,7 +81,7 @@ def _of_recovery(plan: RecoveryPlan) -> dict[str, list[Label]]:
     }
 
 
-def _places(claim: Claim) -> Iterator[Place]:
+def _places(claim: Claim) -> Iterator[ResultSelection]:
     ends: Iterable[Mapping[str, Label | Several]] = [{}]
     if claim.along:
         ends = [{claim.along: label} for label in claim.labels]
@@ -93,7 +93,7 @@ def _places(claim: Claim) -> Iterator[Place]:
 
 
 def _of(
-    place: Place, where: str, known: list[Mapping[str, Variable]], labels: Labels
+    place: ResultSelection, where: str, known: list[Mapping[str, Variable]], labels: Labels
 ) -> Iterator[str]:
     fitting = [variables[place.of] for variables in known if place.of in variables]
     if not fitting:

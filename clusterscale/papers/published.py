@@ -11,7 +11,17 @@ from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import ConfigModel, Count, Positive
 
-__all__ = ["ALL", "BEST", "PEOPLE", "Figure", "Label", "Place", "Published", "Reduce", "Several"]
+__all__ = [
+    "ALL",
+    "BEST",
+    "PEOPLE",
+    "Figure",
+    "Label",
+    "PublishedNumbers",
+    "Reduce",
+    "ResultSelection",
+    "Several",
+]
 
 Label = str | int
 """What a coordinate of a results dataset holds."""
@@ -27,7 +37,7 @@ Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
 Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
 
 
-class Place(ConfigModel):
+class ResultSelection(ConfigModel):
     """Where a number is found: which variable of the results, where, and what is made of it.
 
     ``at`` has a label for each dimension that has more than one; that of people (``target`` or
@@ -50,12 +60,12 @@ class Place(ConfigModel):
             raise ValueError("limit goes with share_above and share_below")
         return self
 
-    def where(self, at: Mapping[str, Label | Several]) -> Place:
+    def where(self, at: Mapping[str, Label | Several]) -> ResultSelection:
         """Return the same place at other labels."""
         how = {"take": self.take, "reduce": self.reduce, "limit": self.limit}
-        return Place.model_validate({"of": self.of, "at": at, "over": self.over, **how})
+        return ResultSelection.model_validate({"of": self.of, "at": at, "over": self.over, **how})
 
-    def ends(self) -> tuple[Place, ...]:
+    def ends(self) -> tuple[ResultSelection, ...]:
         """Return the places of the number and of that which it is divided by, if there is one."""
         if not self.over:
             return (self,)
@@ -67,12 +77,12 @@ class Place(ConfigModel):
 class Figure:
     """One published number, where ours is, and where ours is as the paper came to its own."""
 
-    place: Place
+    place: ResultSelection
     value: float
-    undone: Place | None = None
+    undone: ResultSelection | None = None
 
 
-class Published(Place):
+class PublishedNumbers(ResultSelection):
     """Published numbers of one kind: of one figure or table, from one place in the paper.
 
     ``by`` names dimensions in order, each with its labels, and ``values`` are nested in that order;
@@ -133,7 +143,9 @@ class Published(Place):
                 at = {**self.at, **labels}
                 yield Figure(self.where(at), value, self._undone(at, numbers))
 
-    def _undone(self, at: Mapping[str, Label | Several], numbers: tuple[int, ...]) -> Place | None:
+    def _undone(
+        self, at: Mapping[str, Label | Several], numbers: tuple[int, ...]
+    ) -> ResultSelection | None:
         """Return the place at which the difference is undone."""
         if not self.undone:
             return None

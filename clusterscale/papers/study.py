@@ -12,12 +12,12 @@ from clusterscale.contracts import ConfigModel, Count
 from clusterscale.contracts.lists import OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.papers.claims import Claim
-from clusterscale.papers.published import Published
+from clusterscale.papers.published import PublishedNumbers
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.traits import TraitsPlan
 from clusterscale.wording import choices
 
-__all__ = ["CABS", "PAPERS", "Absent", "Study"]
+__all__ = ["CABS", "PAPERS", "Absent", "PaperStudy"]
 
 CABS = "cabs"
 """The name of the San Francisco cabs, which are real; all other cubes are presets."""
@@ -38,7 +38,7 @@ class Absent(ConfigModel):
     why: str
 
 
-class Study(ConfigModel):
+class PaperStudy(ConfigModel):
     """One run of ours, and what a paper says of the same.
 
     ``cube`` is ``cabs`` or a preset, with so many ``users`` if not all. ``audit`` asks who is a
@@ -58,7 +58,7 @@ class Study(ConfigModel):
     traits: TraitsPlan | None = None
     people: Count = 150
     best: Annotated[tuple[str, ...], *OptionalUnique] = ()
-    published: Annotated[tuple[Published, ...], Strict(False)] = ()
+    published: Annotated[tuple[PublishedNumbers, ...], Strict(False)] = ()
     claims: Annotated[tuple[Claim, ...], Strict(False)] = ()
     absent: Annotated[tuple[Absent, ...], Strict(False)] = ()
     remarks: Annotated[tuple[str, ...], Strict(False)] = ()

@@ -8,10 +8,10 @@ import numpy as np
 
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
+    CellCoordinates,
     ConfigModel,
     Counts,
     Even,
-    Frame,
     Game,
     Ints,
     Labels,
@@ -99,7 +99,7 @@ class KnownSubset(ConfigModel):
         traces: Traces,
         target: int,
         *,
-        frame: Frame | None = None,
+        frame: CellCoordinates | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,

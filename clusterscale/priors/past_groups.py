@@ -8,9 +8,9 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
+    CellCoordinates,
     ConfigModel,
     Even,
-    Frame,
     Game,
     GroupSample,
     Members,
@@ -76,7 +76,7 @@ class _PastGroups(ConfigModel):
         traces: Traces,
         target: int,
         *,
-        frame: Frame | None = None,
+        frame: CellCoordinates | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,

@@ -7,9 +7,9 @@ import numpy as np
 
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
+    CellCoordinates,
     ConfigModel,
     Even,
-    Frame,
     Game,
     TargetKnowledge,
     Traces,
@@ -65,7 +65,7 @@ class Perfect(ConfigModel):
         traces: Traces,
         target: int,
         *,
-        frame: Frame | None = None,
+        frame: CellCoordinates | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,

@@ -29,22 +29,21 @@ from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 from clusterscale.reaudit.policy_evaluation import judge, verdict_of
 from clusterscale.reaudit.release_metrics import (
-    Estimate,
     Exposures,
-    Measured,
+    IntervalEstimate,
+    ReleaseMetrics,
     exposures_of,
     measure,
 )
 
 __all__ = [
     "Catalogue",
-    "Estimate",
     "Exposures",
+    "IntervalEstimate",
     "Lease",
     "LeaseHeldError",
     "Ledger",
     "Limit",
-    "Measured",
     "Pending",
     "Policy",
     "Problem",
@@ -52,6 +51,7 @@ __all__ = [
     "ReauditPlan",
     "ReleaseEntry",
     "ReleaseMetadata",
+    "ReleaseMetrics",
     "ResolvedRelease",
     "Verdict",
     "expand",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from clusterscale.metrics import Drift, compare_exposure, pool_exposure
 from clusterscale.reaudit.ledger import Verdict
-from clusterscale.reaudit.release_metrics import Exposures, Measured
+from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics
 
 __all__ = ["Change", "change_since"]
 
@@ -24,7 +24,7 @@ class Change:
 def change_since(
     last: Sequence[tuple[Verdict, Exposures]],
     now: Exposures,
-    found: Measured,
+    found: ReleaseMetrics,
     *,
     limit: float,
 ) -> Change:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from clusterscale.consistency import CHECKS, Finding, Table, check_table
+from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
 from clusterscale.contracts import MEMORY, Executor, Reason
 from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
@@ -22,8 +22,8 @@ from clusterscale.reaudit.members import NOBODY, read_members
 from clusterscale.reaudit.plain import plain
 from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.policy_evaluation import judge, judge_change, judge_findings, verdict_of
-from clusterscale.reaudit.release_metrics import Exposures, Measured, exposures_of, measure
-from clusterscale.reaudit.release_store import Question, audit_release, make_table
+from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
+from clusterscale.reaudit.release_store import AuditSpec, audit_release, make_table
 
 __all__ = ["Pending", "Reaudit"]
 
@@ -154,7 +154,7 @@ class Reaudit:
             known = read_file(listed.members)
             members = read_members(known, listed.members, cube, listed.group_size)
         plan = self._plan
-        question = Question(listed.plan(plan.audit), plan.everyone, plan.published)
+        question = AuditSpec(listed.plan(plan.audit), plan.everyone, plan.published)
         return audit_release(
             listed, content, members, cube, question, folder, executor, memory=memory, tell=tell
         )
@@ -175,14 +175,14 @@ class Reaudit:
 
     def _compare(
         self, listed: ResolvedRelease, folder: ReleaseStore, facts: ReleaseRecord
-    ) -> list[Finding]:
+    ) -> list[CheckResult]:
         """Look at a release beside those of the same epochs that were judged before it."""
         table = make_table(listed, folder.content(), facts.bounds)
         comparing = [check for check in map(CHECKS.create, CHECKS) if check.compares]
         others = list(self._others(listed, facts.cube))
         return check_table(table, others, comparing, seed=self._plan.audit.seed)
 
-    def _others(self, listed: ResolvedRelease, cube: str) -> Iterator[Table]:
+    def _others(self, listed: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:
         newest = {row.release: row for row in self.ledger.rows if row.release != listed.name}
         for row in newest.values():
             folder = ReleaseStore(f"{self.output}/{row.run}")
@@ -209,7 +209,7 @@ class Reaudit:
     def _row(
         self,
         pending: Pending,
-        found: Measured,
+        found: ReleaseMetrics,
         facts: ReleaseRecord,
         change: Change,
         reasons: Sequence[Reason],

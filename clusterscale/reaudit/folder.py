@@ -10,15 +10,15 @@ import numpy as np
 
 from clusterscale.audit import open_results
 from clusterscale.audit.release_scoring import VALUES
-from clusterscale.consistency import Finding
+from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import storage
 from clusterscale.cube.atomic import staged
 from clusterscale.reaudit.known_counts import INSIDE
 from clusterscale.reaudit.listed import Content, ResolvedRelease
 from clusterscale.reaudit.plain import plain
-from clusterscale.reaudit.release_metrics import Estimate
-from clusterscale.reaudit.values import Totals
+from clusterscale.reaudit.release_metrics import IntervalEstimate
+from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.screening import open_screen
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class ReleaseRecord:
     listed: ResolvedRelease
     cube: str
     n_failed: int
-    published: Estimate
+    published: IntervalEstimate
     attack: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckResult, ...]
     bounds: Bounds
 
 
@@ -70,7 +70,9 @@ class ReleaseStore:
             listed=ResolvedRelease.model_validate(told["listed"], strict=False),
             cube=told["cube"],
             n_failed=told["n_failed"],
-            published=Estimate(**{key: _number(each) for key, each in told["published"].items()}),
+            published=IntervalEstimate(
+                **{key: _number(each) for key, each in told["published"].items()}
+            ),
             attack=told["attack"],
             findings=tuple(_finding(each) for each in told["findings"]),
             bounds=Bounds(**told["bounds"]),
@@ -86,7 +88,7 @@ class ReleaseStore:
         """Return what was published."""
         group = storage.open_group(self.tables)
         found = {name: np.asarray(group[name][:]) for name in group.array_keys()}
-        totals = Totals(found.get("roi_total"), found.get("epoch_total"))
+        totals = PublishedTotals(found.get("roi_total"), found.get("epoch_total"))
         return Content(found[VALUES], totals)
 
     def lay(self, content: Content, inside: Ints) -> None:
@@ -113,9 +115,9 @@ class ReleaseStore:
         return open_screen(place) if storage.exists(f"{place}/results.zarr") else None
 
 
-def _finding(told: dict[str, Any]) -> Finding:
+def _finding(told: dict[str, Any]) -> CheckResult:
     numbers = {key: _number(told[key]) for key in ("measured", "expected")}
-    return Finding(**{**told, **numbers})
+    return CheckResult(**{**told, **numbers})
 
 
 def _number(value: float | None) -> float:

@@ -17,7 +17,7 @@ from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.storage import open_group
 from clusterscale.groups import count_visits
 
-__all__ = ["INSIDE", "Known", "count_known"]
+__all__ = ["INSIDE", "KnownCounts", "count_known"]
 
 INSIDE = "inside"
 """The array of a Zarr group that holds the rows of known members, int64, (user,)."""
@@ -34,7 +34,7 @@ class KnownTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class KnownCounts:
     """What some users are behind a release.
 
     Attributes
@@ -68,7 +68,7 @@ def count_known(
     users: Sequence[Range],
     uri: str,
     executor: Executor,
-) -> Known:
+) -> KnownCounts:
     """Count known members and everyone, in parts of the users.
 
     Parameters
@@ -86,18 +86,18 @@ def count_known(
     return executor.reduce(_count, tasks, _add)
 
 
-def _count(task: KnownTask) -> Known:
+def _count(task: KnownTask) -> KnownCounts:
     with threadpool_limits(limits=1):
         setting = load_settings(task.source, [task.steps], task.users)[task.steps]
         first, stop = task.users
         everyone = count_visits(setting.traces, np.arange(first, stop)[None])[0]
         inside = count_visits(setting.traces, _inside(task.uri)[None])[0]
-        return Known(inside, everyone.astype(np.int64), setting.bounds)
+        return KnownCounts(inside, everyone.astype(np.int64), setting.bounds)
 
 
-def _add(one: Known, other: Known) -> Known:
+def _add(one: KnownCounts, other: KnownCounts) -> KnownCounts:
     bounds = merge_bounds(one.bounds, other.bounds)
-    return Known(one.inside + other.inside, one.everyone + other.everyone, bounds)
+    return KnownCounts(one.inside + other.inside, one.everyone + other.everyone, bounds)
 
 
 @lru_cache(maxsize=2)

@@ -16,7 +16,7 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit.entry import Declared, First, Name, ReleaseEntry, Size
-from clusterscale.reaudit.values import RawRelease, Totals
+from clusterscale.reaudit.values import PublishedTotals, RawRelease
 from clusterscale.wording import explain
 
 __all__ = ["Content", "ResolvedRelease", "settle"]
@@ -92,7 +92,7 @@ class Content:
     """What was published, on the cells of the cube: ``values``, float64, shape (roi, epoch)."""
 
     values: Values
-    totals: Totals
+    totals: PublishedTotals
 
 
 def settle(
@@ -176,7 +176,9 @@ def _order(written: RawRelease, cube: TraceCube, where: str) -> Content:
     wanted = [*names, "null"] if "null" in place and "null" not in names else list(names)
     rows = np.array([place[name] for name in wanted])
     totals, roi = written.totals, written.totals.roi
-    return Content(written.values[rows], Totals(None if roi is None else roi[rows], totals.epoch))
+    return Content(
+        written.values[rows], PublishedTotals(None if roi is None else roi[rows], totals.epoch)
+    )
 
 
 def _begin(start: str | None, written: RawRelease, calendar: Calendar, where: str) -> int:

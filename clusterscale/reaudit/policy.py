@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
-from clusterscale.audit.findings import Exposure
+from clusterscale.audit.findings import ExposureVerdict
 from clusterscale.consistency import CHECKS
 from clusterscale.contracts import LEVELS, ConfigModel, Level, Probability
 from clusterscale.utility import UTILITIES
 from clusterscale.wording import choices
 
-__all__ = ["ExposureLevels", "Judged", "Limit", "Policy", "worst_of"]
+__all__ = ["ExposureLevels", "Limit", "LimitResult", "Policy", "worst_of"]
 
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
@@ -23,7 +23,7 @@ def worst_of(levels: Any) -> Level:
     return max(levels, key=LEVELS.index, default="pass")
 
 
-class Judged(NamedTuple):
+class LimitResult(NamedTuple):
     """What a limit says of a number: the level, the limit that decided it, and a clause."""
 
     level: Level
@@ -48,20 +48,20 @@ class Limit(ConfigModel):
             raise ValueError("give warn, fail or both")
         return self
 
-    def judge(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> Judged:
+    def judge(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> LimitResult:
         """Return what follows from a value with its interval; beyond is further from ``ideal``."""
         furthest = max(abs(end - ideal) for end in (value, low, high))
         levels: dict[Level, float | None] = {"fail": self.fail, "warn": self.warn}
         limits = [(level, limit) for level, limit in levels.items() if limit is not None]
         for level, limit in limits:
             if abs(value - ideal) > abs(limit - ideal):
-                return Judged(level, limit, f"{_side(limit, ideal)} {limit:g} ({level})")
+                return LimitResult(level, limit, f"{_side(limit, ideal)} {limit:g} ({level})")
         for level, limit in limits:
             if furthest > abs(limit - ideal):
                 text = f"the interval reaches {_side(limit, ideal)} {limit:g} ({level})"
-                return Judged("warn", limit, text)
+                return LimitResult("warn", limit, text)
         texts = [f"{level}s {_side(limit, ideal)} {limit:g}" for level, limit in limits]
-        return Judged("pass", limits[-1][1], ", ".join(texts))
+        return LimitResult("pass", limits[-1][1], ", ".join(texts))
 
 
 def _side(limit: float, ideal: float) -> str:
@@ -145,7 +145,7 @@ class Policy(ConfigModel):
             return self.consistency
         return self.consistency.get(check, "fail")
 
-    def level_of_exposure(self, exposure: Exposure) -> Level:
+    def level_of_exposure(self, exposure: ExposureVerdict) -> Level:
         """Return what follows from a verdict on exposure."""
         if exposure == "inconclusive":
             return self.exposure.inconclusive

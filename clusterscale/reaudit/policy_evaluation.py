@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, nan
 from typing import Literal
 
-from clusterscale.consistency import Finding
+from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
-from clusterscale.reaudit.release_metrics import Estimate, Measured
+from clusterscale.reaudit.release_metrics import IntervalEstimate, ReleaseMetrics
 
 __all__ = ["judge", "judge_change", "judge_findings", "verdict_of"]
 
@@ -28,7 +28,7 @@ def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
     return worst_of(reason.level for reason in reasons if reason.level != "unknown")
 
 
-def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reason]:
+def judge(policy: Policy, found: ReleaseMetrics, published: IntervalEstimate) -> Iterator[Reason]:
     """Yield what a policy says of what an audit has measured.
 
     ``published`` is the AUC of the attack on the very values that were published.
@@ -38,7 +38,7 @@ def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reas
     mean = f"the mean privacy loss of {who} is {_told(found.mean_loss)}, by {found.attack}"
     if policy.mean_privacy_loss is not None:
         yield _of("mean_privacy_loss", policy.mean_privacy_loss, found.mean_loss, mean)
-    worst = Estimate.exact(found.worst_loss)
+    worst = IntervalEstimate.exact(found.worst_loss)
     if policy.worst_privacy_loss is not None:
         text = f"the largest privacy loss of {who} is {found.worst_loss:.2f}"
         yield _of("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
@@ -57,7 +57,7 @@ def judge(policy: Policy, found: Measured, published: Estimate) -> Iterator[Reas
         yield _of("published_auc", policy.published_auc, published, text, ideal=0.5, one_sided=True)
 
 
-def judge_findings(policy: Policy, findings: Sequence[Finding]) -> Iterator[Reason]:
+def judge_findings(policy: Policy, findings: Sequence[CheckResult]) -> Iterator[Reason]:
     """Yield what follows from what the checks of consistency found."""
     for each in findings:
         level: Level = "pass" if each.level == "consistent" else policy.level_of(each.check)
@@ -70,11 +70,11 @@ def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
     if drift is None or not drift.n_common:
         return
     if policy.change is not None:
-        change = Estimate(drift.change, drift.low, drift.high)
+        change = IntervalEstimate(drift.change, drift.low, drift.high)
         text = f"privacy loss changed by {_told(change, '+')} since the last releases"
         yield _of("change", policy.change, change, text, one_sided=True)
     if policy.newly_exposed is not None:
-        share = Estimate.exact(drift.n_newly_exposed / drift.n_common)
+        share = IntervalEstimate.exact(drift.n_newly_exposed / drift.n_common)
         text = (
             f"{drift.n_newly_exposed:,} of {drift.n_common:,} users are newly exposed "
             f"({share.value:.1%})"
@@ -85,7 +85,7 @@ def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
 def _of(
     check: str,
     limit: Limit,
-    found: Estimate,
+    found: IntervalEstimate,
     text: str,
     *,
     ideal: float = 0.0,
@@ -103,7 +103,7 @@ def _of(
     return Reason(check, judged.level, found.value, judged.limit, f"{text}: {judged.text}")
 
 
-def _exposed(policy: Policy, found: Measured) -> Reason:
+def _exposed(policy: Policy, found: ReleaseMetrics) -> Reason:
     """Return what follows from the verdict on exposure."""
     finding = found.finding
     text = f"people are {finding.exposure}: {finding.reason}"
@@ -112,7 +112,7 @@ def _exposed(policy: Policy, found: Measured) -> Reason:
     return Reason("exposure", policy.level_of_exposure(finding.exposure), finding.mean, nan, text)
 
 
-def _promised(policy: Policy, found: Measured) -> Reason:
+def _promised(policy: Policy, found: ReleaseMetrics) -> Reason:
     """Return what trials say of a promise."""
     declared, seen = found.epsilon_declared, found.epsilon_seen
     unit = _UNITS.get(found.unit, found.unit)
@@ -129,7 +129,7 @@ def _promised(policy: Policy, found: Measured) -> Reason:
     return Reason("promise", "pass", nan, nan, "nothing is promised")
 
 
-def _rounded(policy: Policy, found: Measured) -> Reason:
+def _rounded(policy: Policy, found: ReleaseMetrics) -> Reason:
     """Return whether continuous noise is published unrounded."""
     if found.float_noise == "yes":
         text = f"noise is published unrounded: {FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
@@ -140,18 +140,18 @@ def _rounded(policy: Policy, found: Measured) -> Reason:
     return Reason("float_noise", policy.float_noise, nan, nan, text)
 
 
-def _useful(name: str, limit: Limit, found: Measured) -> Reason:
+def _useful(name: str, limit: Limit, found: ReleaseMetrics) -> Reason:
     """Return what is left of the data by one measure, at its worst setting."""
     fitting = [key for key in found.utility if key.split("(")[0] == name]
     if not fitting:
-        return _of(name, limit, Estimate(), "")
+        return _of(name, limit, IntervalEstimate(), "")
     worst = max(fitting, key=lambda key: abs(found.utility[key][0] - found.utility[key][1]))
     value, ideal = found.utility[worst]
     text = f"{worst} is {value:.3g}, where {ideal:g} is best"
-    return _of(name, limit, Estimate.exact(value), text, ideal=ideal)
+    return _of(name, limit, IntervalEstimate.exact(value), text, ideal=ideal)
 
 
-def _told(found: Estimate, sign: str = "") -> str:
+def _told(found: IntervalEstimate, sign: str = "") -> str:
     if not isfinite(found.low):
         return f"{found.value:{sign}.2f}"
     return f"{found.value:{sign}.2f} ({found.low:{sign}.2f} to {found.high:{sign}.2f})"

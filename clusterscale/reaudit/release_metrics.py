@@ -19,7 +19,7 @@ from clusterscale.wording import name_best
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Estimate", "Exposures", "Measured", "exposures_of", "measure"]
+__all__ = ["Exposures", "IntervalEstimate", "ReleaseMetrics", "exposures_of", "measure"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ _STATUSES = ("done", "failed", "missing", "unseen")
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IntervalEstimate:
     """A number and its interval; not a number where it is not known."""
 
     value: float = np.nan
@@ -37,7 +37,7 @@ class Estimate:
     high: float = np.nan
 
     @classmethod
-    def exact(cls, value: float) -> Estimate:
+    def exact(cls, value: float) -> IntervalEstimate:
         """Return a number that is known as it is."""
         return cls(value, value, value)
 
@@ -72,7 +72,7 @@ class _Promise(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ReleaseMetrics:
     """The numbers of a release.
 
     Attributes
@@ -99,9 +99,9 @@ class Measured:
     finding: Finding
     n_targets: int
     attack: str
-    mean_loss: Estimate
+    mean_loss: IntervalEstimate
     worst_loss: float
-    share_exposed: Estimate
+    share_exposed: IntervalEstimate
     n_screened: int
     exposed_above: float
     epsilon_seen: float
@@ -114,7 +114,7 @@ class Measured:
 
 def measure(
     audit: xr.Dataset, exposures: Exposures, mechanism: str, *, exposed_above: float
-) -> Measured:
+) -> ReleaseMetrics:
     """Return the numbers of one mechanism, at its worst over periods, priors and group sizes.
 
     Parameters
@@ -141,14 +141,14 @@ def measure(
     low, high = mean_interval(losses)
     promise = _promise(told)
     exposed = exposures.loss > exposed_above
-    share = Estimate.exact(float(exposed.mean()))
+    share = IntervalEstimate.exact(float(exposed.mean()))
     if not exposures.everyone:
-        share = Estimate(share.value, *mean_interval(exposed))
-    return Measured(
+        share = IntervalEstimate(share.value, *mean_interval(exposed))
+    return ReleaseMetrics(
         finding=worst_findings(find_exposures(audit))[mechanism],
         n_targets=len(losses),
         attack=strongest,
-        mean_loss=Estimate(float(losses.mean()), low, high),
+        mean_loss=IntervalEstimate(float(losses.mean()), low, high),
         worst_loss=float(losses.max()),
         share_exposed=share,
         n_screened=len(exposures.users),

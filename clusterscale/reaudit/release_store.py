@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterscale.audit import AuditPlan, Progress, arrange, count_failed, run, screen
-from clusterscale.consistency import CHECKS, Table, check_table
+from clusterscale.audit import AuditPlan, Progress, count_failed, plan_resources, run, screen
+from clusterscale.consistency import CHECKS, PublishedTable, check_table
 from clusterscale.contracts import Bounds, Counts, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
@@ -20,14 +20,14 @@ from clusterscale.reaudit.scoring import pool, score
 from clusterscale.screening import ScreenProgress
 from clusterscale.screening import check as check_screen
 
-__all__ = ["Question", "Tell", "audit_release", "make_table"]
+__all__ = ["AuditSpec", "Tell", "audit_release", "make_table"]
 
 Tell = Callable[[str, int, int, int], None]
 """Told of a stage: its name, how much there is, is done, and has failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AuditSpec:
     """What is asked of a release.
 
     Attributes
@@ -50,7 +50,7 @@ def audit_release(
     content: Content,
     members: Membership,
     cube: TraceCube,
-    question: Question,
+    question: AuditSpec,
     folder: ReleaseStore,
     executor: Executor,
     *,
@@ -89,7 +89,7 @@ def audit_release(
     results = run(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_audit)
     if question.everyone:
         _screen(plan, cube, folder, executor, memory, tell)
-    users = arrange(plan, cube, memory, executor.n_workers).users
+    users = plan_resources(plan, cube, memory, executor.n_workers).users
     most, values = question.n_published, folder.tables
     scored, inside, n_lost = score(
         plan, cube, members, executor, most=most, values=values, users=users, tell=tell
@@ -135,10 +135,10 @@ def _screen(
 
 def make_table(
     listed: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
-) -> Table:
+) -> PublishedTable:
     """Return a release as the checks of consistency take it; no count is known where None."""
     unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
-    return Table(
+    return PublishedTable(
         name=listed.name,
         values=content.values,
         group_size=listed.group_size,

@@ -21,7 +21,7 @@ from clusterscale.cube.blocks import Range
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reaudit.members import Membership
-from clusterscale.reaudit.release_metrics import Estimate
+from clusterscale.reaudit.release_metrics import IntervalEstimate
 
 __all__ = ["Scored", "pool", "score"]
 
@@ -66,13 +66,13 @@ def _finish(
     return chain.from_iterable(executor.map_batches(score_published, tasks))
 
 
-def pool(scores: Scored, inside: dict[int, bool]) -> tuple[Estimate, str]:
+def pool(scores: Scored, inside: dict[int, bool]) -> tuple[IntervalEstimate, str]:
     """Return the AUC over known users of the attack that does best, with its interval.
 
     What a score means differs from target to target, so ranks among a target's own challenges are
     compared. The best of k attacks has an interval at 1 − .05/k, so that it holds for all.
     """
-    best, label = Estimate(), ""
+    best, label = IntervalEstimate(), ""
     for (prior, attack), found in sorted(scores.items()):
         users = sorted(found)
         labels = np.array([inside[user] for user in users])
@@ -83,5 +83,5 @@ def pool(scores: Scored, inside: dict[int, bool]) -> tuple[Estimate, str]:
         if not best.known or value > best.value:
             confidence = 1 - 0.05 / len(scores)
             low, high = auc_interval(labels, ranks, confidence=confidence, scale="odds")
-            best, label = Estimate(value, low, high), f"{attack} · {prior}"
+            best, label = IntervalEstimate(value, low, high), f"{attack} · {prior}"
     return best, label

@@ -28,7 +28,7 @@ from clusterscale.wording import explain
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ENDINGS", "RawRelease", "Totals", "read_values"]
+__all__ = ["ENDINGS", "PublishedTotals", "RawRelease", "read_values"]
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
 """Of what is taken for a release in a folder."""
@@ -38,7 +38,7 @@ _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Totals:
+class PublishedTotals:
     """Sums that were published beside the values; None where they were not.
 
     ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, not a
@@ -72,7 +72,7 @@ class RawRelease:
     values: Values
     rois: tuple[str, ...] | None
     epochs: NDArray[Any] | None
-    totals: Totals
+    totals: PublishedTotals
     described: ReleaseMetadata
     places: Mapping[str, str] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ def read_values(uri: str, variable: str | None = None) -> RawRelease:
             name = _find(dataset, variable, uri)
             array = dataset[name].load().transpose(*_DIMS)  # not every backend turns lazily
             values = _numbers(array.values, f"{uri}: {name}")
-            totals = Totals(*(_total(dataset, each, uri) for each in _TOTALS))
+            totals = PublishedTotals(*(_total(dataset, each, uri) for each in _TOTALS))
             rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
             attributes = {**dataset.attrs, **array.attrs}
             described = _describe(attributes, uri)

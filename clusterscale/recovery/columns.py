@@ -12,7 +12,7 @@ from clusterscale.contracts import Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["Column", "Flags", "Ids", "Ranks", "by_activity"]
+__all__ = ["EpochBelief", "Flags", "Ids", "Ranks", "by_activity"]
 
 Ids = NDArray[np.int64]
 Ranks = NDArray[np.int32]
@@ -20,7 +20,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class EpochBelief:
     """Beliefs about all users in one epoch, compressed by ROI.
 
     Users are called by their rank: 0 has the most reports, so that the order of ranks is the order

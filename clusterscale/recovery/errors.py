@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
-from clusterscale.recovery.columns import Column
-from clusterscale.recovery.estimates import NOTHING, Estimate, compare
+from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.estimates import NOTHING, WeightedBelief, compare
 
 __all__ = [
     "localization_error",
@@ -52,9 +52,9 @@ def profiling_error(truth: ArrayLike, estimate: ArrayLike, *, base: float = 2) -
     true, estimated = _check(truth, estimate)
     total = np.zeros(len(true))
     for epoch in range(true.shape[2]):
-        column, weights = Column.of_table(estimated[:, :, epoch]), np.ones(true.shape[1])
-        there = Column.of_table(true[:, :, epoch])
-        found = compare(there, Estimate(column, weights, normalised=True), 1.0)
+        column, weights = EpochBelief.of_table(estimated[:, :, epoch]), np.ones(true.shape[1])
+        there = EpochBelief.of_table(true[:, :, epoch])
+        found = compare(there, WeightedBelief(column, weights, normalised=True), 1.0)
         total = total + to_base(np.where(found.n_true > 0, found.distance, NOTHING), base)
     mean: Values = total / true.shape[2]
     return mean

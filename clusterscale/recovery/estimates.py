@@ -10,9 +10,9 @@ import numpy as np
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import Column, Ids, Ranks
+from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
 
-__all__ = ["DECISION_RULES", "NOTHING", "Comparison", "Estimate", "compare"]
+__all__ = ["DECISION_RULES", "NOTHING", "EstimateErrors", "WeightedBelief", "compare"]
 
 NOTHING = -1.0
 """Stands for the distance of an estimate that has no mass."""
@@ -25,20 +25,20 @@ _LOG_2 = log(2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class WeightedBelief:
     """A column whose ROIs have weights.
 
     The estimate of user ``u`` in ROI ``s`` is ``probability × weights[s]``, float64, shape (roi,);
     with ``normalised`` the share of that in the user's sum over ROIs.
     """
 
-    column: Column
+    column: EpochBelief
     weights: Values
     normalised: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class EstimateErrors:
     """How far an estimate of an epoch is from the truth, user by user.
 
     Attributes
@@ -58,7 +58,7 @@ class Comparison:
     n_true: Ids
 
 
-def compare(truth: Column, estimate: Estimate, threshold: float) -> Comparison:
+def compare(truth: EpochBelief, estimate: WeightedBelief, threshold: float) -> EstimateErrors:
     """Compare an estimate with the truth of the same users and ROIs.
 
     The distance needs an estimate only where the user was: with ``p`` true, ``q`` estimated and
@@ -87,10 +87,10 @@ def compare(truth: Column, estimate: Estimate, threshold: float) -> Comparison:
         weights, mass, least,
     )  # fmt: skip
     _tell_nowhere(truth, told[0], hits[0])
-    return Comparison(distance, hits, told, n_true)
+    return EstimateErrors(distance, hits, told, n_true)
 
 
-def _tell_nowhere(truth: Column, told: Ids, hits: Ids) -> None:
+def _tell_nowhere(truth: EpochBelief, told: Ids, hits: Ids) -> None:
     """Tell the null ROI, the last one, of whoever has no popular ROI (PETS17 §4.3.1)."""
     idle = np.zeros(len(told), np.bool_)
     idle[truth.user[truth.begin[-1] : truth.end[-1]]] = True

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Traces, Values
 from clusterscale.errors import InputError
-from clusterscale.recovery.columns import Column, by_activity
+from clusterscale.recovery.columns import EpochBelief, by_activity
 from clusterscale.recovery.priors.last import LastDay, LastHour, LastWeek
 from clusterscale.recovery.priors.seasonal import FreqRoi, RoiDay, RoiDayWeek
 from clusterscale.recovery.priors.timely import TimeDay, TimeDayWeek
@@ -218,7 +218,7 @@ def assign(
     order, reports = by_activity(activity, len(shares)), np.asarray(activity, np.int64)
     found = np.zeros_like(shares)
     for epoch in range(shares.shape[2]):
-        column = Column.of_table(shares[order, :, epoch])
+        column = EpochBelief.of_table(shares[order, :, epoch])
         known = Aggregate(published[:, epoch], reports[order])
         estimate = strategy.estimate(column, known)
         found[order, :, epoch] = estimate.column.table() * estimate.weights

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from clusterscale.contracts import Values
-from clusterscale.recovery.columns import Column, Ids
-from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.columns import EpochBelief, Ids
+from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.visits import Visits
 
 __all__ = ["Aggregate", "InferencePrior", "InferenceStrategy"]
@@ -52,7 +52,7 @@ class InferencePrior(Protocol):
     def season(self, epoch: int) -> int:
         """Return a number that epochs of the same column have in common."""
 
-    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+    def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
         """Return what is believed of an epoch.
 
         Parameters
@@ -78,5 +78,5 @@ class InferenceStrategy(Protocol):
     def label(self) -> str:
         """Name with its settings."""
 
-    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+    def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return what is concluded of one epoch."""

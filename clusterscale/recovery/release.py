@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Counts, Frame, Mechanism, Values
+from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
 from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
 from clusterscale.mechanisms.exact import Exact
 from clusterscale.seeds import stream
@@ -67,7 +67,7 @@ def measure(task: ReleaseTask) -> float:
 
 
 @lru_cache(maxsize=4)
-def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[Frame, ...]]:
+def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[CellCoordinates, ...]]:
     """Count all users of a cube, once for all mechanisms that do the same to traces before."""
     (block,) = read_users(source, [window], (0, open_source(source).n_users))
     traces = block.traces

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.cube.blocks import Source, open_source, read_users
-from clusterscale.recovery.columns import Column, Ids, by_activity
+from clusterscale.recovery.columns import EpochBelief, Ids, by_activity
 from clusterscale.recovery.errors import miss, to_base
-from clusterscale.recovery.estimates import DECISION_RULES, Comparison, Estimate, compare
+from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.recovery.release import ReleaseTask, publish
 from clusterscale.recovery.strategies.bayes import crowd
@@ -88,7 +88,7 @@ class Recovered:
         by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))
         return cls(np.zeros((n_estimates, n_users)), hits, told, true, by_epoch)
 
-    def add(self, estimate: int, epoch: int, found: Comparison, base: float) -> None:
+    def add(self, estimate: int, epoch: int, found: EstimateErrors, base: float) -> None:
         """Add what was found of an estimate and epoch, both by their place."""
         errors = to_base(found.distance, base)
         self.distance[estimate] += errors
@@ -142,7 +142,7 @@ def recover(task: RecoveryTask) -> Recovered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Known:
+class _AllVisits:
     """Everybody's visits by rank; ``place`` is the rank of each user, shape (user,)."""
 
     visits: Visits
@@ -151,7 +151,7 @@ class _Known:
 
 
 @lru_cache(maxsize=1)
-def _read(source: Source, span: tuple[int, int], observed: int) -> _Known:
+def _read(source: Source, span: tuple[int, int], observed: int) -> _AllVisits:
     """Read the visits of all users once a process, ranked by what is observed of them."""
     cube = open_source(source)
     (block,) = read_users(source, [(span, ())], (0, cube.n_users))
@@ -159,7 +159,7 @@ def _read(source: Source, span: tuple[int, int], observed: int) -> _Known:
     seen = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
     activity = seen[traces.offsets[1:]] - seen[traces.offsets[:-1]]
     order = by_activity(activity, traces.n_users)
-    return _Known(Visits.of(traces, order), activity[order], np.argsort(order))
+    return _AllVisits(Visits.of(traces, order), activity[order], np.argsort(order))
 
 
 class _Columns:
@@ -167,9 +167,9 @@ class _Columns:
 
     def __init__(self, belief: InferencePrior, visits: Visits, observed: int) -> None:
         self._belief, self._visits, self._observed = belief, visits, observed
-        self._last: tuple[int, Column] | None = None
+        self._last: tuple[int, EpochBelief] | None = None
 
-    def column(self, epoch: int) -> Column:
+    def column(self, epoch: int) -> EpochBelief:
         """Return the column of an epoch."""
         season = self._belief.season(epoch)
         if self._last is None or self._last[0] != season:
@@ -178,9 +178,11 @@ class _Columns:
 
 
 def _estimates(
-    prior: Column, aggregate: Aggregate, strategies: tuple[InferenceStrategy, ...]
-) -> Iterator[Estimate]:
-    yield Estimate(prior, np.ones(prior.n_rois), normalised=False)
-    yield Estimate(Column.of_all(prior.n_rois, prior.n_users), crowd(aggregate), normalised=True)
+    prior: EpochBelief, aggregate: Aggregate, strategies: tuple[InferenceStrategy, ...]
+) -> Iterator[WeightedBelief]:
+    yield WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
+    yield WeightedBelief(
+        EpochBelief.of_all(prior.n_rois, prior.n_users), crowd(aggregate), normalised=True
+    )
     for strategy in strategies:
         yield strategy.estimate(prior, aggregate)

@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Ints, Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
+from clusterscale.recovery.columns import EpochBelief, Flags, Ids, Ranks
 
 __all__ = ["Visits"]
 
@@ -58,7 +58,7 @@ class Visits:
         bounds = self.bounds[epoch * self.n_places : (epoch + 1) * self.n_places + 1]
         return bounds - bounds[0], self.user[bounds[0] : bounds[-1]]
 
-    def column(self, epoch: int) -> Column:
+    def column(self, epoch: int) -> EpochBelief:
         """Return the truth of an epoch; whoever is in no ROI is in the null ROI."""
         bounds, user = self.at(epoch)
         return settle(bounds, user, self.n_users)
@@ -70,16 +70,16 @@ class Visits:
         return there
 
 
-def settle(bounds: Ids, user: Ranks, n_users: int) -> Column:
+def settle(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
     """Return the column of users who are where they are listed, or else in the null ROI.
 
-    ``bounds``, shape (real ROI + 1,), as :meth:`Column.of_users` takes them.
+    ``bounds``, shape (real ROI + 1,), as :meth:`EpochBelief.of_users` takes them.
     """
     nowhere = np.ones(n_users, np.bool_)
     nowhere[user] = False
     absent = np.flatnonzero(nowhere).astype(np.int32)
     ends = np.append(bounds, bounds[-1] + len(absent))
-    return Column.of_users(ends, np.concatenate([user, absent]), n_users)
+    return EpochBelief.of_users(ends, np.concatenate([user, absent]), n_users)
 
 
 @kernel

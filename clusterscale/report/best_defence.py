@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterscale.report.defences import BARE, Defences, Measure, Place
+from clusterscale.report.defences import BARE, CaseIndex, Defences, Measure
 from clusterscale.report.summary import Floats, mean
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -96,7 +96,7 @@ def price_of(found: Defences, mechanism: str) -> tuple[float, Measure | None]:
     return float(np.nanmax(shares)), found.measures[worst]
 
 
-def _compare(found: Defences) -> tuple[Place, dict[int, float]]:
+def _compare(found: Defences) -> tuple[CaseIndex, dict[int, float]]:
     """Return the place where bare counts expose most, and the gains of mechanisms there."""
     exposure = [(_exposure(found, place), place) for place in found.places()]
     known = [pair for pair in exposure if np.isfinite(pair[0])]
@@ -109,11 +109,11 @@ def _compare(found: Defences) -> tuple[Place, dict[int, float]]:
     return place, gains
 
 
-def _priors(found: Defences, place: Place) -> list[int]:
+def _priors(found: Defences, place: CaseIndex) -> list[int]:
     return [i for i in range(len(found.priors)) if found.strongest(place, i)]
 
 
-def _shares(found: Defences, place: Place) -> Floats:
+def _shares(found: Defences, place: CaseIndex) -> Floats:
     """Return utility losses as shares of a guess's, shape (mechanism, measure)."""
     at = (place.period, place.size)
     lost, guessed = found.loss[at], found.guess_loss[at]
@@ -125,14 +125,14 @@ def _shares(found: Defences, place: Place) -> Floats:
     return np.where(np.isfinite(share), share, np.nan)
 
 
-def _exposure(found: Defences, place: Place) -> float:
+def _exposure(found: Defences, place: CaseIndex) -> float:
     """Return the highest mean AUC of any attack and prior on bare counts."""
     bare = found.mechanisms.index(BARE)
     left = [found.left(place, prior, bare) for prior in _priors(found, place)]
     return max(left, default=float("nan"))
 
 
-def _least_gain(found: Defences, place: Place, mechanism: int) -> float:
+def _least_gain(found: Defences, place: CaseIndex, mechanism: int) -> float:
     """Return the least mean gain over priors; not a number unless it is known for each."""
     means = [mean(found.gains(place, prior, mechanism)) for prior in _priors(found, place)]
     return float(np.min(means))

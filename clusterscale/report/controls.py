@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.metrics import is_judged, off_cells, weak_cells
-from clusterscale.report.summary import Cases, Floats, Row, mean, row
+from clusterscale.report.summary import Cases, Floats, SummaryRow, mean, row
 
 __all__ = ["Control", "Controls", "check_controls"]
 
@@ -29,7 +29,7 @@ class Control:
     verdict: Verdict
     mean: float
     n_cells: int
-    off: tuple[Row, ...]
+    off: tuple[SummaryRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Controls:
 
     shuffled: Control
     absent: Control
-    weak: tuple[Row, ...]
+    weak: tuple[SummaryRow, ...]
 
     @property
     def verdict(self) -> Verdict:

@@ -15,7 +15,7 @@ from clusterscale.report.summary import Cases, Floats, cases, mean
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.wording import find_ties
 
-__all__ = ["BARE", "BROKEN", "Defences", "Measure", "Place", "Tried", "defences", "emptiness"]
+__all__ = ["BARE", "BROKEN", "CaseIndex", "Defences", "Measure", "Tried", "defences", "emptiness"]
 __all__ += ["list_float_noise", "name_mechanism", "tried"]
 
 BARE = RAW_COUNTS
@@ -47,7 +47,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CaseIndex:
     """A period and a group size, by their indices, and how to tell them from the others."""
 
     period: int
@@ -102,14 +102,14 @@ class Defences:
     def _ideals(self) -> Floats:
         return np.array([measure.ideal for measure in self.measures], dtype=np.float64)
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Iterator[CaseIndex]:
         """Yield every period and group size, named by what varies."""
         for period, name in enumerate(self.periods):
             for size, group_size in enumerate(self.table.group_sizes):
                 parts = [name] if len(self.periods) > 1 else []
-                yield Place(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
+                yield CaseIndex(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
 
-    def emptiness(self, place: Place, mechanism: int) -> str:
+    def emptiness(self, place: CaseIndex, mechanism: int) -> str:
         """Return ``empty`` or ``nearly empty`` for what a mechanism releases at a place, or ""."""
         return emptiness(float(self.released_share[place.period, place.size, mechanism]))
 
@@ -118,7 +118,7 @@ class Defences:
         shares = self.released_share[..., self.mechanisms.index(mechanism)]
         return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
 
-    def strongest(self, place: Place, prior: int) -> list[int]:
+    def strongest(self, place: CaseIndex, prior: int) -> list[int]:
         """Return the attacks with the highest mean AUC on bare counts; empty where there is none.
 
         Several where their means agree to three digits.
@@ -128,7 +128,7 @@ class Defences:
         bare = self.auc[place.period, prior, self.mechanisms.index(BARE), place.size]
         return find_ties([mean(values) for values in bare])
 
-    def gains(self, place: Place, prior: int, mechanism: int) -> Floats:
+    def gains(self, place: CaseIndex, prior: int, mechanism: int) -> Floats:
         """Return the known privacy gains of targets against the strongest attack on bare counts.
 
         Of several strongest attacks, against the one with the lowest mean gain.
@@ -138,7 +138,7 @@ class Defences:
         known = [each[np.isfinite(each)] for each in gains[attacks]]
         return min((each for each in known if each.size), key=mean, default=np.empty(0))
 
-    def left(self, place: Place, prior: int, mechanism: int) -> float:
+    def left(self, place: CaseIndex, prior: int, mechanism: int) -> float:
         """Return the highest mean AUC that any attack still has; NaN when none is known."""
         means = [mean(values) for values in self.auc[place.period, prior, mechanism, place.size]]
         return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
@@ -210,7 +210,7 @@ def emptiness(released_share: float) -> str:
     return "nearly empty" if released_share < NEARLY_EMPTY else ""
 
 
-def name_mechanism(found: Defences, place: Place, mechanism: int) -> Markup:
+def name_mechanism(found: Defences, place: CaseIndex, mechanism: int) -> Markup:
     """Write the label of a mechanism, and in red if its release is nearly empty at a place."""
     name, empty = breakable(found.mechanisms[mechanism]), found.emptiness(place, mechanism)
     return fill("mechanism.html.j2", name=name, empty=empty)

@@ -12,24 +12,24 @@ from markupsafe import Markup
 from clusterscale.cube.storage import put
 from clusterscale.report.section import TEMPLATES, Section, embedded, fill
 
-__all__ = ["Told", "page", "write"]
+__all__ = ["PageEntry", "page", "write"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PageEntry:
     """What is told under one name; ``groups`` are sections under what they are about."""
 
     name: str
     groups: Sequence[tuple[str, Sequence[Section]]]
 
-    def within(self, prefix: str) -> Told:
+    def within(self, prefix: str) -> PageEntry:
         """Return the same with anchors of its own."""
         groups = [(title, [s.within(prefix) for s in sections]) for title, sections in self.groups]
-        return Told(self.name, groups)
+        return PageEntry(self.name, groups)
 
 
 def page(
-    told: Sequence[Told], *, kind: str, title: str, settings: Mapping[str, str] | None = None
+    told: Sequence[PageEntry], *, kind: str, title: str, settings: Mapping[str, str] | None = None
 ) -> str:
     """Return one HTML page that needs nothing but itself.
 
@@ -68,7 +68,7 @@ def _asset(name: str) -> Markup:
     return Markup(source)
 
 
-def _bokeh(told: Sequence[Told]) -> list[Markup]:
+def _bokeh(told: Sequence[PageEntry]) -> list[Markup]:
     # the library is most of the file, so a report without figures goes without it
     bodies = (section.body for run in told for _, sections in run.groups for section in sections)
     if not any("data-figure" in body for body in bodies):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clusterscale.report.about import CLOSING
 from clusterscale.report.kinds import KINDS
-from clusterscale.report.page import Told, page, write
+from clusterscale.report.page import PageEntry, page, write
 from clusterscale.report.run import Results, Run, runs_of
 from clusterscale.report.section import Section, join
 from clusterscale.report.titles import entitle
@@ -69,7 +69,7 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     return write(render(results, title=title), uri)
 
 
-def _tell(run: Run) -> Told:
+def _tell(run: Run) -> PageEntry:
     """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
     told = [(KINDS[name], KINDS[name].tell(dataset)) for name, dataset in run.parts()]
     findings = join([found for _, (found, _) in told])
@@ -81,4 +81,4 @@ def _tell(run: Run) -> Told:
     groups.append(("About this report", [section for section in closing if section is not None]))
     if len(told) == 1:
         groups = [("", [section for _, sections in groups for section in sections])]
-    return Told(run.name, groups)
+    return PageEntry(run.name, groups)

@@ -16,8 +16,8 @@ from clusterscale.wording import name_best
 __all__ = [
     "LEVELS",
     "Cases",
-    "Row",
     "Setting",
+    "SummaryRow",
     "best_row",
     "by_attack",
     "by_setting",
@@ -123,7 +123,7 @@ def by_attack(values: Floats) -> dict[int, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SummaryRow:
     """One line of the table: an attack at a group size in a setting, over its targets."""
 
     setting: Setting
@@ -181,9 +181,9 @@ def by_setting(results: xr.Dataset, name: str) -> NDArray[Any]:
     return np.reshape(values, (-1, *values.shape[len(_AXES) :]))
 
 
-def rows(table: Cases) -> list[Row]:
+def rows(table: Cases) -> list[SummaryRow]:
     """Return one row for each setting, group size and attack that was run, then the best."""
-    found: list[Row] = []
+    found: list[SummaryRow] = []
     planned = np.asarray(table.planned.any(axis=-1))
     for setting, size in np.argwhere(planned.any(axis=-1)).tolist():
         attacks = np.flatnonzero(planned[setting, size]).tolist()
@@ -193,7 +193,7 @@ def rows(table: Cases) -> list[Row]:
     return found
 
 
-def row(table: Cases, setting: int, size: int, attack: int) -> Row:
+def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
     """Return the row of one attack at one group size in one setting, by their indices."""
     cell = (setting, size, attack)
     others = {
@@ -204,7 +204,7 @@ def row(table: Cases, setting: int, size: int, attack: int) -> Row:
     return _row(table, setting, size, name, table.auc[cell], table.loss[cell], others)
 
 
-def best_row(table: Cases, setting: int, size: int) -> Row | None:
+def best_row(table: Cases, setting: int, size: int) -> SummaryRow | None:
     """Return the row of the best attack for each target, or None where there was no choice.
 
     NDSS18's "BEST": told afterwards from the answers, so an upper bound on what an adversary has.
@@ -229,10 +229,10 @@ def _row(
     auc: Floats,
     loss: Floats,
     others: dict[str, float],
-) -> Row:
+) -> SummaryRow:
     done = auc[np.isfinite(auc)]
     low, high = mean_interval(done)
-    return Row(
+    return SummaryRow(
         table.settings[setting],
         table.group_sizes[size],
         attack,

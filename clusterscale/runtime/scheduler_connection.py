@@ -5,13 +5,13 @@ from __future__ import annotations
 from distributed import Client, Security
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-__all__ = ["Line"]
+__all__ = ["SchedulerConnection"]
 
 _ATTEMPT = 10.0  # seconds for one attempt to connect
 _LONGEST = 30.0  # seconds between attempts
 
 
-class Line:
+class SchedulerConnection:
     """Connections to one address, one after the other.
 
     Parameters

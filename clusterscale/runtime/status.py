@@ -35,13 +35,13 @@ Number = Annotated[int, Field(ge=0, lt=2**63)]
 Seconds = Annotated[float, Field(ge=0)]
 
 
-class _Told(BaseModel):
+class _StatusFile(BaseModel):
     """What is read from a file that another version may have written."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
 
-class Stage(_Told):
+class Stage(_StatusFile):
     """One stage of the work.
 
     Attributes
@@ -72,7 +72,7 @@ class Stage(_Told):
         return self.n_done + self.n_failed > self.n_before
 
 
-class Status(_Told):
+class Status(_StatusFile):
     """What a driver last said.
 
     Attributes

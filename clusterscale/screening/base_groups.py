@@ -16,8 +16,8 @@ from clusterscale.cube import arrays, storage
 from clusterscale.cube.atomic import staged
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import FormatError
-from clusterscale.screening.counting import Counted
-from clusterscale.screening.plan import Setting
+from clusterscale.screening.counting import GroupContributions
+from clusterscale.screening.plan import ScreenSetting
 
 __all__ = ["Base", "BaseWriter", "new_base", "open_base"]
 
@@ -44,7 +44,7 @@ class Base:
     """
 
     uri: str
-    setting: Setting
+    setting: ScreenSetting
     source: Source
     n_users: int
     shape: tuple[int, int]
@@ -97,7 +97,7 @@ class BaseWriter:
     def __init__(self, uri: str, n_groups: int) -> None:
         self._group, self._n_groups = storage.create_group(uri), n_groups
 
-    def add(self, first: int, counted: Counted, n_users: int) -> None:
+    def add(self, first: int, counted: GroupContributions, n_users: int) -> None:
         """Keep groups from the one numbered ``first`` on; the first slice brings what is common."""
         n_cells = counted.base.shape[1]
         if first == 0:
@@ -134,7 +134,7 @@ def new_base(uri: str, n_groups: int) -> Iterator[BaseWriter]:
 
 
 @lru_cache(maxsize=2)
-def open_base(uri: str, setting: Setting, source: Source) -> Base:
+def open_base(uri: str, setting: ScreenSetting, source: Source) -> Base:
     """Open the counted groups of a setting.
 
     Raises

@@ -13,8 +13,8 @@ from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
 
-__all__ = ["Arrangement", "ScreenCost"]
-__all__ += ["arrange", "check", "part_size", "predict", "slice_size"]
+__all__ = ["ScreenCost", "ScreenResourcePlan"]
+__all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
 
 _SERIES_USERS = 32
 _PROCESS = 350 * 10**6  # the interpreter and its libraries
@@ -24,7 +24,7 @@ _COUNTED = 5 * 3  # bytes a group and cell while counts are added up: two parts 
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class ScreenResourcePlan:
     """How a setting's mechanisms are screened.
 
     ``width``: groups whose table is made at once; ``passes``: mechanisms that share one reading
@@ -55,7 +55,7 @@ def check(screen: Screen, cube: TraceCube) -> None:
         raise ConfigError("\n".join(faults))
 
 
-def arrange(
+def plan_screen_resources(
     memory: int,
     cube: TraceCube,
     plan: ScreenPlan,
@@ -63,7 +63,7 @@ def arrange(
     *,
     n_rows: int,
     n_cells: int,
-) -> Arrangement:
+) -> ScreenResourcePlan:
     """Keep as many tables as fit into ``memory`` bytes a worker.
 
     Where even one does not, it is made for fewer groups at a time, and anew for each block, which
@@ -88,7 +88,7 @@ def arrange(
     if each * n_groups <= free:
         kept = int(free // (each * n_groups))
         parts = range(0, len(mechanisms), kept)
-        return Arrangement(n_groups, tuple(tuple(mechanisms[i : i + kept]) for i in parts))
+        return ScreenResourcePlan(n_groups, tuple(tuple(mechanisms[i : i + kept]) for i in parts))
     sums = 4 * n_users * n_attacks * 2 * n_groups  # kept for the whole block, slice after slice
     width = (free - sums) // each
     if width < 1:
@@ -96,7 +96,7 @@ def arrange(
             f"memory: {memory:,} bytes a worker are too few for a block of {n_users:,} users and "
             f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more with `memory`"
         )
-    return Arrangement(int(width), tuple((mechanism,) for mechanism in mechanisms))
+    return ScreenResourcePlan(int(width), tuple((mechanism,) for mechanism in mechanisms))
 
 
 def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:
@@ -160,7 +160,9 @@ def predict(
     for setting, mechanisms in screen.settings():
         n_epochs = setting.span[1] - setting.span[0]
         n_cells = (cube.n_rois + screen.null_roi) * n_epochs
-        found = arrange(memory, cube, screen.plan, mechanisms, n_rows=n_cells, n_cells=n_cells)
+        found = plan_screen_resources(
+            memory, cube, screen.plan, mechanisms, n_rows=n_cells, n_cells=n_cells
+        )
         n_readings += 1 + len(found.passes)
         table = table_bytes(n_cells, n_cells, found.width, n_attacks)
         worker_bytes = max(worker_bytes, _PROCESS + found.kept * table)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Bounds, Counts, Frame, Ints, Traces
+from clusterscale.contracts import Bounds, CellCoordinates, Counts, Ints, Traces
 from clusterscale.cube.blocks import Source, ranges, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.errors import InputError, PoolError
 from clusterscale.jit import kernel
-from clusterscale.screening.plan import LEAST_GROUPS, Setting
+from clusterscale.screening.plan import LEAST_GROUPS, ScreenSetting
 from clusterscale.seeds import stream
 
-__all__ = ["CountTask", "Counted", "add_up", "check_groups", "count", "members_within"]
+__all__ = ["CountTask", "GroupContributions", "add_up", "check_groups", "count", "members_within"]
 
 
 def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
@@ -40,7 +40,7 @@ class CountTask:
     """Count the groups ``first`` up to ``last`` among some users, block by block."""
 
     source: Source
-    setting: Setting
+    setting: ScreenSetting
     n_users: int
     first: int
     last: int
@@ -50,7 +50,7 @@ class CountTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Counted:
+class GroupContributions:
     """What some users add to the groups.
 
     Attributes
@@ -71,11 +71,11 @@ class Counted:
     stand_in: NDArray[np.uint8]
     seen: NDArray[np.int64]
     bounds: Bounds
-    frame: Frame
+    frame: CellCoordinates
 
 
 def members_within(
-    source: Source, setting: Setting, groups: range, n_users: int, start: int, stop: int
+    source: Source, setting: ScreenSetting, groups: range, n_users: int, start: int, stop: int
 ) -> tuple[Ints, Ints, Ints]:
     """Return who of the users ``start`` up to ``stop`` is in which group.
 
@@ -105,9 +105,9 @@ def members_within(
     return user[order], place[order], stand[order]
 
 
-def count(task: CountTask) -> Counted:
+def count(task: CountTask) -> GroupContributions:
     """Count groups over some users; a pure function of the task and the cube it names."""
-    total: Counted | None = None
+    total: GroupContributions | None = None
     groups = range(task.first, task.last)
     for start, stop in ranges(task.start, task.stop, task.block):
         (block,) = read_block(task.source, [task.setting.window], start, stop)
@@ -125,7 +125,7 @@ def count(task: CountTask) -> Counted:
     return total
 
 
-def add_up(one: Counted, other: Counted) -> Counted:
+def add_up(one: GroupContributions, other: GroupContributions) -> GroupContributions:
     """Add what other users count for."""
     return replace(
         one,
@@ -136,10 +136,12 @@ def add_up(one: Counted, other: Counted) -> Counted:
     )
 
 
-def _nothing(n_groups: int, traces: Traces, frame: Frame, bounds: Bounds) -> Counted:
+def _nothing(
+    n_groups: int, traces: Traces, frame: CellCoordinates, bounds: Bounds
+) -> GroupContributions:
     shape = (n_groups, traces.n_cells)
     empty = np.zeros(shape, np.int32), np.zeros(shape, np.uint8)
-    return Counted(*empty, np.zeros(traces.n_cells, np.int64), bounds, frame)
+    return GroupContributions(*empty, np.zeros(traces.n_cells, np.int64), bounds, frame)
 
 
 @kernel

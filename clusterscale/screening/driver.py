@@ -13,9 +13,9 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
 from clusterscale.screening.base_groups import new_base, open_base
-from clusterscale.screening.budget import arrange, check, part_size, slice_size
-from clusterscale.screening.counting import Counted, CountTask, add_up, count
-from clusterscale.screening.plan import Screen, Setting
+from clusterscale.screening.budget import check, part_size, plan_screen_resources, slice_size
+from clusterscale.screening.counting import CountTask, GroupContributions, add_up, count
+from clusterscale.screening.plan import Screen, ScreenSetting
 from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import ScreenTask, score
 
@@ -128,7 +128,7 @@ class _Work:
         }
         return names - self._done
 
-    def count(self, index: int, setting: Setting, mechanisms: tuple[Mechanism, ...]) -> None:
+    def count(self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...]) -> None:
         """Count the groups of a setting, unless they are there."""
         uri, n_users = self._store.groups(index), self._cube.n_users
         if exists(f"{uri}/zarr.json"):
@@ -146,11 +146,11 @@ class _Work:
                     CountTask(self._source, setting, n_users, first, last, start, stop, self._block)
                     for start, stop in ranges(0, n_users, share)
                 ]
-                counted: Counted = self._executor.reduce(count, tasks, add_up)
+                counted: GroupContributions = self._executor.reduce(count, tasks, add_up)
                 writer.add(first, counted, n_users)
 
     def score(
-        self, index: int, setting: Setting, mechanisms: tuple[Mechanism, ...], left: set[str]
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
     ) -> None:
         """Score all blocks that are left, and keep each as it comes.
 
@@ -174,13 +174,13 @@ class _Work:
             self._report("score")
 
     def _tasks(
-        self, index: int, setting: Setting, mechanisms: tuple[Mechanism, ...], left: set[str]
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
     ) -> Iterator[ScreenTask]:
         """Yield what is left, pass by pass."""
         uri, plan = self._store.groups(index), self._screen.plan
         base = open_base(uri, setting, self._source)
         n_rows, n_cells = len(base.cells), base.n_cells
-        arrangement = arrange(
+        arrangement = plan_screen_resources(
             self._memory, self._cube, plan, mechanisms, n_rows=n_rows, n_cells=n_cells
         )
         for part in arrangement.passes:
@@ -209,7 +209,7 @@ class _Work:
     def _place(self, mechanism: Mechanism) -> int:
         return self._screen.mechanisms.index(mechanism)
 
-    def _place_of(self, setting: Setting) -> tuple[int, int]:
+    def _place_of(self, setting: ScreenSetting) -> tuple[int, int]:
         names = [name for name, _ in self._screen.periods]
         return names.index(setting.period), self._screen.group_sizes.index(setting.group_size)
 

@@ -25,7 +25,15 @@ from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
 from clusterscale.screening.base_groups import Base
 from clusterscale.seeds import stream
 
-__all__ = ["LOG_ZERO", "Published", "Table", "moments", "publish", "table_bytes", "tabulate"]
+__all__ = [
+    "LOG_ZERO",
+    "EvidenceTable",
+    "PublishedGroups",
+    "moments",
+    "publish",
+    "table_bytes",
+    "tabulate",
+]
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -35,7 +43,7 @@ LOG_ZERO = -1e4  # what −∞ counts as: less than all other evidence, and stil
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Published:
+class PublishedGroups:
     """Releases of some groups, float32, shape (group, cell).
 
     ``nobody``: of the members but the stand-in; ``present``: of one visit more in every cell;
@@ -49,7 +57,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class EvidenceTable:
     """Terms of the sums above.
 
     Attributes
@@ -74,13 +82,13 @@ def table_bytes(n_rows: int, n_cells: int, n_groups: int, n_attacks: int) -> int
     return 4 * n_groups * (n_rows * n_attacks * 2 + 3 * n_cells + n_cells // 2)
 
 
-def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> Published:
+def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> PublishedGroups:
     """Publish groups, each with noise of its own stream, whatever others are published with it.
 
     ``mechanism`` is bound; ``label`` is what it was called before. ``present`` means nothing where
     one count reaches further than its cell.
     """
-    found = Published(*(np.empty((len(groups), base.n_cells), np.float32) for _ in range(3)))
+    found = PublishedGroups(*(np.empty((len(groups), base.n_cells), np.float32) for _ in range(3)))
     counts, stand_in = base.counts(groups)
     for i, group in enumerate(groups):
         path = base, mechanism, label, group
@@ -121,7 +129,7 @@ def _release(
     return released.ravel().astype(np.float32)
 
 
-def tabulate(published: Published, rules: list[CellScore], base: Base) -> Table:
+def tabulate(published: PublishedGroups, rules: list[CellScore], base: Base) -> EvidenceTable:
     """Weigh what was published, in the cells where anybody was, by the rule of every attack."""
     n_groups, cells = len(published.nobody), base.cells
     size = base.setting.group_size
@@ -144,4 +152,4 @@ def tabulate(published: Published, rules: list[CellScore], base: Base) -> Table:
             sums = away[:-1].sum(axis=1)
             start[attack] += sums.reshape(2, n_groups)
             terms[first : first + len(some), attack] = change[:-1].T.reshape(-1, 2, n_groups)
-    return Table(terms, start, shift)
+    return EvidenceTable(terms, start, shift)

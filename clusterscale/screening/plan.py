@@ -23,7 +23,7 @@ from clusterscale.contracts import (
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
 
-__all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "Setting"]
+__all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "ScreenSetting"]
 
 LEAST_GROUPS = 20
 """With fewer, an interval of an AUC says next to nothing."""
@@ -62,7 +62,7 @@ class ScreenPlan(ConfigModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ScreenSetting:
     """Users, cells and group size that several mechanisms are screened on together.
 
     ``span``: first epoch and the one after the last; ``steps``: what is done to traces first.
@@ -100,12 +100,12 @@ class Screen:
     plan: ScreenPlan
     unseen: Literal["exclude", "include"] = "exclude"
 
-    def settings(self) -> Iterator[tuple[Setting, tuple[Mechanism, ...]]]:
+    def settings(self) -> Iterator[tuple[ScreenSetting, tuple[Mechanism, ...]]]:
         """Yield every setting with the mechanisms that share it."""
         for (name, span), size, (steps, mechanisms) in product(
             self.periods, self.group_sizes, group_by_trace_steps(self.mechanisms)
         ):
-            yield Setting(name, span, size, steps), tuple(mechanisms)
+            yield ScreenSetting(name, span, size, steps), tuple(mechanisms)
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that tell this screen from any other."""

@@ -16,9 +16,9 @@ from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.screening.base_groups import Base, open_base
 from clusterscale.screening.counting import members_within
-from clusterscale.screening.evidence_table import Table, moments, publish, tabulate
+from clusterscale.screening.evidence_table import EvidenceTable, moments, publish, tabulate
 from clusterscale.screening.kernels import gather, judge
-from clusterscale.screening.plan import ScreenPlan, Setting
+from clusterscale.screening.plan import ScreenPlan, ScreenSetting
 from clusterscale.screening.series import SeriesEvidence, inside_by_series, weigh_series
 
 __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
@@ -41,7 +41,7 @@ class ScreenTask:
     """
 
     source: Source
-    setting: Setting
+    setting: ScreenSetting
     base: str
     plan: ScreenPlan
     mechanisms: tuple[Mechanism, ...]
@@ -133,7 +133,7 @@ class _Prepared:
     mechanism: Mechanism
     label: str
     rules: list[CellScore]
-    table: Table
+    table: EvidenceTable
     series: SeriesEvidence | None
 
 

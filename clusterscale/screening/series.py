@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import CellScore, Counts, Ints, Mechanism
 from clusterscale.screening.base_groups import Base
-from clusterscale.screening.evidence_table import Published, Table
+from clusterscale.screening.evidence_table import EvidenceTable, PublishedGroups
 from clusterscale.seeds import stream
 
 __all__ = ["SeriesEvidence", "inside_by_series", "weigh_series"]
@@ -35,7 +35,7 @@ class SeriesEvidence:
 
 
 def weigh_series(
-    base: Base, published: Published, rules: list[CellScore], groups: range
+    base: Base, published: PublishedGroups, rules: list[CellScore], groups: range
 ) -> SeriesEvidence:
     """Weigh each published series by every attack's rule, in cells where anybody was."""
     counts, _ = base.counts(groups)
@@ -55,7 +55,7 @@ def inside_by_series(
     mechanism: Mechanism,
     label: str,
     rules: list[CellScore],
-    table: Table,
+    table: EvidenceTable,
     series: SeriesEvidence,
     cells: Ints,
     user: int,

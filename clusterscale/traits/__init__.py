@@ -34,10 +34,10 @@ from clusterscale.traits.characteristics import (
 from clusterscale.traits.comparing import WHO, frequency
 from clusterscale.traits.components import loading
 from clusterscale.traits.driver import TraitsProgress, Work
-from clusterscale.traits.exposure import Exposed, Exposure, list_exposures
+from clusterscale.traits.exposure import Exposed, TargetAUCs, list_exposures
 from clusterscale.traits.importance import LEAST, MOST, Importance, importance, sides
 from clusterscale.traits.plan import TraitsPlan
-from clusterscale.traits.question import Question, View
+from clusterscale.traits.question import AnalysisSpec, View
 from clusterscale.traits.results import TraitsStore, open_traits
 from clusterscale.traits.unicity import unicity
 
@@ -47,10 +47,10 @@ __all__ = [
     "MOST",
     "TITLES",
     "WHO",
+    "AnalysisSpec",
     "Exposed",
-    "Exposure",
     "Importance",
-    "Question",
+    "TargetAUCs",
     "TraitsPlan",
     "TraitsProgress",
     "TraitsStore",

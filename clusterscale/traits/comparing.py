@@ -12,11 +12,11 @@ from clusterscale.contracts import Ints, Traces, Values
 from clusterscale.cube import TraceCube, storage
 from clusterscale.cube.blocks import Source, Span, open_source
 from clusterscale.seeds import stream
-from clusterscale.traits.exposure import Exposure
+from clusterscale.traits.exposure import TargetAUCs
 from clusterscale.traits.importance import Importance, importance
 from clusterscale.traits.plan import TraitsPlan
 
-__all__ = ["WHO", "CompareTask", "Compared", "compare", "frequency"]
+__all__ = ["WHO", "CompareTask", "ComparisonResult", "compare", "frequency"]
 
 WHO = ("all", "top", "bottom")
 """Of whom something is told: all who were compared, and either side."""
@@ -37,12 +37,12 @@ class CompareTask:
     values: str
     period: int
     span: Span
-    exposure: Exposure
+    exposure: TargetAUCs
     plan: TraitsPlan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Compared:
+class ComparisonResult:
     """What was found; ``frequency`` is float64, shape (who, epoch), see :data:`WHO`."""
 
     n_compared: int
@@ -52,7 +52,7 @@ class Compared:
     frequency: Values
 
 
-def compare(task: CompareTask) -> Compared:
+def compare(task: CompareTask) -> ComparisonResult:
     """Compare; pure, but for the stores that it reads.
 
     Raises
@@ -71,7 +71,7 @@ def compare(task: CompareTask) -> Compared:
         found = importance(*pair, trees=task.plan.trees, rng=rng)
     visits = count_visits(open_source(task.source), users, task.span, {1: top, 2: bottom})
     means = float(auc[top].mean()), float(auc[bottom].mean())
-    return Compared(len(top), *means, found, np.stack([share_out(each) for each in visits]))
+    return ComparisonResult(len(top), *means, found, np.stack([share_out(each) for each in visits]))
 
 
 def frequency(traces: Traces) -> Values:

@@ -13,15 +13,15 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, ranges
 from clusterscale.traits.comparing import CompareTask, compare
 from clusterscale.traits.measuring import (
-    Measured,
     MeasureTask,
+    MobilityMeasures,
     UnicityTask,
     count_unique,
     measure,
     part_size,
     slices,
 )
-from clusterscale.traits.question import Question
+from clusterscale.traits.question import AnalysisSpec
 from clusterscale.traits.results import TraitsStore
 
 __all__ = ["Tell", "TraitsProgress", "Work"]
@@ -67,7 +67,7 @@ class Work:
 
     def __init__(
         self,
-        question: Question,
+        question: AnalysisSpec,
         cube: TraceCube,
         source: Source,
         store: TraitsStore,
@@ -96,7 +96,7 @@ class Work:
         spans = tuple(self._question.periods[i][1] for i in left)
         parts = ranges(0, self._cube.n_users, part_size(self._cube))
         tasks = [MeasureTask(self._source, spans, *part) for part in parts]
-        sums: list[Measured] = []
+        sums: list[MobilityMeasures] = []
         for task, found in self._do("measure", measure, tasks):
             for period, each in zip(left, found, strict=True):
                 self._store.add_movement(period, task.start, each.values)
@@ -106,7 +106,7 @@ class Work:
             self._store.add_popularity(period, *counted)
             self._count_unique(period, each)
 
-    def _count_unique(self, period: int, measured: Measured) -> None:
+    def _count_unique(self, period: int, measured: MobilityMeasures) -> None:
         first, last = span = self._question.periods[period][1]
         parts = slices(
             self._cube,
@@ -148,9 +148,9 @@ class Work:
             self._tell(TraitsProgress(stage, len(tasks), n_done))
 
 
-def _add(one: Measured, other: Measured) -> Measured:
+def _add(one: MobilityMeasures, other: MobilityMeasures) -> MobilityMeasures:
     """Add what users add up to; the users themselves are no longer asked for."""
-    return Measured(
+    return MobilityMeasures(
         one.values[:0],
         one.roi_events + other.roi_events,
         one.epoch_events + other.epoch_events,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import xarray as xr
     import zarr
 
-__all__ = ["Exposed", "Exposure", "hash_exposures", "list_exposures"]
+__all__ = ["Exposed", "TargetAUCs", "hash_exposures", "list_exposures"]
 
 _WHO = {"audit": "target", "screen": "user"}
 _DIMS = ("period", "prior", "group_size", "mechanism", "attack")
@@ -50,7 +50,7 @@ class Exposed:
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
+class TargetAUCs:
     """The AUCs of one attack in one setting, at rest.
 
     ``uri``: the store of the results; ``at``: the place of the case in it, user aside. A screen
@@ -91,7 +91,7 @@ class Exposure:
         return Exposed(users[known], auc[known], np.nan_to_num(second[known]))
 
 
-def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[Exposure]:
+def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[TargetAUCs]:
     """Yield an address for each case of an audit or a screen.
 
     Parameters
@@ -107,10 +107,10 @@ def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[Expo
     labels = [results[dim].values.tolist() for dim in dims]
     for at in product(*(range(len(each)) for each in labels)):
         names = {dim: each[i] for dim, each, i in zip(dims, labels, at, strict=True)}
-        yield Exposure(uri, source, **{"prior": "", **names}, at=at)
+        yield TargetAUCs(uri, source, **{"prior": "", **names}, at=at)
 
 
-def hash_exposures(exposures: tuple[Exposure, ...]) -> str:
+def hash_exposures(exposures: tuple[TargetAUCs, ...]) -> str:
     """Return a hash of who is exposed, and how much, in all of them."""
     total = blake2b(digest_size=16)
     for each in exposures:

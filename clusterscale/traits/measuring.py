@@ -16,7 +16,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.traits.characteristics import movement
 from clusterscale.traits.unicity import SLOT_BYTES, Sets, n_slots
 
-__all__ = ["MeasureTask", "Measured", "UnicityTask", "count_unique", "measure", "part_size"]
+__all__ = ["MeasureTask", "MobilityMeasures", "UnicityTask", "count_unique", "measure", "part_size"]
 __all__ += ["slices"]
 
 _USERS = 1 << 14  # of a task
@@ -37,7 +37,7 @@ class MeasureTask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MobilityMeasures:
     """What is known of some users over one span.
 
     Attributes
@@ -70,7 +70,7 @@ def part_size(cube: TraceCube) -> int:
     return min(_USERS, block_size(cube))
 
 
-def measure(task: MeasureTask) -> list[Measured]:
+def measure(task: MeasureTask) -> list[MobilityMeasures]:
     """Measure some users over each span; pure.
 
     Raises
@@ -88,7 +88,7 @@ def measure(task: MeasureTask) -> list[Measured]:
         roi, epoch = np.divmod(own.cells, own.n_epochs)
         values = movement(own, days[begin:end]).astype(np.float32)
         by_roi, by_epoch = np.bincount(roi, minlength=own.n_rois), _by_epoch(epoch, own)
-        found.append(Measured(values, by_roi, by_epoch, _active(epoch, own)))
+        found.append(MobilityMeasures(values, by_roi, by_epoch, _active(epoch, own)))
     return found
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.cube.blocks import Span
-from clusterscale.traits.exposure import Exposure, hash_exposures
+from clusterscale.traits.exposure import TargetAUCs, hash_exposures
 from clusterscale.traits.plan import TraitsPlan
 
-__all__ = ["Question", "View"]
+__all__ = ["AnalysisSpec", "View"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Question:
+class AnalysisSpec:
     """What to find out.
 
     Attributes
@@ -55,7 +55,7 @@ class Question:
     seed: int
     null_roi: bool
     periods: tuple[tuple[str, Span], ...]
-    exposures: tuple[Exposure, ...]
+    exposures: tuple[TargetAUCs, ...]
     views: tuple[View, ...]
 
     def describe(self) -> dict[str, Any]:

@@ -20,10 +20,10 @@ from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import TRAITS, TRAITS_FORMAT
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
-from clusterscale.traits.comparing import WHO, Compared
+from clusterscale.traits.comparing import WHO, ComparisonResult
 from clusterscale.traits.importance import Importance
 from clusterscale.traits.measuring import part_size
-from clusterscale.traits.question import Question
+from clusterscale.traits.question import AnalysisSpec
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,7 +44,7 @@ class TraitsStore(TableStore):
         If those of another question are there and ``force`` is not set.
     """
 
-    def __init__(self, uri: str, question: Question, cube: TraceCube, *, force: bool) -> None:
+    def __init__(self, uri: str, question: AnalysisSpec, cube: TraceCube, *, force: bool) -> None:
         identity = {
             "plan": question.describe(),
             "exposure": question.exposure_digest,
@@ -85,7 +85,7 @@ class TraitsStore(TableStore):
             array[some, period, UNICITY] = share[some]
         self._say_done(f"unicity-{period}")
 
-    def add_comparison(self, number: int, found: Compared) -> None:
+    def add_comparison(self, number: int, found: ComparisonResult) -> None:
         """Keep a comparison."""
         period = self._question.place(self._question.exposures[number].period)
         for name in ("n_compared", "auc_top", "auc_bottom"):
@@ -121,7 +121,7 @@ def open_traits(uri: str | Path) -> xr.Dataset:
     return open_table(uri, "traits", TRAITS_FORMAT, TRAITS)
 
 
-def _create(uri: str, question: Question, cube: TraceCube) -> None:
+def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
     regions = cube.regions.with_null() if question.null_roi else cube.regions
     views, epochs = question.views, question.epochs
     n_events = count_events(cube, tuple(span for _, span in question.periods))[:-1]
@@ -157,7 +157,7 @@ def _create(uri: str, question: Question, cube: TraceCube) -> None:
     create_table(uri, TRAITS, columns, chunks, _attributes(question, cube))
 
 
-def _attributes(question: Question, cube: TraceCube) -> dict[str, Any]:
+def _attributes(question: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
     return {
         "format": TRAITS_FORMAT,
         "complete": False,

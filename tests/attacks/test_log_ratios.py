@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from clusterscale.attacks import create
-from clusterscale.attacks.log_ratios import Counted, Faded, Published
+from clusterscale.attacks.log_ratios import BinomialCounts, Faded, PublishedBinomialCounts
 from clusterscale.contracts import Examples, Knowledge, Noise, TargetKnowledge, publish
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.mechanisms.law import OutputDistribution
@@ -121,14 +121,14 @@ def test_a_shown_count_that_rules_the_target_out_does():
 
 
 def rules(law, size):
-    return Published(CHANCE, size, law)
+    return PublishedBinomialCounts(CHANCE, size, law)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 300])
 @pytest.mark.parametrize("here", [True, False])
 def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
     """Within eight standard deviations: farther off neither law gives the count."""
-    ours, plain = rules(OutputDistribution(), size), Counted(CHANCE, size)
+    ours, plain = rules(OutputDistribution(), size), BinomialCounts(CHANCE, size)
     counts, cells = np.arange(size + 1)[:, None].repeat(12, axis=1), np.arange(12)
     near = np.abs(counts - size * CHANCE) <= 8 * np.sqrt(size * CHANCE * (1 - CHANCE)) + 7
     found, expected = (rule.cell_evidence(counts, cells, here=here) for rule in (ours, plain))
@@ -161,7 +161,7 @@ def test_the_total_is_the_sum_of_what_each_cell_says(case):
     chance, here = rng.uniform(0.01, 0.9, n_cells), rng.random(n_cells) < 0.3
     counts = rng.binomial(7, chance, (3, n_cells)).astype(np.int32)
     release = released(by, counts[:, None], 7)
-    rule = Published(chance, 7, release.law)
+    rule = PublishedBinomialCounts(chance, 7, release.law)
     some = np.flatnonzero(rng.random(n_cells) < 0.9)
     flat = release.flat
     each = np.zeros((3, len(some)))
@@ -203,7 +203,7 @@ def test_what_is_not_known_of_the_target_does_not_count():
 def test_what_neither_law_gives_says_nothing():
     """A count of 300 where hardly anybody is expected: the reference is wrong there."""
     chance, cells = np.array([0.001, 0.5]), np.arange(2)
-    rule = Published(chance, 400, mechanism(**SUPPRESS).law(400))
+    rule = PublishedBinomialCounts(chance, 400, mechanism(**SUPPRESS).law(400))
     found = rule.cell_evidence(np.array([[300.0, 200.0], [2.0, 200.0]]), cells, here=True)
     assert found[0, 0] == 0
     assert found[0, 1] == found[1, 1] != 0

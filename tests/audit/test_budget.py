@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit import AuditPlan, arrange, predict
+from clusterscale.audit import AuditPlan, plan_resources, predict
 from clusterscale.audit.cost import UNSURE
 from clusterscale.audit.resources import _PROCESS
 from clusterscale.audit.workload import measure_slowness
@@ -47,7 +47,7 @@ def broad(cube):
 
 
 def beside(plan, cube):
-    return arrange(plan, cube, 64 * GB, 1).task_bytes
+    return plan_resources(plan, cube, 64 * GB, 1).task_bytes
 
 
 def test_what_fits_is_held_in_memory(cube, plan_fields):
@@ -84,7 +84,7 @@ def test_more_memory_means_fewer_parts_and_all_are_kept_to(wide, memory, workers
         "mechanisms": [{"name": "exact"}],
         "attacks": [{"name": "projection"}],
     }
-    found = [arrange(AuditPlan(**fields), wide, each, workers) for each in sorted(memory)]
+    found = [plan_resources(AuditPlan(**fields), wide, each, workers) for each in sorted(memory)]
     parts = [len(each.users) or 1 for each in found]
     assert parts == sorted(parts, reverse=True)
     for each, allowed in zip(found, sorted(memory), strict=True):
@@ -103,16 +103,16 @@ def test_too_little_memory_is_told_with_what_is_needed(cube, plan_fields):
         predict(chosen, cube, 1000)
     needed = int(str(caught.value).split(" need ")[1].split(";")[0].replace(",", ""))
     assert needed > _PROCESS
-    assert len(arrange(chosen, cube, needed, 1).users or [()]) >= 1
+    assert len(plan_resources(chosen, cube, needed, 1).users or [()]) >= 1
     with pytest.raises(ConfigError, match="memory"):
-        arrange(chosen, cube, needed - 1, 1)
+        plan_resources(chosen, cube, needed - 1, 1)
 
 
 def test_seconds_grow_with_what_is_asked(wide, plan_fields):
-    few, many = (arrange(plan(plan_fields), wide, 16 * GB, 4, n_targets=n) for n in (1, 10))
+    few, many = (plan_resources(plan(plan_fields), wide, 16 * GB, 4, n_targets=n) for n in (1, 10))
     assert few.core_seconds < many.core_seconds
     assert many.seconds < many.core_seconds
-    two = arrange(plan(plan_fields, group_sizes=[6, 20_000]), wide, 16 * GB, 4)
+    two = plan_resources(plan(plan_fields, group_sizes=[6, 20_000]), wide, 16 * GB, 4)
     assert two.core_seconds > few.core_seconds
 
 
@@ -120,7 +120,7 @@ def test_studying_every_release_costs_as_often(wide, plan_fields):
     def told(refit, training):
         prior = {"name": "zero_knowledge", "training": training, "challenges": 100, "refit": refit}
         chosen = plan(plan_fields, priors=[prior], group_sizes=[1000], control=False)
-        return arrange(chosen, wide, 16 * GB, 1)
+        return plan_resources(chosen, wide, 16 * GB, 1)
 
     once, every = (
         told(refit, 80).core_seconds - told(refit, 40).core_seconds
@@ -165,12 +165,13 @@ def test_a_screen_that_finds_the_targets_is_part_of_the_cost(cube, plan_fields):
 
 def test_what_is_done_once_is_no_work_of_a_target(wide, plan_fields):
     one, two, three = (
-        arrange(plan(plan_fields), wide, 16 * GB, 1, n_targets=n).core_seconds for n in (1, 2, 3)
+        plan_resources(plan(plan_fields), wide, 16 * GB, 1, n_targets=n).core_seconds
+        for n in (1, 2, 3)
     )
     assert two - one == pytest.approx(three - two)
     assert one > two - one, "processes are started, promises are tried"
     trials = plan_fields | {"verdict": {"trials": 200_000}}
-    more = arrange(plan(trials), wide, 16 * GB, 1, n_targets=1).core_seconds
+    more = plan_resources(plan(trials), wide, 16 * GB, 1, n_targets=1).core_seconds
     assert more > one
 
 
@@ -180,5 +181,7 @@ def test_every_attack_costs_something(wide, plan_fields, name):
     both = plan_fields | {"attacks": [{"name": "projection"}, {"name": name}]}
     if name == "projection":
         both = plan_fields | {"attacks": [{"name": "projection"}, {"name": "cells"}]}
-    one, two = (arrange(plan(fields), wide, 16 * GB, 1).core_seconds for fields in (bare, both))
+    one, two = (
+        plan_resources(plan(fields), wide, 16 * GB, 1).core_seconds for fields in (bare, both)
+    )
     assert two > one

@@ -13,7 +13,7 @@ from clusterscale.audit.privacy_units import (
     survey_units,
     units_of,
 )
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.mechanisms import create
 
@@ -63,7 +63,7 @@ def crowds(draw):
     steps = st.lists(st.integers(0, 1), min_size=n_epochs, max_size=n_epochs)
     first = 7 + np.cumsum(draw(steps))
     last = np.minimum(first + np.array(draw(steps)), np.append(first[1:], first[-1] + 1))
-    return dense, Frame(first, np.zeros(dense.shape[1]), np.zeros(dense.shape[1]), last)
+    return dense, CellCoordinates(first, np.zeros(dense.shape[1]), np.zeros(dense.shape[1]), last)
 
 
 def made(dense, null_roi):
@@ -132,7 +132,10 @@ def test_the_largest_is_as_large_as_measured(null_roi, found):
 
 def test_every_unit_can_be_drawn():
     dense = crowd.draw(4, 2, 3, seed=5)
-    traces, frame = made(dense, True), Frame(np.array([0, 0, 1]), np.zeros(2), np.zeros(2))
+    traces, frame = (
+        made(dense, True),
+        CellCoordinates(np.array([0, 0, 1]), np.zeros(2), np.zeros(2)),
+    )
     for kind in KINDS:
         every = {
             (user, tuple(unit.outside.tolist()))

@@ -17,7 +17,7 @@ from clusterscale.audit.neighbours import Design, Neighbours, count_nearby
 from clusterscale.audit.privacy_units import kind_of
 from clusterscale.audit.source import load_settings
 from clusterscale.config import load
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.metrics import largest_bound
@@ -52,7 +52,10 @@ SAMPLED = create("chain", steps=[{"name": "sample_events", "remove": 0.5}, EVENT
 
 def follow(mechanism, *, null_roi=False, dense=DENSE):
     """Return the bound mechanism, and its traces and frame after its trace steps."""
-    traces, frame = crowd.traces(dense), Frame(DAYS, np.arange(N_ROIS) / 9, np.zeros(N_ROIS))
+    traces, frame = (
+        crowd.traces(dense),
+        CellCoordinates(DAYS, np.arange(N_ROIS) / 9, np.zeros(N_ROIS)),
+    )
     for step in mechanism.trace_steps:
         traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
     traces = with_null_roi(traces) if null_roi else traces

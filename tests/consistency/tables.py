@@ -3,7 +3,7 @@
 import numpy as np
 from oracles.entries import build
 
-from clusterscale.consistency import Table, create
+from clusterscale.consistency import PublishedTable, create
 from clusterscale.contracts import Bounds
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.mechanisms import create as mechanism
@@ -49,7 +49,7 @@ def table(declared, counts, values=None, *, size=20, name="week 1", first=0, kno
     known = counts if known is None else known
     given = {key: np.asarray(value, float) for key, value in totals.items()}
     values = np.array(values, np.float64)
-    return Table(name, values, size, declared, first, np.asarray(known, np.int32), **given)
+    return PublishedTable(name, values, size, declared, first, np.asarray(known, np.int32), **given)
 
 
 def find(check, published, others=(), seed=9, **fields):

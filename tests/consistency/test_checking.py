@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from consistency.tables import EVENT, bound, chain, draw_counts, draw_visits, find, table
 
-from clusterscale.consistency import CHECKS, Check, Finding, check_table, create
+from clusterscale.consistency import CHECKS, Check, CheckResult, check_table, create
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.mechanisms import MECHANISMS
 
@@ -38,7 +38,7 @@ def test_any_table_has_a_finding_and_nothing_is_written(name, mechanism):
     other = table(bound(mechanism), draw_counts(7), name="week 2", first=3)
     before = made.values.copy(), other.values.copy()
     found = find(name, made, [other])
-    assert isinstance(found, Finding)
+    assert isinstance(found, CheckResult)
     assert found.level != "inconsistent"
     assert type(found.measured) is type(found.expected) is float
     assert type(found.n_cells) is int

@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pytest
 
-from clusterscale.consistency import Finding
+from clusterscale.consistency import CheckResult
 from clusterscale.consistency.finding import told
 
 
 def test_a_finding_is_frozen_and_picklable():
-    found = Finding("totals", "unknown", np.nan, 0.0, 3, "why")
+    found = CheckResult("totals", "unknown", np.nan, 0.0, 3, "why")
     assert repr(pickle.loads(pickle.dumps(found))) == repr(found)
     with pytest.raises(AttributeError):
         found.level = "consistent"

@@ -7,7 +7,7 @@ import pytest
 from consistency.tables import EVENT, bound, draw_counts
 from scipy import stats
 
-from clusterscale.consistency.residuals import NAMES, Frame, study
+from clusterscale.consistency.residuals import NAMES, ReferenceMoments, study
 
 COUNTS = draw_counts(3, shape=(10, 30))
 LAPLACE = bound(**EVENT)
@@ -22,7 +22,7 @@ def releases(seed=1, mechanism=LAPLACE):
 
 def pilot(known=EVERYWHERE, mechanism=LAPLACE, n=60):
     drawn = releases(mechanism=mechanism)
-    return study(Frame.of(COUNTS, known, drawn, n), drawn, n)
+    return study(ReferenceMoments.of(COUNTS, known, drawn, n), drawn, n)
 
 
 def statistic(values, name, known=EVERYWHERE, mechanism=LAPLACE):
@@ -78,7 +78,7 @@ def test_correlations_are_those_of_numpy():
 
 def test_moments_of_cells_are_those_of_the_releases():
     drawn = releases()
-    frame = Frame.of(COUNTS, EVERYWHERE, drawn, 50)
+    frame = ReferenceMoments.of(COUNTS, EVERYWHERE, drawn, 50)
     again = releases()
     every = np.array([next(again) for _ in range(50)])
     np.testing.assert_allclose(frame.mean, every.mean(axis=0))
@@ -123,7 +123,7 @@ def test_fixed_cells_are_counted_one_by_one():
 
 
 def test_what_never_varies_is_no_noise():
-    frame = Frame.of(COUNTS, EVERYWHERE, repeat(COUNTS.astype(float)), 20)
+    frame = ReferenceMoments.of(COUNTS, EVERYWHERE, repeat(COUNTS.astype(float)), 20)
     assert frame.fixed.all()
     assert not frame.varied.any()
     found, off = study(frame, repeat(COUNTS.astype(float)), 20).measure(COUNTS.astype(float))

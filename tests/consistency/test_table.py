@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from clusterscale.consistency import Table
+from clusterscale.consistency import PublishedTable
 from clusterscale.consistency.table import count_bounds, suppressed_up_to, written
 from clusterscale.errors import InputError
 
@@ -23,12 +23,14 @@ FIELDS = {
 
 
 def test_a_table_keeps_what_it_is_given():
-    made = Table(**FIELDS, roi_totals=np.array([3.0, np.nan]), epoch_totals=np.full(3, 2.0))
+    made = PublishedTable(
+        **FIELDS, roi_totals=np.array([3.0, np.nan]), epoch_totals=np.full(3, 2.0)
+    )
     assert made.values is FIELDS["values"]
     assert made.published.all()
     with pytest.raises(AttributeError):
         made.name = "other"
-    assert made != Table(**FIELDS)
+    assert made != PublishedTable(**FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +61,14 @@ def test_a_table_keeps_what_it_is_given():
 )
 def test_bad_tables_are_refused(field, value, message):
     with pytest.raises(InputError) as caught:
-        Table(**FIELDS | {field: value})
+        PublishedTable(**FIELDS | {field: value})
     assert str(caught.value).startswith(f"week 1: {message}")
 
 
 @pytest.mark.parametrize("name", ["", 3, None])
 def test_a_table_needs_a_name(name):
     with pytest.raises(InputError, match="the name of a table is"):
-        Table(**FIELDS | {"name": name})
+        PublishedTable(**FIELDS | {"name": name})
 
 
 @given(first=st.integers(0, 6), other=st.integers(0, 6), n=st.integers(1, 5), m=st.integers(1, 5))

@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release
 from clusterscale.game import panel
-from clusterscale.game.panel import Answers, Learned, RetrainPerRelease, TrainOnce, join
+from clusterscale.game.panel import RetrainPerRelease, ScoreTable, TrainingInput, TrainOnce, join
 
 
 class Clock:
@@ -75,15 +75,15 @@ def draws(*seeds):
 
 def learned(weight, *, lost=None, seeds=(1, 2)):
     if lost is None:
-        return Learned(know(weight), generators(*seeds))
+        return TrainingInput(know(weight), generators(*seeds))
     label_shuffled = [10 + seed for seed in seeds]
-    return Learned(know(weight), generators(*seeds), know(lost), generators(*label_shuffled))
+    return TrainingInput(know(weight), generators(*seeds), know(lost), generators(*label_shuffled))
 
 
 def test_join_puts_groups_side_by_side_and_adds_seconds():
-    one = Answers(np.array([[1.0, 2.0], [3.0, 4.0]]), np.zeros((2, 2)), np.array([1.0, 2.0]),
+    one = ScoreTable(np.array([[1.0, 2.0], [3.0, 4.0]]), np.zeros((2, 2)), np.array([1.0, 2.0]),
                   np.array([[7.0, 8.0], [9.0, 0.0]]))  # fmt: skip
-    other = Answers(np.array([[5.0], [6.0]]), np.ones((2, 1)), np.array([10.0, 20.0]))
+    other = ScoreTable(np.array([[5.0], [6.0]]), np.ones((2, 1)), np.array([10.0, 20.0]))
     both = join([one, other])
     np.testing.assert_array_equal(both.scores, [[1, 2, 5], [3, 4, 6]])
     np.testing.assert_array_equal(both.thresholds, [[0, 0, 1], [0, 0, 1]])

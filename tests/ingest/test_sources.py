@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from clusterscale.ingest import sources
 from clusterscale.ingest.sources import File, Piece
-from clusterscale.ingest.visits import Visits, combine, from_frame
+from clusterscale.ingest.visits import UserCells, combine, from_frame
 
 pytestmark = pytest.mark.dask
 
@@ -88,8 +88,8 @@ def test_visits_survive_a_frame_whatever_the_order_of_its_rows(
     np.testing.assert_array_equal(again.cells, whole.cells)
 
 
-def _visits(part: dict[str, set[int]]) -> Visits:
+def _visits(part: dict[str, set[int]]) -> UserCells:
     cells = [sorted(each) for each in part.values()]
     flat = np.array([cell for each in cells for cell in each], np.int64)
     sizes = np.array([len(each) for each in cells], np.int64)
-    return Visits(pa.array(list(part), pa.string()), sizes, flat)
+    return UserCells(pa.array(list(part), pa.string()), sizes, flat)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mechanisms.published import BOUNDS, WITH_NULL, fits, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, Frame, Traces
+from clusterscale.contracts import NO_NOISE, CellCoordinates, Traces
 from clusterscale.cube import measure_bounds
 
 
@@ -20,7 +20,7 @@ def cap(per_day):
 
 
 def frame(n_rois, days):
-    return Frame(np.asarray(days, np.int64), np.zeros(n_rois), np.zeros(n_rois))
+    return CellCoordinates(np.asarray(days, np.int64), np.zeros(n_rois), np.zeros(n_rois))
 
 
 def apply(step, traces, where, seed=0):

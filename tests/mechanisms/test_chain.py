@@ -8,7 +8,7 @@ from cube import crowd
 from mechanisms.published import BOUNDS, WITH_NULL, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, Frame, Noise
+from clusterscale.contracts import NO_NOISE, CellCoordinates, Noise
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import user_level
 
@@ -276,7 +276,7 @@ def test_from_traces_to_values():
     """SPG and the cap are done to traces, whose counts then get noise."""
     dense = crowd.draw(20, 4, 12, share=0.4)
     lat, lon = (part.ravel().astype(float) for part in np.indices((2, 2)))
-    where = Frame(np.arange(12) // 4, lat, lon)
+    where = CellCoordinates(np.arange(12) // 4, lat, lon)
     mechanism, rng = chain(SPACE, CAP, LAPLACE), np.random.default_rng(3)
     traces = crowd.traces(dense)
     for step in mechanism.trace_steps:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mechanisms.published import BOUNDS, publish
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, Frame, Traces
+from clusterscale.contracts import NO_NOISE, CellCoordinates, Traces
 from clusterscale.cube import Grid
 from clusterscale.errors import ConfigError
 
@@ -24,12 +24,12 @@ def time(**params):
 def frame(n_rois, n_epochs, *, per_day=2):
     """ROIs scattered so that no two share a latitude or longitude."""
     lat = 50.0 + (np.arange(n_rois) * 7 % 11) / 100
-    return Frame(7 + np.arange(n_epochs) // per_day, lat, -1.0 - np.arange(n_rois) / 100)
+    return CellCoordinates(7 + np.arange(n_epochs) // per_day, lat, -1.0 - np.arange(n_rois) / 100)
 
 
 def grid(rows, columns, n_epochs=3):
     lat, lon = np.meshgrid(50.0 + np.arange(rows), 1.0 + np.arange(columns), indexing="ij")
-    return Frame(np.zeros(n_epochs, np.int64), lat.ravel(), lon.ravel())
+    return CellCoordinates(np.zeros(n_epochs, np.int64), lat.ravel(), lon.ravel())
 
 
 def apply(step, traces, where):
@@ -140,7 +140,7 @@ def test_places_on_a_grid_are_merged_by_squares(rows, columns, factor, seed):
 def test_a_grid_of_a_cube_is_one():
     """As regions lay it out, from south to north."""
     regions = Grid.parse("50,0,51,1/4x6").regions
-    where = Frame(np.zeros(1, np.int64), regions.lat, regions.lon)
+    where = CellCoordinates(np.zeros(1, np.int64), regions.lat, regions.lon)
     assert where.grid == (4, 6)
     _, coarse = apply(space(factor=3), crowd.traces(crowd.draw(1, 24, 1)), where)
     assert coarse.grid == (2, 2)
@@ -166,7 +166,7 @@ def test_places_off_a_grid_are_merged_with_their_neighbours(seed):
     town = rng.permutation(np.repeat(np.arange(4), 3))
     lat = 50.0 + (town // 2) + rng.uniform(0, 0.1, 12)
     lon = 1.0 + (town % 2) + rng.uniform(0, 0.1, 12)
-    where = Frame(np.zeros(2, np.int64), lat, lon)
+    where = CellCoordinates(np.zeros(2, np.int64), lat, lon)
     assert where.grid is None
     before = crowd.traces(crowd.draw(6, 12, 2, share=0.2, seed=seed))
     after, coarse = apply(space(factor=3), before, where)
@@ -177,7 +177,9 @@ def test_places_off_a_grid_are_merged_with_their_neighbours(seed):
 @pytest.mark.parametrize(("n_rois", "factor"), [(12, 5), (7, 2), (3, 9), (1, 2)])
 def test_blocks_off_a_grid_are_as_large_as_asked(n_rois, factor):
     rng = np.random.default_rng(0)
-    where = Frame(np.zeros(1, np.int64), rng.uniform(50, 51, n_rois), rng.uniform(1, 2, n_rois))
+    where = CellCoordinates(
+        np.zeros(1, np.int64), rng.uniform(50, 51, n_rois), rng.uniform(1, 2, n_rois)
+    )
     dense = np.ones((1, n_rois, 1), np.bool_)
     after, _ = apply(space(factor=factor), crowd.traces(dense), where)
     assert after.n_rois == -(-n_rois // factor)
@@ -244,7 +246,9 @@ def test_cells_beyond_32_bits():
     n_users, n_rois, n_epochs = 3000, 2000, 2000
     offsets = np.arange(n_users + 1)
     held = np.full(n_users, n_rois * n_epochs - 1, np.int32)
-    where = Frame(np.zeros(n_epochs, np.int64), np.full(n_rois, np.nan), np.full(n_rois, np.nan))
+    where = CellCoordinates(
+        np.zeros(n_epochs, np.int64), np.full(n_rois, np.nan), np.full(n_rois, np.nan)
+    )
     after, _ = apply(time(factor=2), Traces(offsets, held, n_rois, n_epochs), where)
     assert (np.diff(after.offsets) == 1).all()
     assert (after.cells == n_rois * n_epochs // 2 - 1).all()

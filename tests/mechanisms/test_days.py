@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import Calendar, measure_bounds, with_null_roi
 
 DAYS = st.lists(st.integers(0, 1), min_size=5, max_size=5).map(lambda steps: np.cumsum(steps) + 9)
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 
 
 def frame(days, n_rois):
-    return Frame(days, np.arange(n_rois) / 10, np.zeros(n_rois))
+    return CellCoordinates(days, np.arange(n_rois) / 10, np.zeros(n_rois))
 
 
 def counts_after(dense, steps, where, *, null_roi, seed=0):

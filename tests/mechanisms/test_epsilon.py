@@ -13,7 +13,7 @@ from mechanisms.distinguish import SIZE, add, laplace_ratio, measured, normal_ra
 from scipy import fft, stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import measure_bounds, with_null_roi
 
 BASE = np.random.default_rng(4).integers(3, 30, (3, 4)).astype(np.int32)
@@ -201,7 +201,7 @@ def test_cap_and_laplace(null_roi):
         {"name": "laplace", "epsilon": 1.5, "unit": "user_day"},
     )
     (step,) = free.trace_steps
-    frame = Frame(days, np.zeros(4), np.zeros(4))
+    frame = CellCoordinates(days, np.zeros(4), np.zeros(4))
     without = dense.copy()
     without[0, :, :3] = False
     before, after = (

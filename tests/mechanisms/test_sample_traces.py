@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
 
@@ -16,7 +16,7 @@ from clusterscale.errors import InputError
 def thin(traces, remove, seed=0):
     step = mechanisms.create("sample_traces", remove=remove)
     n_rois = traces.n_cells // traces.n_epochs
-    frame = Frame(np.arange(traces.n_epochs), np.zeros(n_rois), np.zeros(n_rois))
+    frame = CellCoordinates(np.arange(traces.n_epochs), np.zeros(n_rois), np.zeros(n_rois))
     after, same = step.apply(traces, frame, rng=np.random.default_rng(seed))
     assert same is frame
     return after

@@ -64,7 +64,7 @@ def test_limits_hold_the_mean_of_unequal_rates():
     shares = np.repeat([0.02, 0.35, 0.98], 40)
     hits = (rng.random((4000, 120)) < shares).sum(axis=1)
     nothing = np.zeros_like(hits)
-    tally = rates.Tally(hits, 120, nothing, 120)
+    tally = rates.ThresholdCounts(hits, 120, nothing, 120)
     # With none of the other class above, the first statement is the low limit over its high one.
     low = rates.ratios(tally, 0.0, 0.1)[0] * (1 - 0.1 ** (1 / 120))
     assert np.mean(low > shares.mean()) <= 0.1

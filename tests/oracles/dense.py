@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clusterscale.contracts import Frame, Traces
+from clusterscale.contracts import CellCoordinates, Traces
 
 
 def traces_of(dense):
@@ -16,4 +16,4 @@ def frame_of(traces):
     """Return a frame of one day whose ROIs, but for the null ROI, are scattered over a degree."""
     n_seen = traces.n_rois - traces.null_roi
     lat, lon = np.random.default_rng(n_seen).random((2, n_seen))
-    return Frame(np.zeros(traces.n_epochs, np.int64), 50 + lat, lon)
+    return CellCoordinates(np.zeros(traces.n_epochs, np.int64), 50 + lat, lon)

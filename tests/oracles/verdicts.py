@@ -3,7 +3,7 @@
 import json
 
 from clusterscale.audit.findings import Finding
-from clusterscale.reaudit import Estimate, Measured, Verdict
+from clusterscale.reaudit import IntervalEstimate, ReleaseMetrics, Verdict
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 
@@ -42,13 +42,13 @@ FINDING = Finding(
     exposure="not seen to be exposed",
     reason="so it is",
 )
-FOUND = Measured(
+FOUND = ReleaseMetrics(
     finding=FINDING,
     n_targets=20,
     attack="forest · known",
-    mean_loss=Estimate(0.25, 0.125, 0.5),
+    mean_loss=IntervalEstimate(0.25, 0.125, 0.5),
     worst_loss=0.75,
-    share_exposed=Estimate.exact(0.0625),
+    share_exposed=IntervalEstimate.exact(0.0625),
     n_screened=1000,
     exposed_above=0.5,
     epsilon_seen=0.5,

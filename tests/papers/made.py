@@ -7,7 +7,7 @@ import json
 import numpy as np
 import xarray as xr
 
-from clusterscale.papers import Study
+from clusterscale.papers import PaperStudy
 
 SIZES, ATTACKS, MECHANISMS = [10, 100], ["logistic", "nearest"], ["exact", "laplace(epsilon=1.0)"]
 N_TARGETS = 40
@@ -45,7 +45,7 @@ def audited(seed: int = 0, n_targets: int = N_TARGETS) -> xr.Dataset:
     )
 
 
-def study(**fields: object) -> Study:
+def study(**fields: object) -> PaperStudy:
     """Return a study of that audit, of the cabs if nothing else is said."""
     given: dict[str, object] = {
         "paper": "NDSS18",
@@ -59,7 +59,7 @@ def study(**fields: object) -> Study:
             "attacks": [{"name": name} for name in ATTACKS],
         },
     }
-    return Study.model_validate({**given, **fields})
+    return PaperStudy.model_validate({**given, **fields})
 
 
 EXACT = {"mechanism": "exact"}

@@ -5,7 +5,7 @@ import pytest
 from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
-from clusterscale.papers import Claim, Place, Results, compare
+from clusterscale.papers import Claim, Results, ResultSelection, compare
 from clusterscale.papers import check_claims as hold
 from clusterscale.report.papers import (
     AGREES,
@@ -152,7 +152,7 @@ def test_claims_have_margins(fields, margin):
 def test_few_people_have_students_interval():
     """Of three, t with two degrees of freedom: 4.303 standard errors."""
     few = audited(n_targets=3)
-    number = Results({"audit": few}).find(Place(at={**SIDE, "group_size": 10}))
+    number = Results({"audit": few}).find(ResultSelection(at={**SIDE, "group_size": 10}))
     (found, _) = compared(few, published=[published()])
     assert found.high - found.ours == pytest.approx(4.303 * number.error, rel=1e-3)
     (kept,) = hold(study(claims=[claim(says="above", than=0.5)]), Results({"audit": few}))
@@ -176,7 +176,7 @@ def test_one_person_breaks_nothing():
 
 def test_what_may_be_chance_is_open():
     """Below by two thirds of a standard error of .02 / √40."""
-    number = Results({"audit": audited()}).find(Place(at={**SIDE, "group_size": 10}))
+    number = Results({"audit": audited()}).find(ResultSelection(at={**SIDE, "group_size": 10}))
     assert held(says="above", than=number.value + number.error * 2 / 3).verdict == OPEN
     assert held(says="above", than=number.value + number.error * 3).verdict == BREAKS
     assert held(says="below", than=number.value - number.error * 2 / 3).verdict == OPEN

@@ -10,7 +10,7 @@ import xarray as xr
 
 from clusterscale.audit import open_results
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
-from clusterscale.papers import Cubes, Study, reproduce, tell_without
+from clusterscale.papers import Cubes, PaperStudy, reproduce, tell_without
 from clusterscale.recovery import open_recovery
 from clusterscale.runtime import SerialExecutor
 
@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 
 
 def done(folder, **fields):
-    study = Study.model_validate({**SMALL, **fields})
+    study = PaperStudy.model_validate({**SMALL, **fields})
     return reproduce("popets24/small", study, Cubes(f"{folder}/cubes", None), folder, EXECUTOR)
 
 
@@ -123,7 +123,7 @@ def test_traits_are_asked_of_an_audit(tmp_path):
 
 
 def test_a_study_without_its_data_is_told_as_missing():
-    study = Study.model_validate({**SMALL, "cube": "cabs", "users": None})
+    study = PaperStudy.model_validate({**SMALL, "cube": "cabs", "users": None})
     told = tell_without("popets24/small", study, "it needs the cabs")
     assert {each.item: each.why for each in told.missing} == {
         "Figure 7": "it needs the cabs",
@@ -133,7 +133,7 @@ def test_a_study_without_its_data_is_told_as_missing():
 
 
 def test_cabs_must_be_there_and_be_the_papers(tmp_path, cube):
-    study = Study.model_validate({**SMALL, "cube": "cabs", "users": None})
+    study = PaperStudy.model_validate({**SMALL, "cube": "cabs", "users": None})
     none = Cubes(str(tmp_path), None)
     assert not none.has(study)
     with pytest.raises(ConfigError, match="say where they are"):
@@ -145,7 +145,7 @@ def test_cabs_must_be_there_and_be_the_papers(tmp_path, cube):
 
 
 def test_a_preset_is_made_once(tmp_path):
-    cubes, study = Cubes(str(tmp_path), None), Study.model_validate(SMALL)
+    cubes, study = Cubes(str(tmp_path), None), PaperStudy.model_validate(SMALL)
     first = cubes.open(study)
     assert first.n_users == 60
     assert Cubes(str(tmp_path), None).open(study).fingerprint == first.fingerprint

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from papers.made import ATTACKS, MECHANISMS, SIZES, audited
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import NotComputed, Place, Results
+from clusterscale.papers import NotComputed, Results, ResultSelection
 
 AT = {"group_size": 10, "mechanism": "exact", "attack": "logistic"}
 
@@ -22,7 +22,7 @@ def results():
 def test_a_mean_over_people(size, mechanism, attack):
     dataset = audited()
     at = {"group_size": size, "mechanism": mechanism, "attack": attack}
-    found = Results({"audit": dataset}).find(Place(at=at))
+    found = Results({"audit": dataset}).find(ResultSelection(at=at))
     values = dataset.auc.sel(at).values.ravel()
     assert found.value == pytest.approx(values.mean())
     assert found.spread == pytest.approx(values.std(ddof=1))
@@ -34,21 +34,21 @@ def test_a_mean_over_people(size, mechanism, attack):
 def test_other_reductions():
     values = audited().auc.sel(AT).values.ravel()
     results = Results({"audit": audited()})
-    median = results.find(Place(at=AT, reduce="median"))
+    median = results.find(ResultSelection(at=AT, reduce="median"))
     assert median.value == np.median(values)
-    spread = results.find(Place(at=AT, reduce="sd"))
+    spread = results.find(ResultSelection(at=AT, reduce="sd"))
     assert spread.value == pytest.approx(values.std(ddof=1))
-    above = results.find(Place(at=AT, reduce="share_above", limit=0.9))
-    below = results.find(Place(at=AT, reduce="share_below", limit=0.9))
+    above = results.find(ResultSelection(at=AT, reduce="share_above", limit=0.9))
+    below = results.find(ResultSelection(at=AT, reduce="share_below", limit=0.9))
     assert above.value == pytest.approx((values > 0.9).mean())
     assert above.value + below.value == pytest.approx(1)
-    assert results.find(Place(at=AT, reduce="share_above", limit=0.0)).error > 0
+    assert results.find(ResultSelection(at=AT, reduce="share_above", limit=0.0)).error > 0
 
 
 @pytest.mark.parametrize("reduce", ["mean", "median", "sd"])
 def test_errors_are_those_of_many_repetitions(reduce):
     """Over 400 made audits; the standard deviation of 400 numbers is known to some 4 %."""
-    places = Place(at=AT, reduce=reduce)
+    places = ResultSelection(at=AT, reduce=reduce)
     found = [Results({"audit": audited(seed)}).find(places) for seed in range(400)]
     seen = np.std([each.value for each in found])
     told = np.mean([each.error for each in found])
@@ -58,15 +58,20 @@ def test_errors_are_those_of_many_repetitions(reduce):
 def test_the_best_attack_is_the_best_for_each_person(results):
     best = audited().auc.sel(group_size=10, mechanism="exact").max("attack").mean().item()
     at = {**AT, "attack": "best"}
-    assert results.find(Place(at=at)).value == pytest.approx(best)
-    assert results.find(Place(at={**AT, "attack": tuple(ATTACKS)})).value == pytest.approx(best)
+    assert results.find(ResultSelection(at=at)).value == pytest.approx(best)
+    assert results.find(
+        ResultSelection(at={**AT, "attack": tuple(ATTACKS)})
+    ).value == pytest.approx(best)
     only = Results({"audit": audited()}, best=["nearest"])
-    assert only.find(Place(at=at)).value == only.find(Place(at={**AT, "attack": "nearest"})).value
+    assert (
+        only.find(ResultSelection(at=at)).value
+        == only.find(ResultSelection(at={**AT, "attack": "nearest"})).value
+    )
 
 
 def test_utility_is_over_groups(results):
     at = {"group_size": 100, "mechanism": "laplace(epsilon=1.0)"}
-    found = results.find(Place(of="utility", at=at))
+    found = results.find(ResultSelection(of="utility", at=at))
     assert (found.value, found.n) == (0.1, 25)
     assert found.error == pytest.approx(0.01)
 
@@ -74,29 +79,32 @@ def test_utility_is_over_groups(results):
 def test_people_who_failed_are_left_out():
     dataset = audited()
     dataset.auc[3:] = np.nan
-    assert Results({"audit": dataset}).find(Place(at=AT)).n == 3
+    assert Results({"audit": dataset}).find(ResultSelection(at=AT)).n == 3
     dataset.auc[:] = np.nan
     with pytest.raises(NotComputed, match="nothing was finished"):
-        Results({"audit": dataset}).find(Place(at=AT))
+        Results({"audit": dataset}).find(ResultSelection(at=AT))
 
 
 def test_a_label_that_is_not_there_is_told_apart(results):
     with pytest.raises(NotComputed, match="group_size has no 50"):
-        results.find(Place(at={**AT, "group_size": 50}))
+        results.find(ResultSelection(at={**AT, "group_size": 50}))
 
 
 def test_the_right_dataset_is_found():
     recovery = xr.Dataset({"profiling_error": ("user", np.array([0.2, 0.4]))})
     results = Results({"audit": audited(), "recovery": recovery})
-    assert results.find(Place(of="profiling_error")).value == pytest.approx(0.3)
+    assert results.find(ResultSelection(of="profiling_error")).value == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        (Place(of="aux", at=AT), "'aux' is in none of the results.*did you mean 'auc'"),
-        (Place(at={**AT, "groups": 1}), "auc has no such dimension"),
-        (Place(at={"group_size": 10}), "say where auc is along mechanism: exact, laplace"),
+        (ResultSelection(of="aux", at=AT), "'aux' is in none of the results.*did you mean 'auc'"),
+        (ResultSelection(at={**AT, "groups": 1}), "auc has no such dimension"),
+        (
+            ResultSelection(at={"group_size": 10}),
+            "say where auc is along mechanism: exact, laplace",
+        ),
     ],
 )
 def test_a_place_that_is_none(results, place, message):

@@ -4,17 +4,17 @@ import pytest
 from papers.made import published
 from pydantic import ValidationError
 
-from clusterscale.papers import Place, Published
+from clusterscale.papers import PublishedNumbers, ResultSelection
 
 
 def test_one_number():
-    (figure,) = Published(item="Table 1", source="text", values=0.5).figures()
+    (figure,) = PublishedNumbers(item="Table 1", source="text", values=0.5).figures()
     assert figure.value == 0.5
-    assert figure.place == Place()
+    assert figure.place == ResultSelection()
 
 
 def test_numbers_stand_where_their_labels_say():
-    table = Published.model_validate(
+    table = PublishedNumbers.model_validate(
         published(
             of="utility",
             at={"measure": "pearson"},
@@ -55,4 +55,4 @@ def test_numbers_stand_where_their_labels_say():
 )
 def test_what_does_not_fit_is_refused(fields, message):
     with pytest.raises(ValidationError, match=message):
-        Published.model_validate(published(**fields))
+        PublishedNumbers.model_validate(published(**fields))

@@ -8,7 +8,14 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults
+from clusterscale.papers import (
+    NotComputed,
+    PaperStudy,
+    PublishedNumbers,
+    Results,
+    ResultSelection,
+    find_faults,
+)
 from clusterscale.papers import check_claims as hold
 from clusterscale.papers.compare import compare
 from clusterscale.report.papers import BREAKS, HOLDS
@@ -55,7 +62,7 @@ def traits():
 
 
 def study(**fields):
-    return Study(paper="POMACS20", title="t", cube="cabs", audit=PLAN, people=30, **fields)
+    return PaperStudy(paper="POMACS20", title="t", cube="cabs", audit=PLAN, people=30, **fields)
 
 
 def published(**fields):
@@ -64,14 +71,16 @@ def published(**fields):
 
 def test_a_number_is_divided_by_that_over_other_labels():
     auc = audited().auc.mean("target")
-    found = Results({"audit": audited()}).find(Place(**IMPROVED))
+    found = Results({"audit": audited()}).find(ResultSelection(**IMPROVED))
     assert found.value == pytest.approx(auc.values[0] / auc.values[1])
     assert found.n == 30
 
 
 def test_the_error_of_a_ratio_is_that_of_many_repetitions():
     """Over 400 made audits; the standard deviation of 400 numbers is known to some 4 %."""
-    found = [Results({"audit": audited(seed)}).find(Place(**IMPROVED)) for seed in range(400)]
+    found = [
+        Results({"audit": audited(seed)}).find(ResultSelection(**IMPROVED)) for seed in range(400)
+    ]
     seen = np.std([each.value for each in found])
     assert np.mean([each.error for each in found]) == pytest.approx(seen, rel=0.15)
 
@@ -79,7 +88,7 @@ def test_the_error_of_a_ratio_is_that_of_many_repetitions():
 @given(st.floats(0.1, 10.0))
 def test_a_ratio_does_not_hang_on_the_unit(unit):
     one, other = (
-        Results({"audit": audited(levels=(0.9, 0.6)) * scale}).find(Place(**IMPROVED))
+        Results({"audit": audited(levels=(0.9, 0.6)) * scale}).find(ResultSelection(**IMPROVED))
         for scale in (1.0, unit)
     )
     assert other.value == pytest.approx(one.value)
@@ -91,7 +100,7 @@ def test_by_nothing_nothing_is_divided():
     dataset.auc[:, 1] = 0.0
     results = Results({"audit": dataset})
     with pytest.raises(NotComputed, match="nothing to divide by"):
-        results.find(Place(**IMPROVED))
+        results.find(ResultSelection(**IMPROVED))
     assert list(compare(study(published=[published()]), results)) == []
 
 
@@ -103,14 +112,16 @@ def test_a_ratio_is_compared_and_says_what_it_is():
 
 
 def test_what_is_published_keeps_it_for_every_label():
-    table = Published.model_validate(published(by={"group_size": [5, 100]}, values=[1.2, 1.5]))
+    table = PublishedNumbers.model_validate(
+        published(by={"group_size": [5, 100]}, values=[1.2, 1.5])
+    )
     assert all(each.place.over == {"attack": "logistic"} for each in table.figures())
     for each in table.figures():
         number, by = each.place.ends()
         assert by.at == {**number.at, "attack": "logistic"}
         assert not number.over
         assert not by.over
-    assert Place().ends() == (Place(),)
+    assert ResultSelection().ends() == (ResultSelection(),)
 
 
 @pytest.mark.parametrize(("than", "verdict"), [(1.3, HOLDS), (1.7, BREAKS)])
@@ -132,10 +143,12 @@ def test_faults_of_either_end_are_told():
 def test_all_labels_may_be_asked_for_at_once():
     results = Results({"traits": traits()})
     at = {"who": "bottom", "roi": "all", "epoch": [5, 6]}
-    assert results.find(Place(of="loading", at=at, take="mean")).value == np.mean([6, 7, 9, 10])
-    assert results.find(Place(of="loading", at=at)).value == 10
+    assert results.find(ResultSelection(of="loading", at=at, take="mean")).value == np.mean(
+        [6, 7, 9, 10]
+    )
+    assert results.find(ResultSelection(of="loading", at=at)).value == 10
     named = Results({"traits": traits().assign_coords(who=["top", "all"])})
-    assert named.find(Place(of="loading", at={**at, "who": "all"})).value == 10
+    assert named.find(ResultSelection(of="loading", at={**at, "who": "all"})).value == 10
     place = {"item": "Figure 5", "source": "text", "values": 0.9, "at": {"attack": "all"}}
     assert list(find_faults(study(published=[place]))) == []
 
@@ -146,17 +159,17 @@ def test_all_labels_may_be_asked_for_at_once():
 )
 def test_means_over_the_exposed_have_errors(of, comparison, error):
     at = {"comparison": comparison, "characteristic": "unicity"}
-    found = Results({"traits": traits()}).find(Place(of=of, at=at))
+    found = Results({"traits": traits()}).find(ResultSelection(of=of, at=at))
     assert found.error == pytest.approx(error)
     assert found.n == (16, 25)[comparison]
     whole = Results({"traits": traits().isel(comparison=[comparison])})
-    alone = whole.find(Place(of=of, at={"characteristic": "unicity"}))
+    alone = whole.find(ResultSelection(of=of, at={"characteristic": "unicity"}))
     assert alone == found
 
 
 def test_how_far_the_exposed_spread_has_an_error_too():
     at = {"comparison": 0, "characteristic": "unicity"}
-    found = Results({"traits": traits()}).find(Place(of="top_sd", at=at))
+    found = Results({"traits": traits()}).find(ResultSelection(of="top_sd", at=at))
     assert found.value == found.spread == pytest.approx(0.07)
     draws = np.random.default_rng(1).normal(0, 0.07, (4000, 16)).std(axis=1, ddof=1)
     assert found.error == pytest.approx(draws.std(), rel=0.1)
@@ -164,7 +177,7 @@ def test_how_far_the_exposed_spread_has_an_error_too():
 
 def test_what_has_no_spread_has_no_error():
     at = {"who": "top", "roi": 0, "epoch": 5}
-    found = Results({"traits": traits()}).find(Place(of="loading", at=at))
+    found = Results({"traits": traits()}).find(ResultSelection(of="loading", at=at))
     assert np.isnan(found.error)
 
 
@@ -173,14 +186,14 @@ def test_what_was_not_measured_is_absent():
     dataset = traits()
     dataset.loading[0] = np.nan
     with pytest.raises(NotComputed, match="loading: nothing was measured"):
-        Results({"traits": dataset}).find(Place(of="loading", at=TOP, take="mean"))
+        Results({"traits": dataset}).find(ResultSelection(of="loading", at=TOP, take="mean"))
 
 
 @pytest.mark.parametrize(("comparison", "characteristic"), [(0, "total_events"), (1, "unicity")])
 def test_the_error_of_a_separation_is_that_of_many_draws(comparison, characteristic):
     """Of exponential sides, whose areas Hanley and McNeil's formula is of."""
     at = {"comparison": comparison, "characteristic": characteristic}
-    found = Results({"traits": traits()}).find(Place(of="separation", at=at))
+    found = Results({"traits": traits()}).find(ResultSelection(of="separation", at=at))
     rng, odds = np.random.default_rng(3), found.value / (1 - found.value)
     high = rng.exponential(odds, (4000, found.n, 1))
     areas = (high > rng.exponential(1.0, (4000, 1, found.n))).mean(axis=(1, 2))
@@ -190,5 +203,5 @@ def test_the_error_of_a_separation_is_that_of_many_draws(comparison, characteris
 
 def test_the_error_where_nothing_separates_is_that_of_ranks():
     at = {"comparison": 0, "characteristic": "unicity"}
-    found = Results({"traits": traits()}).find(Place(of="separation", at=at))
+    found = Results({"traits": traits()}).find(ResultSelection(of="separation", at=at))
     assert found.error**2 == pytest.approx((2 * 16 + 1) / (12 * 16**2))

@@ -5,7 +5,14 @@ import pytest
 import xarray as xr
 
 from clusterscale.errors import ConfigError
-from clusterscale.papers import NotComputed, Place, Published, Results, Study, find_faults
+from clusterscale.papers import (
+    NotComputed,
+    PaperStudy,
+    PublishedNumbers,
+    Results,
+    ResultSelection,
+    find_faults,
+)
 from clusterscale.papers import check_claims as hold
 from clusterscale.papers.compare import compare
 from clusterscale.report.papers import HOLDS
@@ -29,20 +36,20 @@ def results():
 
 
 def study(**fields):
-    return Study(paper="PETS17", title="t", cube="cabs", recovery=PLAN, people=3, **fields)
+    return PaperStudy(paper="PETS17", title="t", cube="cabs", recovery=PLAN, people=3, **fields)
 
 
 def test_the_mean_or_the_most_of_several_epochs_is_found(results):
-    mean = results.find(Place(**HOURLY, take="mean"))
+    mean = results.find(ResultSelection(**HOURLY, take="mean"))
     assert mean.value == pytest.approx(0.3)
     assert np.isnan(mean.error)
-    assert results.find(Place(**HOURLY)).value == 0.5
+    assert results.find(ResultSelection(**HOURLY)).value == 0.5
 
 
 def test_several_labels_are_joined_for_each_person_first(results):
     at = {"strategy": ["prior", "bayes"]}
-    most = results.find(Place(of="profiling_error", at=at))
-    mean = results.find(Place(of="profiling_error", at=at, take="mean"))
+    most = results.find(ResultSelection(of="profiling_error", at=at))
+    mean = results.find(ResultSelection(of="profiling_error", at=at, take="mean"))
     assert most.value == pytest.approx((0.3 + 0.9 + 0.6) / 3)
     assert mean.value == pytest.approx((0.2 + 0.7 + 0.5) / 3)
     assert mean.n == 3
@@ -50,13 +57,13 @@ def test_several_labels_are_joined_for_each_person_first(results):
 
 def test_epochs_that_are_not_there_are_absent(results):
     with pytest.raises(NotComputed):
-        results.find(Place(of=HOURLY["of"], at={"strategy": "prior", "epoch": [24, 28]}))
+        results.find(ResultSelection(of=HOURLY["of"], at={"strategy": "prior", "epoch": [24, 28]}))
     with pytest.raises(ConfigError, match="say where profiling_error_of_epoch is along epoch"):
-        results.find(Place(of=HOURLY["of"], at={"strategy": "prior"}))
+        results.find(ResultSelection(of=HOURLY["of"], at={"strategy": "prior"}))
 
 
 def test_a_place_moved_keeps_all_but_its_labels():
-    place = Published(
+    place = PublishedNumbers(
         item="Figure 1",
         source="section 1",
         of="localization_loss",

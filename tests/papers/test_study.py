@@ -4,7 +4,7 @@ import pytest
 from papers.made import EXACT, published, study
 from pydantic import ValidationError
 
-from clusterscale.papers import Study, find_faults
+from clusterscale.papers import PaperStudy, find_faults
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_recoveries_have_labels_too():
 
 
 def test_a_study_is_known_by_what_it_says():
-    assert study() == Study.model_validate(study().model_dump())
+    assert study() == PaperStudy.model_validate(study().model_dump())

@@ -26,7 +26,7 @@ from clusterscale import mechanisms
 from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.groups import count_visits
-from clusterscale.priors.zero_knowledge import Population, estimate_marginals, triangulate
+from clusterscale.priors.zero_knowledge import SyntheticPopulation, estimate_marginals, triangulate
 from clusterscale.priors.zero_knowledge.matching import explain
 from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
 from clusterscale.seeds import stream
@@ -45,7 +45,7 @@ class Crowd:
         self.graph = triangulate(self.frame)
         self.visits = count_visits(self.traces, np.arange(self.traces.n_users)[None])[0]
 
-    def errors(self, found: Population) -> tuple[float, float, float, float]:
+    def errors(self, found: SyntheticPopulation) -> tuple[float, float, float, float]:
         """Return the distances of space, time and cells, and the mean over the true one."""
         total, cells = self.visits.sum(), found.space[:, None] * found.time
         pairs = (

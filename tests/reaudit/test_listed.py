@@ -15,7 +15,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
 from clusterscale.reaudit.listed import ResolvedRelease, settle
-from clusterscale.reaudit.values import RawRelease, Totals, read_values
+from clusterscale.reaudit.values import PublishedTotals, RawRelease, read_values
 
 N_ROIS, N_EPOCHS = 4, 48
 LAPLACE = {"name": "laplace", "epsilon": 1.0}
@@ -39,7 +39,7 @@ def written(values=VALUES, rois=None, epochs=None, totals=None, **described):
         np.asarray(values, np.float64),
         rois,
         epochs,
-        totals or Totals(),
+        totals or PublishedTotals(),
         ReleaseMetadata(**described),
     )
 
@@ -72,7 +72,7 @@ def test_rows_go_where_the_cube_has_them(paris, order, null):
     names = np.array([*paris.regions.names, "null"])
     order = np.array(order) if null else np.array([i for i in order if i < N_ROIS])
     values = np.arange(3.0 * len(names)).reshape(-1, 3)
-    totals = Totals(values.sum(axis=1)[order], values[order].sum(axis=0))
+    totals = PublishedTotals(values.sum(axis=1)[order], values[order].sum(axis=0))
     release = written(values[order], tuple(names[order]), totals=totals)
     listed, content = settled(paris, release, **SAID)
     expected = values if null else values[:N_ROIS]
@@ -200,7 +200,7 @@ def test_the_hash_is_that_of_the_values(paris, values, data):
     other[place] = -3.0
     assert settled(paris, written(other), **SAID)[0].content != hashed
     assert settled(paris, written(values), b"user,inside", **SAID)[0].content != hashed
-    totals = Totals(roi=np.zeros(4))
+    totals = PublishedTotals(roi=np.zeros(4))
     assert settled(paris, written(values, totals=totals), **SAID)[0].content != hashed
     turned = written(values.T.copy())  # the same bytes in another shape are other values
     if values.shape[0] == paris.n_rois and not np.array_equal(values, values.T, equal_nan=True):

@@ -14,7 +14,7 @@ from clusterscale import reaudit
 from clusterscale.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
-from clusterscale.reaudit import Estimate, exposures_of
+from clusterscale.reaudit import IntervalEstimate, exposures_of
 
 PERIODS, SIZES, PRIORS, ATTACKS = ["all", "noon"], [10, 50], ["known", "past"], ["forest", "near"]
 MECHANISMS = ["exact", "laplace(epsilon=1.0)"]
@@ -262,7 +262,7 @@ def test_utility_that_is_not_known_is_left_out():
 
 
 def test_estimates():
-    assert not Estimate().known
-    assert Estimate.exact(0.5) == Estimate(0.5, 0.5, 0.5)
-    assert Estimate(0.5).known
-    assert not Estimate(np.inf).known
+    assert not IntervalEstimate().known
+    assert IntervalEstimate.exact(0.5) == IntervalEstimate(0.5, 0.5, 0.5)
+    assert IntervalEstimate(0.5).known
+    assert not IntervalEstimate(np.inf).known

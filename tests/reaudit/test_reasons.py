@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from oracles.verdicts import FINDING, FOUND
 
 from clusterscale.audit.findings import EXPOSURES
-from clusterscale.consistency import Finding as Inconsistency
+from clusterscale.consistency import CheckResult as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
-from clusterscale.reaudit import Estimate, Policy, judge, plain, verdict_of
+from clusterscale.reaudit import IntervalEstimate, Policy, judge, plain, verdict_of
 from clusterscale.reaudit.policy_evaluation import judge_change, judge_findings
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 
 
-UNKNOWN = Estimate()
+UNKNOWN = IntervalEstimate()
 
 
 def judged(policy, found=FOUND, published=UNKNOWN):
@@ -64,7 +64,7 @@ def test_exposure(exposure):
 
 
 def test_one_target_is_judged_by_what_it_loses():
-    found = replace(FOUND, n_targets=1, mean_loss=Estimate(0.9))
+    found = replace(FOUND, n_targets=1, mean_loss=IntervalEstimate(0.9))
     reason = judged(Policy(mean_privacy_loss=0.5), found)["mean_privacy_loss"]
     assert reason.level == "fail"
     assert reason.text.startswith("the mean privacy loss of the one target is 0.90, by")
@@ -155,11 +155,11 @@ def test_one_measure_twice_is_judged_where_it_is_worst():
 @pytest.mark.parametrize(
     ("published", "level"),
     [
-        (Estimate(0.75, 0.6, 0.9), "fail"),
-        (Estimate(0.65, 0.55, 0.75), "warn"),
-        (Estimate(0.55, 0.45, 0.6), "pass"),
-        (Estimate(0.1, 0.0, 0.2), "pass"),
-        (Estimate(0.9), "fail"),
+        (IntervalEstimate(0.75, 0.6, 0.9), "fail"),
+        (IntervalEstimate(0.65, 0.55, 0.75), "warn"),
+        (IntervalEstimate(0.55, 0.45, 0.6), "pass"),
+        (IntervalEstimate(0.1, 0.0, 0.2), "pass"),
+        (IntervalEstimate(0.9), "fail"),
     ],
 )
 def test_the_values_themselves(published, level):

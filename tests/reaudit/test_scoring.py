@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterscale.audit import AuditPlan
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc_interval
-from clusterscale.reaudit import Estimate, scoring
+from clusterscale.reaudit import IntervalEstimate, scoring
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.scoring import pool
 from clusterscale.runtime import SerialExecutor
@@ -67,9 +67,9 @@ def test_ranks_count_and_not_scores():
 
 
 def test_nothing_known():
-    assert repr(pool({}, {})) == repr((Estimate(), ""))
+    assert repr(pool({}, {})) == repr((IntervalEstimate(), ""))
     lost = {("known", "a"): {1: standing(0.5), 3: standing(0.9)}}
-    assert repr(pool(lost, {1: True, 2: False, 3: True})) == repr((Estimate(), ""))
+    assert repr(pool(lost, {1: True, 2: False, 3: True})) == repr((IntervalEstimate(), ""))
 
 
 @pytest.mark.parametrize(("unseen", "inside", "outside"), [("exclude", 4, 4), ("include", 6, 6)])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from clusterscale.recovery import assign
-from clusterscale.recovery.columns import Column
+from clusterscale.recovery.columns import EpochBelief
 from clusterscale.recovery.strategies.joint import Joint, _apportion, _supply
 
 
@@ -50,7 +50,7 @@ def test_no_assignment_is_more_probable(weights, counts):
     weights[:, 0] *= 1 + np.arange(4)  # no two ROIs alike
     prior = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     activity = np.array([9, 5, 5, 1])
-    supply = _supply(Column.of_table(prior), counts, activity)
+    supply = _supply(EpochBelief.of_table(prior), counts, activity)
     assigned = assign(Joint(), prior[:, :, None], counts[:, None], activity)[:, :, 0] > 0
     assert (assigned[:, :-1].sum(axis=0) <= counts[:-1]).all()
     assert (assigned[:, :-1].sum(axis=1) <= supply).all()
@@ -61,9 +61,9 @@ def test_no_assignment_is_more_probable(weights, counts):
 def test_supplies_meet_what_is_published():
     prior = np.array([[0.6, 0.4, 0.0], [0.3, 0.3, 0.4], [0.2, 0.0, 0.8], [0.0, 0.0, 1.0]])
     activity = np.array([50, 10, 5, 0])
-    supply = _supply(Column.of_table(prior), np.array([2, 2, 2]), activity)
+    supply = _supply(EpochBelief.of_table(prior), np.array([2, 2, 2]), activity)
     assert supply.tolist() == [3, 1, 0, 0]  # two are nowhere, two visits are left to be shared
-    assert _supply(Column.of_table(prior), np.array([2, 2, 9]), activity).tolist() == [0] * 4
+    assert _supply(EpochBelief.of_table(prior), np.array([2, 2, 9]), activity).tolist() == [0] * 4
     assert _apportion(np.array([1.0, 1.0, 2.0]), 5).tolist() == [1, 1, 3]
 
 

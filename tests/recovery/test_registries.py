@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
-from clusterscale.recovery.columns import Column
+from clusterscale.recovery.columns import EpochBelief
 from clusterscale.recovery.functional import _turn
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
@@ -24,7 +24,7 @@ def column(name, visits, epoch=175):
     return BELIEFS.create(name).column(visits, OBSERVED, epoch)
 
 
-def same(one: Column, other: Column):
+def same(one: EpochBelief, other: EpochBelief):
     return all(
         np.array_equal(getattr(one, part), getattr(other, part))
         for part in ("begin", "end", "user", "probability")

@@ -13,15 +13,15 @@ from clusterscale.report.papers import (
     EXPLAINED,
     HOLDS,
     NOT_COMPARED,
-    Compared,
-    Kept,
+    ClaimRow,
+    ComparedNumber,
     Missing,
-    Told,
+    StudyReport,
     render_reproduced,
     write_reproduced,
 )
 
-NUMBER = Compared(
+NUMBER = ComparedNumber(
     item="Figure 4",
     source="section VI",
     setting="auc · exact · logistic · 10",
@@ -37,9 +37,11 @@ NUMBER = Compared(
 FAR = replace(NUMBER, paper=0.7, verdict=DIFFERS, why="other cabs <1>")
 PROVED = replace(FAR, verdict=EXPLAINED, undone=0.7044)
 PRESET = replace(NUMBER, item="Table 1", paper=4285.809, step=0.001, verdict=NOT_COMPARED)
-KEPT = Kept("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)
-BROKEN = Kept("noise helps", "section VII", -0.05, 0.0, "0.5, above 0.55", BREAKS, "other noise")
-TOLD = Told(
+KEPT = ClaimRow("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)
+BROKEN = ClaimRow(
+    "noise helps", "section VII", -0.05, 0.0, "0.5, above 0.55", BREAKS, "other noise"
+)
+TOLD = StudyReport(
     paper="NDSS18",
     paper_title="Knock Knock",
     name="ndss18/known-subset",

@@ -16,7 +16,7 @@ from clusterscale.cube.store import TraceCube
 from clusterscale.cube.synthetic.cabs import Cabs
 from clusterscale.cube.synthetic.commuters import Commuters
 from clusterscale.cube.synthetic.diary import Ints
-from clusterscale.cube.synthetic.phones import Activity, Phones, antennas, squares
+from clusterscale.cube.synthetic.phones import Phones, ReportingActivity, antennas, squares
 from clusterscale.cube.synthetic.presets import PRESETS, Preset
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ExistsError, InputError, UnknownNameError
@@ -41,10 +41,10 @@ _POPULATIONS: Mapping[str, Callable[[Preset], Population]] = {
     # Epoch 0 is a Tuesday. Nobody skips a week: of 9 parts of the month, and the paper has a
     # target of 9 visits, a whole one lies in each week.
     "cdr": lambda preset: Phones(
-        "cdr", antennas(preset.rois), preset.epochs, 144, Activity(96.0, 0.9, 9, 4096, 36)
+        "cdr", antennas(preset.rois), preset.epochs, 144, ReportingActivity(96.0, 0.9, 9, 4096, 36)
     ),
     "milan": lambda preset: Phones(
-        "milan", squares(), preset.epochs, 0, Activity(2.9, 1.28, 1, 1024, 1)
+        "milan", squares(), preset.epochs, 0, ReportingActivity(2.9, 1.28, 1, 1024, 1)
     ),
 }
 

@@ -31,7 +31,7 @@ from clusterscale.cube.synthetic.diary import (
 )
 from clusterscale.jit import kernel
 
-__all__ = ["Activity", "Phones", "antennas", "squares"]
+__all__ = ["Phones", "ReportingActivity", "antennas", "squares"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -49,7 +49,7 @@ BY_DAY = np.array([1.0, 1.0, 1.0, 1.02, 1.1, 1.0, 0.85])  # Monday first
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class ReportingActivity:
     """How much users report: lognormal, between ``least`` and ``most``.
 
     The calendar is cut in ``stretches`` of equal activity (as many as there are reports, if those
@@ -83,7 +83,7 @@ class Phones:
     block = 4096
 
     def __init__(
-        self, name: str, regions: Regions, n_epochs: int, monday: int, activity: Activity
+        self, name: str, regions: Regions, n_epochs: int, monday: int, activity: ReportingActivity
     ) -> None:
         self.regions, self.n_epochs, self._activity = regions, n_epochs, activity
         sigma, cap = POPULARITY

@@ -33,20 +33,25 @@ What is not in the paper stands under names of its own: ``correction: matched``,
 against it, ``python tests/real/marginals.py`` what they make of marginals.
 """
 
-from clusterscale.priors.zero_knowledge.activity import Constant, Exponential, LogNormal, Visits
+from clusterscale.priors.zero_knowledge.activity import (
+    Constant,
+    Exponential,
+    LogNormal,
+    VisitCounts,
+)
 from clusterscale.priors.zero_knowledge.adversary import ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
 from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge
-from clusterscale.priors.zero_knowledge.synthesis import Population, synthetic_traces
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, synthetic_traces
 
 __all__ = [
     "Constant",
     "Exponential",
     "Graph",
     "LogNormal",
-    "Population",
-    "Visits",
+    "SyntheticPopulation",
+    "VisitCounts",
     "ZeroKnowledge",
     "ZeroKnowledgeAdversary",
     "estimate_marginals",

@@ -14,12 +14,12 @@ from clusterscale.errors import InputError
 from clusterscale.registry import Registry
 from clusterscale.wording import exact_number
 
-__all__ = ["ACTIVITIES", "Activity", "Constant", "Exponential", "LogNormal", "Visits"]
+__all__ = ["ACTIVITIES", "ActivityLaw", "Constant", "Exponential", "LogNormal", "VisitCounts"]
 
 Floats = NDArray[np.float64]
 
 
-class Activity(ConfigModel):
+class ActivityLaw(ConfigModel):
     """A law of whole numbers from 1 on that is told its mean."""
 
     name: str
@@ -48,7 +48,7 @@ class Activity(ConfigModel):
         raise NotImplementedError
 
 
-class Exponential(Activity):
+class Exponential(ActivityLaw):
     """The paper's choice: it needs nothing but the mean."""
 
     name: Literal["exponential"] = "exponential"
@@ -57,7 +57,7 @@ class Exponential(Activity):
         return rng.exponential(1.0, n) * mean
 
 
-class LogNormal(Activity):
+class LogNormal(ActivityLaw):
     """What people's activity is like; ``sigma`` is the standard deviation of its logarithm.
 
     It is about 1 in the data of POPETS24 (Fig. 6), and must be known from elsewhere: an aggregate
@@ -76,7 +76,7 @@ class LogNormal(Activity):
         return np.exp(rng.normal(-(self.sigma**2) / 2, self.sigma, n)) * mean
 
 
-class Constant(Activity):
+class Constant(ActivityLaw):
     """Everyone makes the mean number of visits."""
 
     name: Literal["constant"] = "constant"
@@ -85,15 +85,15 @@ class Constant(Activity):
         return np.full(n, mean)
 
 
-ACTIVITIES: Registry[Activity] = Registry("activity", Constant, Exponential, LogNormal)
+ACTIVITIES: Registry[ActivityLaw] = Registry("activity", Constant, Exponential, LogNormal)
 
 
 @dataclass(frozen=True, slots=True)
-class Visits:
+class VisitCounts:
     """How many visits users make: the ``mean`` and the ``law`` around it."""
 
     mean: float
-    law: Activity = field(default_factory=Exponential)
+    law: ActivityLaw = field(default_factory=Exponential)
 
     def draw(self, n: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return how many visits each of ``n`` users makes, int64, shape (n,), at least 1."""

@@ -15,20 +15,24 @@ from clusterscale.contracts import (
     Release,
     Values,
 )
-from clusterscale.priors.zero_knowledge.activity import Activity
-from clusterscale.priors.zero_knowledge.crowd import Crowd, CrowdOfCounts, CrowdOfUsers
+from clusterscale.priors.zero_knowledge.activity import ActivityLaw
+from clusterscale.priors.zero_knowledge.crowd import (
+    PoissonCounts,
+    ReferencePopulation,
+    SyntheticUsers,
+)
 from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.known import Known
+from clusterscale.priors.zero_knowledge.known import TargetInformation
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
 from clusterscale.priors.zero_knowledge.matching import explain
 from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
-from clusterscale.priors.zero_knowledge.synthesis import Population
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
 
-__all__ = ["Study", "ZeroKnowledgeAdversary"]
+__all__ = ["SimulationSettings", "ZeroKnowledgeAdversary"]
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class SimulationSettings:
     """How a release is studied: the numbers of made-up users and groups, and the choices.
 
     ``reference`` users are made up, or None where groups are of counts alone; ``training`` and
@@ -39,7 +43,7 @@ class Study:
     training: int
     validation: int
     paired: bool
-    law: Activity
+    law: ActivityLaw
     correction: Correction
     rank: int
 
@@ -76,8 +80,8 @@ class ZeroKnowledgeAdversary:
     null_roi: bool
     graph: Graph
     days: NDArray[np.int64]
-    known: Known
-    study_as: Study
+    known: TargetInformation
+    study_as: SimulationSettings
     retrains_per_release: bool
 
     def study(
@@ -99,7 +103,7 @@ class ZeroKnowledgeAdversary:
 
     def estimate(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
-    ) -> Population:
+    ) -> SyntheticPopulation:
         """Return where, when and how much people move, as far as the release tells."""
         how, m = self.study_as, self.group_size
         values = np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
@@ -117,11 +121,13 @@ class ZeroKnowledgeAdversary:
         """Add what is known of the target where its trace is held with other users'."""
         return replace(self, known=self.known.plus(other.known))
 
-    def _gather(self, population: Population, trace: Ints, rng: np.random.Generator) -> Crowd:
+    def _gather(
+        self, population: SyntheticPopulation, trace: Ints, rng: np.random.Generator
+    ) -> ReferencePopulation:
         size, n = self.group_size, self.study_as.reference
         if n is None:
-            return CrowdOfCounts(population, trace, size)
-        return CrowdOfUsers(
+            return PoissonCounts(population, trace, size)
+        return SyntheticUsers(
             n, population, self.graph, trace, group_size=size, null_roi=self.null_roi, rng=rng
         )
 

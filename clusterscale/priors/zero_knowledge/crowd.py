@@ -10,14 +10,14 @@ import numpy as np
 from clusterscale.contracts import GroupSample, Ints, TargetKnowledge, Traces
 from clusterscale.groups import Pool, count_visits
 from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.synthesis import Population, synthetic_traces
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, synthetic_traces
 
-__all__ = ["Crowd", "CrowdOfCounts", "CrowdOfUsers"]
+__all__ = ["PoissonCounts", "ReferencePopulation", "SyntheticUsers"]
 
 _SURE = 1_000_000  # users that an expectation of the model counts as: more than it is good for
 
 
-class Crowd(Protocol):
+class ReferencePopulation(Protocol):
     """Other people, of whom groups are formed with and without the target."""
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
@@ -27,13 +27,13 @@ class Crowd(Protocol):
         """Return what is known of the target, and of the others."""
 
 
-class CrowdOfUsers:
+class SyntheticUsers:
     """Synthetic users (POPETS24 §4.2): ``n`` of them, drawn from ``rng``."""
 
     def __init__(
         self,
         n: int,
-        population: Population,
+        population: SyntheticPopulation,
         graph: Graph,
         trace: Ints,
         *,
@@ -58,14 +58,14 @@ class CrowdOfUsers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CrowdOfCounts:
+class PoissonCounts:
     """Nobody: every count is Poisson, as of ever other people, and the target is added to it.
 
     Where the law of the counts is all that is asked for, as by ``likelihood``, it is the model's
     own and nothing is left to chance. There is no null ROI in it.
     """
 
-    population: Population
+    population: SyntheticPopulation
     trace: Ints
     group_size: int
 

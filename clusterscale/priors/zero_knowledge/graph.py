@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.errors import InputError
 
 __all__ = ["Graph", "triangulate"]
@@ -63,7 +63,7 @@ class Graph:
         return cls(offsets.astype(np.int64), np.ascontiguousarray(both[:, 1]))
 
 
-def triangulate(frame: Frame) -> Graph:
+def triangulate(frame: CellCoordinates) -> Graph:
     """Return the Delaunay triangulation of the ROIs of ``frame``.
 
     Degrees are laid flat at the mean latitude, which changes no neighbourhood of a city. Two ROIs

@@ -8,19 +8,19 @@ from typing import Literal, Protocol, Self
 import numpy as np
 
 from clusterscale.contracts import Ints
-from clusterscale.priors.zero_knowledge.synthesis import Population, draw_epochs
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, draw_epochs
 
-__all__ = ["Known", "KnownCells", "KnownPlaces", "find_haunts"]
+__all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "find_haunts"]
 
 
-class Known(Protocol):
+class TargetInformation(Protocol):
     """Something that is known of where the target was."""
 
     @property
     def complete(self) -> bool:
         """Whether it is known of every cell if the target was there."""
 
-    def tell(self, population: Population, *, rng: np.random.Generator) -> Ints:
+    def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the flat cells where the target is taken to have been, sorted, (event,).
 
         ``population`` is what people are like, for what is not known.
@@ -37,7 +37,7 @@ class KnownCells:
     cells: Ints
     complete: bool
 
-    def tell(self, population: Population, *, rng: np.random.Generator) -> Ints:
+    def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the cells; nothing is drawn."""
         return self.cells
 
@@ -62,7 +62,7 @@ class KnownPlaces:
         """Never: cells are guessed."""
         return False
 
-    def tell(self, population: Population, *, rng: np.random.Generator) -> Ints:
+    def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the guessed cells."""
         rois, n_epochs = np.sort(self.rois).astype(np.int64), population.n_epochs
         if self.times == "greedy":

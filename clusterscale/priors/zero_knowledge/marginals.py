@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
-from clusterscale.priors.zero_knowledge.activity import Activity, Exponential, Visits
+from clusterscale.priors.zero_knowledge.activity import ActivityLaw, Exponential, VisitCounts
 from clusterscale.priors.zero_knowledge.graph import Graph
 from clusterscale.priors.zero_knowledge.matching import match, normalise
 from clusterscale.priors.zero_knowledge.synthesis import (
     NEIGHBOURHOOD,
-    Population,
+    SyntheticPopulation,
     synthetic_traces,
 )
 
@@ -38,10 +38,10 @@ def estimate_marginals(
     mechanism: Mechanism,
     *,
     graph: Graph | None = None,
-    law: Activity | None = None,
+    law: ActivityLaw | None = None,
     correction: Correction = "paper",
     rng: np.random.Generator | None = None,
-) -> Population:
+) -> SyntheticPopulation:
     """Tell from one release where, when and how much people move.
 
     ``correction`` says what is done about what the mechanism did:
@@ -82,20 +82,22 @@ def estimate_marginals(
     law, rng = law or Exponential(), rng or np.random.default_rng(0)
     if correction == "matched":
         space, time, mean = match(values, m, mechanism, rng=rng)
-        return Population(space, time, Visits(mean, law))
+        return SyntheticPopulation(space, time, VisitCounts(mean, law))
     space, time = (normalise(values.sum(axis=axis)) for axis in (1, 0))
     mean = max(float(values.sum()) / m, 0.0)
     if correction == "none":
-        return Population(space, time, Visits(mean, law))
+        return SyntheticPopulation(space, time, VisitCounts(mean, law))
     kind = treatment(mechanism, values.shape, m, rng=deepcopy(rng))
     if kind == "raw":
-        return Population(space, time, Visits(mean, law))
+        return SyntheticPopulation(space, time, VisitCounts(mean, law))
     change = {"hidden": compress, "noisy": raise_power}.get(kind)
     if change is not None:
         space, time = change(space), change(time)
     total = partial(_publish_total, space, time, law, graph, m, mechanism, rng)
     most = float(min(len(space), NEIGHBOURHOOD) * len(time))
-    return Population(space, time, Visits(_settle(total, float(values.sum()), mean, most), law))
+    return SyntheticPopulation(
+        space, time, VisitCounts(_settle(total, float(values.sum()), mean, most), law)
+    )
 
 
 def treatment(
@@ -163,7 +165,7 @@ def _check(release: Values | Counts, m: int) -> Values:
 def _publish_total(
     space: Floats,
     time: Floats,
-    law: Activity,
+    law: ActivityLaw,
     graph: Graph | None,
     m: int,
     mechanism: Mechanism,
@@ -173,7 +175,7 @@ def _publish_total(
     """Return the total of what is published of m made-up users; equal noise for every mean."""
     same = deepcopy(rng)
     noise = np.random.default_rng(same.integers(1 << 62))  # users take more draws as they move more
-    population = Population(space, time, Visits(mean, law))
+    population = SyntheticPopulation(space, time, VisitCounts(mean, law))
     traces = synthetic_traces(m, population, graph, rng=same)
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
     shaped = counts.reshape(1, len(space), len(time))

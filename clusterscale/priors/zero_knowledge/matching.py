@@ -25,8 +25,8 @@ from clusterscale.mechanisms import respond
 
 __all__ = [
     "ActivityPrior",
+    "MarginalRow",
     "ResponseCurve",
-    "Row",
     "explain",
     "learn_curve",
     "match",
@@ -69,7 +69,7 @@ class ResponseCurve:
         found: Floats = np.interp(means, self.means, self.published)
         return found
 
-    def row(self, weights: Floats) -> Row:
+    def row(self, weights: Floats) -> MarginalRow:
         """Return what is published of a row of cells.
 
         ``weights``, shape (cell,), are the shares of its total that the cells have; sums to 1.
@@ -78,15 +78,15 @@ class ResponseCurve:
         totals = np.concatenate([[0.0], np.geomspace(1e-3, most, _POINTS)])
         cells = totals[:, None] * weights
         given = np.maximum.accumulate(self.at(cells).sum(axis=1))
-        return Row(totals, given, np.interp(cells, self.means, self.variance).sum(axis=1))
+        return MarginalRow(totals, given, np.interp(cells, self.means, self.variance).sum(axis=1))
 
     def invert(self, sums: Floats, weights: Floats) -> Floats:
-        """Return :meth:`Row.invert` of a row with these ``weights``."""
+        """Return :meth:`MarginalRow.invert` of a row with these ``weights``."""
         return self.row(weights).invert(sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class MarginalRow:
     """The sum of what is published of some Poisson counts.
 
     Attributes
@@ -264,7 +264,7 @@ def weigh_up(
     return np.where(sure, row.invert(sums), found), habit
 
 
-def _log_likelihood(sums: Floats, row: Row, *, noisy: bool) -> Floats:
+def _log_likelihood(sums: Floats, row: MarginalRow, *, noisy: bool) -> Floats:
     """Return how likely sums are of each total, shape (row, total).
 
     Under noise sums are normal. Otherwise they are as good as Poisson counts of several visits

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from clusterscale.contracts import ConfigModel, Count, Even, Frame, Game, Share, Traces
+from clusterscale.contracts import CellCoordinates, ConfigModel, Count, Even, Game, Share, Traces
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, subsample_trace
-from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, Activity, Exponential
-from clusterscale.priors.zero_knowledge.adversary import Study, ZeroKnowledgeAdversary
+from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
+from clusterscale.priors.zero_knowledge.adversary import SimulationSettings, ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import triangulate
-from clusterscale.priors.zero_knowledge.known import Known, KnownCells, KnownPlaces, find_haunts
+from clusterscale.priors.zero_knowledge.known import (
+    KnownCells,
+    KnownPlaces,
+    TargetInformation,
+    find_haunts,
+)
 from clusterscale.priors.zero_knowledge.marginals import Correction
 from clusterscale.wording import exact_percent, plural
 
 __all__ = ["ZeroKnowledge"]
 
 if TYPE_CHECKING:
-    Law = Activity
+    Law = ActivityLaw
 else:
     Law = ACTIVITIES.field()
 
@@ -132,7 +137,7 @@ class ZeroKnowledge(ConfigModel):
         traces: Traces,
         target: int,
         *,
-        frame: Frame | None = None,
+        frame: CellCoordinates | None = None,
         past: Sequence[Traces] = (),
         group_size: int,
         validate: bool = False,
@@ -177,7 +182,7 @@ class ZeroKnowledge(ConfigModel):
             more=None if more is None else partial(pool.add, more),
         )
 
-    def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> Known:
+    def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> TargetInformation:
         trace = traces.trace(target).copy()  # a view would lead to everyone's cells
         if self.knows == "rois":
             n_seen = traces.n_rois - traces.null_roi
@@ -188,8 +193,8 @@ class ZeroKnowledge(ConfigModel):
             trace = subsample_trace(trace, traces, self.known_fraction, rng=rng)
         return KnownCells(trace, self.known_fraction == 1)
 
-    def _study(self, validate: bool) -> Study:
-        return Study(
+    def _study(self, validate: bool) -> SimulationSettings:
+        return SimulationSettings(
             self.reference if self.crowd == "users" else None,
             self.training,
             self.validation * validate,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import Values
-from clusterscale.priors.zero_knowledge.synthesis import Population
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
 
 __all__ = ["hours_of_day", "mix_rhythms"]
 
@@ -32,12 +32,12 @@ def hours_of_day(days: NDArray[np.int64]) -> Hours:
 
 def mix_rhythms(
     release: Values,
-    population: Population,
+    population: SyntheticPopulation,
     days: NDArray[np.int64],
     rank: int,
     *,
     undo: Callable[[Floats, Floats], Floats],
-) -> Population:
+) -> SyntheticPopulation:
     """Return the population with a rhythm of the day for each ROI, of the same sums.
 
     The release is added up over days, by ROI and epoch of the day: the noise of many days averages

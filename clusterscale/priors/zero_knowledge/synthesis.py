@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.priors.zero_knowledge.activity import Visits
+from clusterscale.priors.zero_knowledge.activity import VisitCounts
 from clusterscale.priors.zero_knowledge.graph import Graph
 
-__all__ = ["NEIGHBOURHOOD", "Population", "draw_epochs", "synthetic_traces"]
+__all__ = ["NEIGHBOURHOOD", "SyntheticPopulation", "draw_epochs", "synthetic_traces"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
@@ -22,7 +22,7 @@ NEIGHBOURHOOD = 10
 """ROIs that a user visits at most (algorithm 1)."""
 
 
-class Population(NamedTuple):
+class SyntheticPopulation(NamedTuple):
     """A law of made-up users.
 
     Attributes
@@ -38,7 +38,7 @@ class Population(NamedTuple):
 
     space: Floats
     time: Floats
-    activity: Visits
+    activity: VisitCounts
 
     @property
     def n_epochs(self) -> int:
@@ -54,7 +54,7 @@ class Population(NamedTuple):
 
 def synthetic_traces(
     n: int,
-    population: Population,
+    population: SyntheticPopulation,
     graph: Graph | None = None,
     *,
     rng: np.random.Generator,
@@ -112,7 +112,7 @@ def synthetic_traces(
     return Traces(kept, cells[:n_kept].copy(), n_rois, n_epochs, idle)
 
 
-def draw_epochs(population: Population, rois: Longs, *, rng: np.random.Generator) -> Longs:
+def draw_epochs(population: SyntheticPopulation, rois: Longs, *, rng: np.random.Generator) -> Longs:
     """Return an epoch for a visit to each of ``rois``, int64, the same shape (visit,).
 
     Raises
@@ -130,7 +130,7 @@ def draw_epochs(population: Population, rois: Longs, *, rng: np.random.Generator
     return _pick_by_row(np.cumsum(population.time, axis=1), rois, when)
 
 
-def _check(n: int, population: Population, graph: Graph | None) -> None:
+def _check(n: int, population: SyntheticPopulation, graph: Graph | None) -> None:
     space, time = population.space, population.time
     if n < 1:
         raise InputError(f"{n} users are asked for: at least 1 can be drawn")

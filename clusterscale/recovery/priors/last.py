@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.recovery.columns import Column
+from clusterscale.recovery.columns import EpochBelief
 from clusterscale.recovery.priors.cyclic import DAY, WEEK
 from clusterscale.recovery.visits import Visits
 
@@ -28,7 +28,7 @@ class _Last(ConfigModel):
         """Return the epoch itself: no two have a column in common."""
         return epoch
 
-    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+    def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
         """Return the truth of ``lag`` epochs before, as an assignment."""
         return visits.column(epoch - self.lag)
 

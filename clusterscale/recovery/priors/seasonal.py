@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import Column, Ids, Ranks
+from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
 from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits
 
@@ -18,7 +18,7 @@ __all__ = ["FreqRoi", "RoiDay", "RoiDayWeek"]
 class _Seasonal(Cyclic):
     """The share of each ROI, the null ROI too, in a user's reports of one season."""
 
-    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+    def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
         """Return the shares of the observed epochs in the season of ``epoch``.
 
         Raises
@@ -34,7 +34,7 @@ class _Seasonal(Cyclic):
         begin, end, user, times, total = _tally(
             visits.bounds, visits.user, epochs, visits.n_users, visits.n_places
         )
-        return Column(begin, end, user, times / total[user], visits.n_users)
+        return EpochBelief(begin, end, user, times / total[user], visits.n_users)
 
 
 class FreqRoi(_Seasonal):

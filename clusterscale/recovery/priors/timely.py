@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.recovery.columns import Column
+from clusterscale.recovery.columns import EpochBelief
 from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits
 
@@ -16,7 +16,7 @@ __all__ = ["TimeDay", "TimeDayWeek"]
 class _Timely(Cyclic):
     """Any real ROI, each as likely, when a user ever reported in the season; else the null ROI."""
 
-    def column(self, visits: Visits, observed: int, epoch: int) -> Column:
+    def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
         """Return uniform shares for who was anywhere in the season of ``epoch``."""
         reporting = np.zeros(visits.n_users, np.bool_)
         for past in self.seen(observed, epoch):
@@ -28,7 +28,7 @@ class _Timely(Cyclic):
         end = np.full(n_places + 1, n_reporting)
         end[-1] = visits.n_users
         shares = np.repeat([1 / n_places, 1.0], [n_reporting, visits.n_users - n_reporting])
-        return Column(begin, end, np.concatenate(users), shares, visits.n_users)
+        return EpochBelief(begin, end, np.concatenate(users), shares, visits.n_users)
 
 
 class TimeDay(_Timely):

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from clusterscale.contracts import ConfigModel, Values
-from clusterscale.recovery.columns import Column
-from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
 
 __all__ = ["Bayes", "crowd"]
@@ -23,9 +23,9 @@ class Bayes(ConfigModel):
 
     name: Literal["bayes"] = "bayes"
 
-    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+    def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the posterior."""
-        return Estimate(prior, crowd(aggregate), normalised=True)
+        return WeightedBelief(prior, crowd(aggregate), normalised=True)
 
 
 def crowd(aggregate: Aggregate) -> Values:

@@ -12,8 +12,8 @@ import numpy as np
 from clusterscale.contracts import ConfigModel, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import Column, Flags, Ids, Ranks
-from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.columns import EpochBelief, Flags, Ids, Ranks
+from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
 from clusterscale.recovery.visits import settle
 
@@ -29,7 +29,7 @@ class MaxRoi(ConfigModel):
 
     name: Literal["max_roi"] = "max_roi"
 
-    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+    def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the assignment."""
         return _assign(prior, aggregate, by_probability=True)
 
@@ -42,7 +42,7 @@ class MaxUser(ConfigModel):
 
     name: Literal["max_user"] = "max_user"
 
-    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+    def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the assignment."""
         return _assign(prior, aggregate, by_probability=False)
 
@@ -60,7 +60,7 @@ def whole(values: Values, n_users: int) -> Ids:
     return np.rint(np.clip(values, 0, n_users)).astype(np.int64)
 
 
-def _assign(prior: Column, aggregate: Aggregate, *, by_probability: bool) -> Estimate:
+def _assign(prior: EpochBelief, aggregate: Aggregate, *, by_probability: bool) -> WeightedBelief:
     if aggregate.values.shape != (prior.n_rois,):
         raise InputError(
             f"values of shape {aggregate.values.shape} are published, but the prior has "
@@ -77,7 +77,7 @@ def _assign(prior: Column, aggregate: Aggregate, *, by_probability: bool) -> Est
         by_probability,
     )
     assigned = settle(bounds, user, prior.n_users)
-    return Estimate(assigned, np.ones(prior.n_rois), normalised=False)
+    return WeightedBelief(assigned, np.ones(prior.n_rois), normalised=False)
 
 
 @kernel

@@ -19,8 +19,8 @@ import numpy as np
 import scipy
 
 from clusterscale.contracts import ConfigModel, Values
-from clusterscale.recovery.columns import Column, Ids, Ranks
-from clusterscale.recovery.estimates import Estimate
+from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
+from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
 from clusterscale.recovery.strategies.greedy import whole
 from clusterscale.recovery.visits import settle
@@ -36,7 +36,7 @@ class Joint(ConfigModel):
 
     name: Literal["joint"] = "joint"
 
-    def estimate(self, prior: Column, aggregate: Aggregate) -> Estimate:
+    def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the assignment."""
         counts = whole(aggregate.values, prior.n_users)
         supply = _supply(prior, counts, aggregate.activity)
@@ -47,10 +47,10 @@ class Joint(ConfigModel):
         order = np.lexsort((user, roi))
         bounds = np.searchsorted(roi[order], np.arange(prior.n_rois))
         assigned = settle(bounds, user[order].astype(np.int32), prior.n_users)
-        return Estimate(assigned, np.ones(prior.n_rois), normalised=False)
+        return WeightedBelief(assigned, np.ones(prior.n_rois), normalised=False)
 
 
-def _supply(prior: Column, counts: Ids, activity: Ids) -> Ids:
+def _supply(prior: EpochBelief, counts: Ids, activity: Ids) -> Ids:
     """Return in how many ROIs each user is to be, int64, shape (user,)."""
     weights = np.ones(prior.n_rois)
     weights[-1] = 0
@@ -75,7 +75,7 @@ def _apportion(shares: Values, total: int) -> Ids:
     return parts
 
 
-def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
+def _transport(prior: EpochBelief, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
     """Return ROI and user of each visit of the most probable assignment."""
     sizes = prior.end[:-1] - prior.begin[:-1]
     roi = np.repeat(np.arange(len(counts)), sizes)
@@ -109,7 +109,7 @@ def _transport(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
     return roi[chosen], user[chosen]
 
 
-def _spread(prior: Column, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
+def _spread(prior: EpochBelief, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
     """Return the same where every ROI is as likely as the other: any assignment will do.
 
     Each user is sent where most are still lacking, which assigns as many visits as can be.

@@ -9,7 +9,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.defences import Defences, Place, defences, name_mechanism
+from clusterscale.report.defences import CaseIndex, Defences, defences, name_mechanism
 from clusterscale.report.section import Section, fill, number
 from clusterscale.report.summary import mean
 
@@ -46,11 +46,11 @@ def key(prior: int) -> str:
     return ascii_uppercase[prior] if prior < len(ascii_uppercase) else str(prior + 1)
 
 
-def _known(found: Defences, place: Place) -> bool:
+def _known(found: Defences, place: CaseIndex) -> bool:
     return bool(_priors(found, place))
 
 
-def _priors(found: Defences, place: Place) -> list[int]:
+def _priors(found: Defences, place: CaseIndex) -> list[int]:
     """Return the priors that any gain is known for."""
     gain = found.gain[place.period, :, :, place.size]
     return [
@@ -60,7 +60,7 @@ def _priors(found: Defences, place: Place) -> list[int]:
     ]
 
 
-def _boxes(found: Defences, place: Place) -> Markup:
+def _boxes(found: Defences, place: CaseIndex) -> Markup:
     priors = _priors(found, place)
     rows = [
         (
@@ -87,7 +87,7 @@ def _against(attacks: list[str], priors: list[int]) -> str:
     )
 
 
-def _line(found: Defences, place: Place, prior: int, mechanism: int) -> dict[str, object]:
+def _line(found: Defences, place: CaseIndex, prior: int, mechanism: int) -> dict[str, object]:
     values = found.gains(place, prior, mechanism)
     return {
         "key": key(prior),

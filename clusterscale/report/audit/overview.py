@@ -24,7 +24,7 @@ from clusterscale.report.section import (
     plural,
     quantity,
 )
-from clusterscale.report.summary import Cases, Row, cases, row
+from clusterscale.report.summary import Cases, SummaryRow, cases, row
 from clusterscale.report.verdicts import verdicts
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.wording import find_ties
@@ -72,7 +72,7 @@ def findings(results: xr.Dataset) -> Markup:
     )
 
 
-def strongest(table: Cases) -> list[Row]:
+def strongest(table: Cases) -> list[SummaryRow]:
     """Return, for each setting and group size, the row of the attack with the highest mean AUC.
 
     Attacks whose means agree to three digits are named together.
@@ -115,7 +115,7 @@ def _listed(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else "–"
 
 
-def _strips(table: Cases, lines: list[Row]) -> Markup:
+def _strips(table: Cases, lines: list[SummaryRow]) -> Markup:
     columns = (
         Column("Group size", number=False, header=True),
         Column("Strongest attack", number=False),
@@ -138,7 +138,7 @@ def _strips(table: Cases, lines: list[Row]) -> Markup:
     return Table(caption, columns, list(groups.items())).html
 
 
-def strip(line: Row) -> Markup:
+def strip(line: SummaryRow) -> Markup:
     """Draw a mean and its interval on a line, as a small picture without script."""
     known = np.isfinite(line.low)
     return fill(
@@ -155,11 +155,11 @@ def _place(auc: float) -> str:
     return f"{4 + 92 * share:.2f}%"
 
 
-def _with_events(found: Defences, lines: list[Row]) -> list[Row]:
+def _with_events(found: Defences, lines: list[SummaryRow]) -> list[SummaryRow]:
     """Return the lines of mechanisms that release more than next to nothing; all if none does."""
     return [line for line in lines if not found.emptiest(line.setting.mechanism)] or lines
 
 
-def _tied(lines: list[Row], *, lowest: bool = False) -> list[Row]:
+def _tied(lines: list[SummaryRow], *, lowest: bool = False) -> list[SummaryRow]:
     """Return the lines with the highest mean AUC; several where they agree to three digits."""
     return [lines[i] for i in find_ties([line.mean for line in lines], lowest=lowest)]

@@ -17,7 +17,7 @@ from clusterscale.report.section import (
     number,
     quantity,
 )
-from clusterscale.report.summary import Cases, Floats, Row, by_setting, cases, row
+from clusterscale.report.summary import Cases, Floats, SummaryRow, by_setting, cases, row
 
 _FALSE_POSITIVE_RATE = 0.1  # where the plan does not say
 
@@ -80,7 +80,7 @@ def _folds(
     return folds
 
 
-def _cells(line: Row, tpr: float, epsilon: float, controls: Controls) -> list[str | Markup]:
+def _cells(line: SummaryRow, tpr: float, epsilon: float, controls: Controls) -> list[str | Markup]:
     return [
         line.attack,
         number(line.mean),
@@ -93,7 +93,7 @@ def _cells(line: Row, tpr: float, epsilon: float, controls: Controls) -> list[st
     ]
 
 
-def _among(rows: tuple[Row, ...], line: Row) -> bool:
+def _among(rows: tuple[SummaryRow, ...], line: SummaryRow) -> bool:
     return any(
         (each.setting, each.group_size, each.attack) == (line.setting, line.group_size, line.attack)
         for each in rows

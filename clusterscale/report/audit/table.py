@@ -6,7 +6,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.section import Column, Section, Table, interval, number, percent
-from clusterscale.report.summary import Row, cases, rows
+from clusterscale.report.summary import SummaryRow, cases, rows
 
 _COLUMNS = (
     Column("Attack", number=False, header=True),
@@ -45,7 +45,7 @@ def build(results: xr.Dataset) -> Section | None:
     )
 
 
-def _cells(row: Row) -> list[str | Markup]:
+def _cells(row: SummaryRow) -> list[str | Markup]:
     targets = f"{row.n_done:,}"
     if row.n_done < row.n_targets:
         targets += f" of {row.n_targets:,}"

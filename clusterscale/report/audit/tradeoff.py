@@ -7,7 +7,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.defences import Defences, Place, defences
+from clusterscale.report.defences import CaseIndex, Defences, defences
 from clusterscale.report.section import Section, fill, join, number, percent, quantity
 from clusterscale.report.summary import mean
 from clusterscale.utility import NEARLY_EMPTY
@@ -46,7 +46,7 @@ def build(results: xr.Dataset) -> Section | None:
     )
 
 
-def _label(found: Defences, place: Place, prior: int) -> str:
+def _label(found: Defences, place: CaseIndex, prior: int) -> str:
     return " · ".join(
         [found.priors[prior], place.label] if len(found.priors) > 1 else [place.label]
     )
@@ -60,7 +60,9 @@ def _axis(found: Defences, measure: int) -> figures.Axis:
     return figures.axis(values, log=found.measures[measure].relative)
 
 
-def _panels(found: Defences, place: Place, prior: int, axes: list[figures.Axis]) -> Markup | None:
+def _panels(
+    found: Defences, place: CaseIndex, prior: int, axes: list[figures.Axis]
+) -> Markup | None:
     panels = []
     for index, measure in enumerate(found.measures):
         points = _points(found, place, prior, index)
@@ -79,7 +81,7 @@ def _panels(found: Defences, place: Place, prior: int, axes: list[figures.Axis])
     return fill("panels.html.j2", panels=join(panels)) if panels else None
 
 
-def _points(found: Defences, place: Place, prior: int, measure: int) -> list[figures.Point]:
+def _points(found: Defences, place: CaseIndex, prior: int, measure: int) -> list[figures.Point]:
     losses = found.loss[place.period, place.size, :, measure]
     points = [
         figures.Point(i, name, float(losses[i]), mean(found.gains(place, prior, i)), empty)

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.defences import Defences, Measure, Place, defences, name_mechanism
+from clusterscale.report.defences import CaseIndex, Defences, Measure, defences, name_mechanism
 from clusterscale.report.section import Column, Section, Table, fill, number, percent, quantity
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -42,7 +42,7 @@ def _heading(measure: Measure) -> Markup:
     return fill("measure.html.j2", title=measure.title, ideal=quantity(measure.ideal))
 
 
-def _rows(found: Defences, place: Place) -> list[list[str | Markup]]:
+def _rows(found: Defences, place: CaseIndex) -> list[list[str | Markup]]:
     at = (place.period, place.size)
     rows: list[list[str | Markup]] = []
     for mechanism in range(len(found.mechanisms)):

@@ -13,7 +13,7 @@ from clusterscale.report.figures.strips import strip
 from clusterscale.report.figures.styles import colour, dash, legend, look, marks
 from clusterscale.report.figures.time_series import (
     Course,
-    Judged,
+    ReleaseAxis,
     course_legend,
     courses,
     verdict_mark,
@@ -24,8 +24,8 @@ __all__ = [
     "Axis",
     "Course",
     "Floats",
-    "Judged",
     "Point",
+    "ReleaseAxis",
     "axis",
     "boxes",
     "colour",

@@ -14,7 +14,7 @@ from clusterscale.report.figures.frame import panel
 from clusterscale.report.figures.styles import colour, dash
 from clusterscale.report.section import fill
 
-__all__ = ["Course", "Judged", "course_legend", "courses", "verdict_mark"]
+__all__ = ["Course", "ReleaseAxis", "course_legend", "courses", "verdict_mark"]
 
 _LINES = (0, 3, 6)  # looks of the courses, in colours that no verdict has
 # A verdict has a shape and a size besides its colour: a good one is small, a bad one is not.
@@ -28,7 +28,7 @@ _N_TICKS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ReleaseAxis:
     """The releases along the axis: what tooltips call each, and its verdict with a word for it."""
 
     names: Sequence[str]
@@ -61,7 +61,11 @@ def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
 
 
 def courses(
-    drawn: Sequence[Course], judged: Judged, *, axis: str, span: tuple[float, float] | None = None
+    drawn: Sequence[Course],
+    judged: ReleaseAxis,
+    *,
+    axis: str,
+    span: tuple[float, float] | None = None,
 ) -> Any:
     """Draw up to three numbers over releases, a line each; the marks on the first say the verdicts.
 
@@ -98,7 +102,7 @@ def _ticks(n: int) -> list[int]:
 
 
 def _marks(
-    box: Any, numbers: Mapping[str, list[Any]], judged: Judged, floor: float | None
+    box: Any, numbers: Mapping[str, list[Any]], judged: ReleaseAxis, floor: float | None
 ) -> list[Any]:
     """Mark every release on the first line, in the order of verdicts, so that bad is on top."""
     told = {"release": judged.names, "period": judged.periods, "verdict": judged.words}

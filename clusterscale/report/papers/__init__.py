@@ -9,10 +9,10 @@ from clusterscale.report.papers.studies import (
     HOLDS,
     NOT_COMPARED,
     OPEN,
-    Compared,
-    Kept,
+    ClaimRow,
+    ComparedNumber,
     Missing,
-    Told,
+    StudyReport,
 )
 
 __all__ = [
@@ -23,10 +23,10 @@ __all__ = [
     "HOLDS",
     "NOT_COMPARED",
     "OPEN",
-    "Compared",
-    "Kept",
+    "ClaimRow",
+    "ComparedNumber",
     "Missing",
-    "Told",
+    "StudyReport",
     "render_reproduced",
     "write_reproduced",
 ]

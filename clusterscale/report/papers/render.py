@@ -13,7 +13,7 @@ from clusterscale.report.papers.studies import (
     DIFFERS,
     EXPLAINED,
     HOLDS,
-    Told,
+    StudyReport,
 )
 from clusterscale.report.papers.tables import (
     differences,
@@ -29,7 +29,7 @@ __all__ = ["render_reproduced", "write_reproduced"]
 _TITLE = "Four papers, computed again"
 
 
-def render_reproduced(told: Sequence[Told], *, title: str | None = None) -> str:
+def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) -> str:
     """Return the page of all studies as one HTML file that needs nothing but itself.
 
     Parameters
@@ -51,10 +51,12 @@ def render_reproduced(told: Sequence[Told], *, title: str | None = None) -> str:
         groups.append((heading, [_study(each) for each in several]))
     reading = Section("reading", "How to read this page", "", fill("reproduced_reading.html.j2"))
     groups.append(("About this page", [reading]))
-    return pages.page([pages.Told("", groups)], kind="reproduction", title=title or _TITLE)
+    return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
 
 
-def write_reproduced(told: Sequence[Told], uri: str | Path, *, title: str | None = None) -> str:
+def write_reproduced(
+    told: Sequence[StudyReport], uri: str | Path, *, title: str | None = None
+) -> str:
     """Write the page of all studies whole or not at all, and return where it is.
 
     Parameters
@@ -72,7 +74,7 @@ def write_reproduced(told: Sequence[Told], uri: str | Path, *, title: str | None
     return pages.write(render_reproduced(told, title=title), uri)
 
 
-def _overview(told: Sequence[Told]) -> Iterable[Section]:
+def _overview(told: Sequence[StudyReport]) -> Iterable[Section]:
     agree, explained, differ = (
         sum(each.count(verdict) for each in told) for verdict in (AGREES, EXPLAINED, DIFFERS)
     )
@@ -97,7 +99,7 @@ def _overview(told: Sequence[Told]) -> Iterable[Section]:
         yield Section("differences", "What differs", intro, differences(told))
 
 
-def _study(told: Told) -> Section:
+def _study(told: StudyReport) -> Section:
     about = fill("reproduced_study.html.j2", told=told, cost=quantity(told.core_seconds))
     tables = [build(told) for build in (numbers_table, statements_table, missing_table)]
     body = join([about, *(table for table in tables if table is not None)])

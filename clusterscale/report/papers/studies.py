@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from math import nan
 from typing import Literal
 
-__all__ = ["AGREES", "DIFFERS", "EXPLAINED", "NOT_COMPARED", "Compared", "Kept", "Missing"]
-__all__ += ["BREAKS", "HOLDINGS", "HOLDS", "OPEN", "VERDICTS", "Told"]
+__all__ = [
+    "AGREES",
+    "DIFFERS",
+    "EXPLAINED",
+    "NOT_COMPARED",
+    "ClaimRow",
+    "ComparedNumber",
+    "Missing",
+]
+__all__ += ["BREAKS", "HOLDINGS", "HOLDS", "OPEN", "VERDICTS", "StudyReport"]
 
 Verdict = Literal["agrees", "explained", "differs", "not compared"]
 Holding = Literal["holds", "breaks", "open"]
@@ -24,7 +32,7 @@ HOLDINGS: tuple[Holding, ...] = (HOLDS, OPEN, BREAKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedNumber:
     """A published number beside ours.
 
     Attributes
@@ -60,7 +68,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ClaimRow:
     """A statement of a paper: by which margin it holds, and the numbers nearest to breaking it.
 
     ``half`` is half the 95 % interval of the margin, 0 where nothing tells it; ``why`` says why it
@@ -85,7 +93,7 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StudyReport:
     """All that one study tells.
 
     ``paper`` is short, ``paper_title`` whole. ``data`` says in words what was attacked;
@@ -98,8 +106,8 @@ class Told:
     title: str
     data: str
     core_seconds: float
-    compared: Sequence[Compared]
-    kept: Sequence[Kept]
+    compared: Sequence[ComparedNumber]
+    kept: Sequence[ClaimRow]
     missing: Sequence[Missing]
     remarks: Sequence[str]
 

@@ -17,8 +17,8 @@ from clusterscale.report.papers.studies import (
     HOLDS,
     OPEN,
     VERDICTS,
-    Compared,
-    Told,
+    ComparedNumber,
+    StudyReport,
 )
 from clusterscale.report.section import Column, Table, breakable, percent, quantity
 
@@ -34,7 +34,7 @@ _LOOKS: Mapping[str, str] = {
 }
 
 
-def papers_table(told: Sequence[Told]) -> Markup:
+def papers_table(told: Sequence[StudyReport]) -> Markup:
     """Return a row a paper: how much agrees, and what that cost."""
     columns = [
         Column("Paper", number=False, header=True),
@@ -76,7 +76,7 @@ def papers_table(told: Sequence[Told]) -> Markup:
     return Table("By paper", columns, [("", rows)]).html
 
 
-def differences(told: Sequence[Told]) -> Markup:
+def differences(told: Sequence[StudyReport]) -> Markup:
     """Return a row for each number that differs."""
     columns = [
         Column("Where", number=False, header=True),
@@ -104,7 +104,7 @@ def differences(told: Sequence[Told]) -> Markup:
     return Table("Numbers that differ", columns, [("", rows)]).html
 
 
-def numbers_table(told: Told) -> Markup | None:
+def numbers_table(told: StudyReport) -> Markup | None:
     """Return every number of a study beside ours; None where there is none."""
     if not told.compared:
         return None
@@ -131,7 +131,7 @@ def numbers_table(told: Told) -> Markup | None:
     return Table("Published numbers, and ours", columns, groups).html
 
 
-def statements_table(told: Told) -> Markup | None:
+def statements_table(told: StudyReport) -> Markup | None:
     """Return every statement of a study; None where there is none."""
     if not told.kept:
         return None
@@ -157,7 +157,7 @@ def statements_table(told: Told) -> Markup | None:
     return Table("Statements", columns, [("", rows)]).html
 
 
-def missing_table(told: Told) -> Markup | None:
+def missing_table(told: StudyReport) -> Markup | None:
     """Return what cannot be compared; None where all can."""
     if not told.missing:
         return None
@@ -182,11 +182,11 @@ def _number(value: float, step: float) -> str:
     return f"{value:,.{_digits(step)}f}"
 
 
-def _ours(each: Compared) -> str:
+def _ours(each: ComparedNumber) -> str:
     return _number(each.ours, each.step / 10)
 
 
-def _interval(each: Compared) -> str:
+def _interval(each: ComparedNumber) -> str:
     if not isfinite(each.low):
         return "–"
     return f"{_number(each.low, each.step / 10)} to {_number(each.high, each.step / 10)}"

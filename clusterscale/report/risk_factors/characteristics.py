@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.risk_factors.comparisons import CLOSE, FEW, Comparison, comparisons
+from clusterscale.report.risk_factors.comparisons import CLOSE, FEW, GroupComparison, comparisons
 from clusterscale.report.section import Column, Section, Table, fill, number, percent
 
 _COLUMNS = (
@@ -37,7 +37,7 @@ def build(traits: xr.Dataset) -> Section | None:
     )
 
 
-def _table(traits: xr.Dataset, chosen: Comparison) -> Markup:
+def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
     at = traits.isel(comparison=chosen.index)
     highest = max(float(np.nanmax(at.forest_importance.values)), 1e-9)
     order = np.argsort(-np.nan_to_num(at.forest_importance.values), kind="stable")

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from clusterscale.report.section import fill, json_attribute, number, plural, quantity
 from clusterscale.wording import name_best
 
-__all__ = ["CLOSE", "FEW", "Comparison", "comparisons", "findings", "views"]
+__all__ = ["CLOSE", "FEW", "GroupComparison", "comparisons", "findings", "views"]
 
 FEW, CLOSE = 5, 0.02
 """With fewer people on a side, or mean AUCs that are closer, who is on which side is luck."""
@@ -24,7 +24,7 @@ _VIEW = tuple(f"view_{name}" for name in _COMPARED)
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class GroupComparison:
     """The most against the least exposed by the strongest attack of a setting, by its index."""
 
     index: int
@@ -45,7 +45,7 @@ class Comparison:
         return self.n < FEW or self.gap < CLOSE
 
 
-def comparisons(traits: xr.Dataset) -> list[Comparison]:
+def comparisons(traits: xr.Dataset) -> list[GroupComparison]:
     """Return one comparison a setting, by the attack that reaches most; named by what varies.
 
     Attacks that reach as much, to three digits, are named together; the numbers are of the highest.
@@ -65,7 +65,7 @@ def comparisons(traits: xr.Dataset) -> list[Comparison]:
         for rows in settings.values()
     }
     found = [
-        Comparison(
+        GroupComparison(
             index=i,
             label=_label(columns, i),
             attack=attack,
@@ -106,7 +106,7 @@ def findings(traits: xr.Dataset) -> Markup:
     )
 
 
-def _leading(traits: xr.Dataset, chosen: Comparison) -> Mapping[str, object]:
+def _leading(traits: xr.Dataset, chosen: GroupComparison) -> Mapping[str, object]:
     """Return what separates best, as words and numbers."""
     at = traits.isel(comparison=chosen.index)
     apart = np.abs(at.separation.values - 0.5)

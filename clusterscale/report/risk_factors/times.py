@@ -7,7 +7,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.risk_factors.comparisons import Comparison, comparisons
+from clusterscale.report.risk_factors.comparisons import GroupComparison, comparisons
 from clusterscale.report.section import Section, fill, number
 
 _NAMES = ("most exposed", "least exposed", "all users")
@@ -28,7 +28,7 @@ def build(traits: xr.Dataset) -> Section | None:
     )
 
 
-def _figure(traits: xr.Dataset, chosen: Comparison) -> Markup:
+def _figure(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
     shares = [traits.frequency.isel(comparison=chosen.index).sel(who=who).values for who in _WHO]
     told = np.isfinite(shares).all(axis=0)
     epochs = traits.epoch.values[told]

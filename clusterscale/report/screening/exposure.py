@@ -14,7 +14,7 @@ from clusterscale.report.figures import Floats
 from clusterscale.screening import is_counted
 from clusterscale.wording import name_best
 
-__all__ = ["LEVELS", "Exposure", "Place", "read_places"]
+__all__ = ["LEVELS", "ScreenCase", "StrongestAttack", "read_places"]
 
 LEVELS = (0.75, 0.9)
 """The AUC levels above which users are counted."""
@@ -23,7 +23,7 @@ _CURVE = 401  # points of a distribution; as many as a panel has pixels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exposure:
+class StrongestAttack:
     """How well users are told by the attack of the highest mean AUC on what one publishes.
 
     ``attack`` names all attacks whose means agree to three digits; the numbers are of the highest.
@@ -44,7 +44,7 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class ScreenCase:
     """A period and group size; ``label`` tells them from others, and is empty for the only one.
 
     ``n_users``: those who count; ``n_groups``: the median number of groups that a user was compared
@@ -57,20 +57,20 @@ class Place:
     n_users: int
     n_groups: int
     n_events: NDArray[np.int64]
-    exposures: Sequence[Exposure]
+    exposures: Sequence[StrongestAttack]
 
     @property
-    def worst(self) -> Exposure:
+    def worst(self) -> StrongestAttack:
         """The mechanism that exposes most."""
         return max(self.exposures, key=lambda each: each.mean)
 
     @property
-    def best(self) -> Exposure:
+    def best(self) -> StrongestAttack:
         """The mechanism that exposes least."""
         return min(self.exposures, key=lambda each: each.mean)
 
 
-def read_places(screened: xr.Dataset) -> Iterator[Place]:
+def read_places(screened: xr.Dataset) -> Iterator[ScreenCase]:
     """Yield every period and group size in which any user has an AUC, group sizes ascending."""
     screened = screened.sortby("group_size")
     several, counted = screened.sizes["period"] > 1, is_counted(screened)
@@ -85,7 +85,7 @@ def read_places(screened: xr.Dataset) -> Iterator[Place]:
             parts = [str(period)] if several else []
             if several or screened.sizes["group_size"] > 1:
                 parts.append(f"Groups of {int(size):,}")
-            yield Place(
+            yield ScreenCase(
                 " · ".join(parts),
                 str(period),
                 int(size),
@@ -96,7 +96,7 @@ def read_places(screened: xr.Dataset) -> Iterator[Place]:
             )
 
 
-def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> Exposure | None:
+def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> StrongestAttack | None:
     auc = case.auc.transpose("user", "attack").values
     if not counts.all():
         auc = np.where(counts[:, None], auc, np.float32(np.nan))
@@ -110,7 +110,7 @@ def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> Exposure | None:
     values = auc[known[:, best], best].astype(np.float64)
     one = case.isel(attack=best)
     widths = (one.auc_high.values - one.auc_low.values)[known[:, best]]
-    return Exposure(
+    return StrongestAttack(
         mechanism=str(case.mechanism.item()),
         attack=name_best(case.attack.values, means),
         auc=auc[:, best],

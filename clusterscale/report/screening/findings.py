@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.screening.exposure import LEVELS, Place
+from clusterscale.report.screening.exposure import LEVELS, ScreenCase
 from clusterscale.report.section import absent_users, fill, json_attribute, number, percent, plural
 
 __all__ = ["findings"]
 
 
-def findings(screened: xr.Dataset, places: Sequence[Place]) -> Markup:
+def findings(screened: xr.Dataset, places: Sequence[ScreenCase]) -> Markup:
     """Build the findings; they exist even where nobody could be compared."""
     source = json_attribute(screened, "cube").get("source")
     worst = max(places, key=lambda place: place.worst.mean, default=None)

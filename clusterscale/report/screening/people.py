@@ -9,7 +9,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from clusterscale.report.paged_table import LongColumn, long_table
-from clusterscale.report.screening.exposure import Place
+from clusterscale.report.screening.exposure import ScreenCase
 from clusterscale.report.section import Section, fill
 
 __all__ = ["people"]
@@ -18,7 +18,7 @@ _ROWS = 10_000  # of a table on the page
 _CELLS = 600_000  # of all tables: some three megabytes
 
 
-def people(places: Sequence[Place]) -> Section:
+def people(places: Sequence[ScreenCase]) -> Section:
     """Build the tables of the most exposed users, one for each period and group size."""
     cells = sum(2 + len(place.exposures) for place in places)
     n_rows = min(_ROWS, _CELLS // max(1, cells))
@@ -36,7 +36,7 @@ def people(places: Sequence[Place]) -> Section:
     )
 
 
-def _table(place: Place, n_rows: int, file: str) -> Markup:
+def _table(place: ScreenCase, n_rows: int, file: str) -> Markup:
     rows = _most_exposed(place, n_rows)
     columns = [
         LongColumn("User", [f"row {row}" for row in rows]),
@@ -51,7 +51,7 @@ def _table(place: Place, n_rows: int, file: str) -> Markup:
     return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
 
 
-def _most_exposed(place: Place, n_rows: int) -> NDArray[np.int64]:
+def _most_exposed(place: ScreenCase, n_rows: int) -> NDArray[np.int64]:
     """Return the rows of the highest mean AUC, descending; what is not known goes last."""
     total = np.zeros(len(place.exposures[0].auc))
     for each in place.exposures:

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.screening.exposure import LEVELS, Exposure, Place
+from clusterscale.report.screening.exposure import LEVELS, ScreenCase, StrongestAttack
 from clusterscale.report.section import Column, Section, Table, breakable, fill, number, percent
 
 __all__ = ["spread"]
@@ -24,7 +24,7 @@ _COLUMNS = (
 )
 
 
-def spread(places: Sequence[Place]) -> Section:
+def spread(places: Sequence[ScreenCase]) -> Section:
     """Build the distribution of AUC over all users, a curve a mechanism, and its numbers."""
     folds = [(place.label, _figure(place, i) + _table(place)) for i, place in enumerate(places)]
     return Section(
@@ -37,7 +37,7 @@ def spread(places: Sequence[Place]) -> Section:
     )
 
 
-def _figure(place: Place, index: int) -> Markup:
+def _figure(place: ScreenCase, index: int) -> Markup:
     names = [each.mechanism for each in place.exposures]
     lowest = min(float(each.curve[0]) for each in place.exposures)
     drawn = figures.distributions(
@@ -56,12 +56,12 @@ def _figure(place: Place, index: int) -> Markup:
     )
 
 
-def _in_words(exposure: Exposure) -> str:
+def _in_words(exposure: StrongestAttack) -> str:
     quartiles = np.quantile(exposure.curve, (0.25, 0.5, 0.75))
     return f"{exposure.mechanism}: quartiles " + ", ".join(number(float(q)) for q in quartiles)
 
 
-def _table(place: Place) -> Markup:
+def _table(place: ScreenCase) -> Markup:
     rows: list[list[str | Markup]] = [
         [
             breakable(each.mechanism),

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from clusterscale.report import figures
 from clusterscale.report.section import Section, fill, number, plural
-from clusterscale.report.trend.releases import Release, Series
+from clusterscale.report.trend.releases import ReleaseRow, Series
 from clusterscale.report.trend.words import WORDS
 
 __all__ = ["exposure", "judged"]
@@ -33,9 +33,9 @@ def exposure(series: Sequence[Series]) -> Section | None:
     )
 
 
-def judged(releases: Sequence[Release]) -> figures.Judged:
+def judged(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
     """Return releases as a figure marks them."""
-    return figures.Judged(
+    return figures.ReleaseAxis(
         [each.release for each in releases],
         [each.period for each in releases],
         [each.verdict for each in releases],
@@ -71,6 +71,6 @@ def _in_words(series: Series) -> str:
     return f"{told}; {series.count('warn')} warned, {series.count('fail')} failed"
 
 
-def _level(releases: Sequence[Release]) -> str:
+def _level(releases: Sequence[ReleaseRow]) -> str:
     levels = {f"{each.loss_above:g}" for each in releases if each.loss_above == each.loss_above}
     return levels.pop() if len(levels) == 1 else "the level of its release"

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from clusterscale.report.figures import verdict_mark
 from clusterscale.report.section import Section, fill, quantity
-from clusterscale.report.trend.releases import Release, Series
+from clusterscale.report.trend.releases import ReleaseRow, Series
 from clusterscale.report.trend.words import WORDS, link
 
 __all__ = ["reasons"]
@@ -47,6 +47,6 @@ def _level(level: str) -> str | Markup:
     return verdict_mark(level, WORDS[level]) if level in WORDS else "not known"
 
 
-def _label(release: Release, *, several: bool) -> str:
+def _label(release: ReleaseRow, *, several: bool) -> str:
     parts = [release.series] if several else []
     return " · ".join([*parts, release.release, release.period, WORDS[release.verdict]])

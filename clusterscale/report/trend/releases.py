@@ -13,13 +13,13 @@ from clusterscale.errors import FormatError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "Release", "Series", "read_series"]
+__all__ = ["COLUMNS", "ReleaseRow", "Series", "read_series"]
 
 _WORST_FIRST = ("fail", "warn", "unknown", "pass")
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseRow:
     """One verdict, by the columns of the table; ``reasons`` are worst first, numbers may be NaN."""
 
     number: int
@@ -64,10 +64,10 @@ class Series:
     """Releases under one name, oldest first; there is at least one."""
 
     name: str
-    releases: Sequence[Release]
+    releases: Sequence[ReleaseRow]
 
     @property
-    def newest(self) -> Release:
+    def newest(self) -> ReleaseRow:
         """The last release that was judged."""
         return self.releases[-1]
 
@@ -90,9 +90,9 @@ def read_series(table: pd.DataFrame) -> list[Series]:
     if absent:
         raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
     columns = {name: table[name].tolist() for name in COLUMNS}
-    found: dict[str, list[Release]] = {}
+    found: dict[str, list[ReleaseRow]] = {}
     for row in range(len(table)):
-        each = Release(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
+        each = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
         found.setdefault(each.series, []).append(each)
     series = [Series(name, releases) for name, releases in found.items()]
     return sorted(series, key=lambda each: -LEVELS.index(each.newest.verdict))
@@ -155,7 +155,7 @@ _PARSERS: Mapping[str, Callable[[Any], Any]] = {
 
 COLUMNS: Mapping[str, Callable[[Any], Any]] = {
     name: _PARSERS[str(kind)]
-    for name, kind in Release.__annotations__.items()
+    for name, kind in ReleaseRow.__annotations__.items()
     if str(kind) in _PARSERS
 } | {"verdict": _verdict, "reasons": _reasons}
 """The columns that are read, each with what makes its value of a cell."""

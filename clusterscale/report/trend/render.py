@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterscale.report.page import Told, page, write
+from clusterscale.report.page import PageEntry, page, write
 from clusterscale.report.section import Section
 from clusterscale.report.trend.exposure import exposure
 from clusterscale.report.trend.findings import findings
@@ -61,7 +61,7 @@ def render_trend(
     sections = [findings(series, errors or {})]
     sections += [section for build in _BUILDS if (section := build(series)) is not None]
     heading = title or "Exposure over releases"
-    return page([Told("", [("", sections)])], kind="trend report", title=heading)
+    return page([PageEntry("", [("", sections)])], kind="trend report", title=heading)
 
 
 def write_trend(

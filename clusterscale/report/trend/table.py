@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterscale.report.paged_table import LongColumn, long_table
 from clusterscale.report.section import Section
-from clusterscale.report.trend.releases import Release, Series
+from clusterscale.report.trend.releases import ReleaseRow, Series
 from clusterscale.report.trend.words import WORDS, in_short, link, span
 
 __all__ = ["table"]
@@ -38,7 +38,7 @@ def table(series: Sequence[Series]) -> Section | None:
     )
 
 
-def _names(releases: Sequence[Release], *, several: bool) -> list[LongColumn]:
+def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]:
     names, links = [each.release for each in releases], [link(each) for each in releases]
     verdicts = [WORDS[each.verdict] for each in releases]
     reasons = ["; ".join(map(in_short, each.against)) or "–" for each in releases]
@@ -53,7 +53,7 @@ def _names(releases: Sequence[Release], *, several: bool) -> list[LongColumn]:
     ]
 
 
-def _losses(releases: Sequence[Release]) -> list[LongColumn]:
+def _losses(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
     return [
         _numbers("Mean loss", releases, "mean_privacy_loss", 3, "Mean privacy loss"),
         _interval("Interval of mean", releases, "mean_privacy_loss"),
@@ -63,7 +63,7 @@ def _losses(releases: Sequence[Release]) -> list[LongColumn]:
     ]
 
 
-def _promises(releases: Sequence[Release]) -> list[LongColumn]:
+def _promises(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
     attack = "Of the attack on these very values"
     return [
         _numbers("ε seen", releases, "epsilon_lower", 2, "The mechanism was seen to exceed it"),
@@ -73,7 +73,7 @@ def _promises(releases: Sequence[Release]) -> list[LongColumn]:
     ]
 
 
-def _changes(releases: Sequence[Release]) -> list[LongColumn]:
+def _changes(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
     return [
         _numbers("Change", releases, "change", 3, "Of mean loss, against the last releases"),
         _interval("Interval of change", releases, "change"),
@@ -82,7 +82,7 @@ def _changes(releases: Sequence[Release]) -> list[LongColumn]:
     ]
 
 
-def _above(releases: Sequence[Release]) -> list[LongColumn]:
+def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
     """Return the share above a level; the level stands in the heading if it is the same for all."""
     levels = {each.loss_above for each in releases if isfinite(each.loss_above)}
     shares = 100 * np.array([each.share_above for each in releases])
@@ -93,11 +93,11 @@ def _above(releases: Sequence[Release]) -> list[LongColumn]:
 
 
 def _numbers(
-    name: str, releases: Sequence[Release], field: str, digits: int, hint: str = ""
+    name: str, releases: Sequence[ReleaseRow], field: str, digits: int, hint: str = ""
 ) -> LongColumn:
     return LongColumn(name, np.array([getattr(each, field) for each in releases]), digits, hint)
 
 
-def _interval(name: str, releases: Sequence[Release], field: str) -> LongColumn:
+def _interval(name: str, releases: Sequence[ReleaseRow], field: str) -> LongColumn:
     ends = [(getattr(each, f"{field}_low"), getattr(each, f"{field}_high")) for each in releases]
     return LongColumn(name, [span(low, high) for low, high in ends])

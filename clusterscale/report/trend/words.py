@@ -11,7 +11,7 @@ from markupsafe import Markup
 from clusterscale.contracts import Reason
 from clusterscale.report.figures import verdict_mark
 from clusterscale.report.section import number, plural, quantity
-from clusterscale.report.trend.releases import Release
+from clusterscale.report.trend.releases import ReleaseRow
 
 __all__ = ["WORDS", "change", "crossed", "in_short", "link", "span", "verdict"]
 
@@ -21,12 +21,12 @@ WORDS: Mapping[str, str] = {"pass": "passed", "warn": "warned", "fail": "failed"
 """What a verdict is called."""
 
 
-def verdict(release: Release) -> Markup:
+def verdict(release: ReleaseRow) -> Markup:
     """Write a verdict with its mark."""
     return verdict_mark(release.verdict, WORDS[release.verdict])
 
 
-def link(release: Release) -> str:
+def link(release: ReleaseRow) -> str:
     """Return the relative address of the page of the run; nothing without a run."""
     # quoted, so that no folder is taken for a scheme or another host
     folder = quote(release.run.strip("/"), safe="/")
@@ -40,7 +40,7 @@ def span(low: float, high: float, digits: int = 3) -> str:
     return f"{number(low, digits)}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{number(high, digits)}"
 
 
-def change(release: Release) -> str:
+def change(release: ReleaseRow) -> str:
     """Say in a sentence how exposure changed against the last releases of the series."""
     if not isfinite(release.change):
         if release.n_common:
@@ -61,7 +61,7 @@ def change(release: Release) -> str:
     return f"No change of exposure against the last releases can be told from chance: {by}."
 
 
-def crossed(release: Release) -> str:
+def crossed(release: ReleaseRow) -> str:
     """Say how many people crossed the limit of exposure; nothing where nobody was compared."""
     if not release.n_common:
         return ""

@@ -63,8 +63,8 @@ class Address(Distributed):
         """
         with needs(self.name):
             from clusterscale.runtime.dask import DaskExecutor
-            from clusterscale.runtime.scheduler_connection import Line
-        line = Line(self.address, self._security(), self.patience)
+            from clusterscale.runtime.scheduler_connection import SchedulerConnection
+        line = SchedulerConnection(self.address, self._security(), self.patience)
         try:
             client = line.connect(min(self.patience, _FIRST))
         except OSError as error:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clusterscale.runtime.clusters.resource import ClusterMonitor
     from clusterscale.runtime.dask import DaskExecutor
-    from clusterscale.runtime.scheduler_connection import Line
+    from clusterscale.runtime.scheduler_connection import SchedulerConnection
 
 __all__ = ["Kubernetes", "Volume"]
 
@@ -123,13 +123,15 @@ class Kubernetes(Distributed):
         with needs("kubernetes", "kubernetes"):
             from clusterscale.runtime.clusters.resource import connect, hosted, own_image
             from clusterscale.runtime.dask import DaskExecutor
-            from clusterscale.runtime.scheduler_connection import Line
+            from clusterscale.runtime.scheduler_connection import SchedulerConnection
         security = self.tls.security() if self.tls else None
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))
             recipe = self.recipe(api.namespace, self.image or own_image(api))
             lookout = stack.enter_context(hosted(dask_cluster(recipe), api))
-            line = stack.enter_context(closing(Line(recipe.scheduler, security, self.patience)))
+            line = stack.enter_context(
+                closing(SchedulerConnection(recipe.scheduler, security, self.patience))
+            )
 
             def join() -> Client:
                 line.close()
@@ -144,7 +146,7 @@ class Kubernetes(Distributed):
             )
 
 
-def _join(line: Line, lookout: ClusterMonitor, patience: float) -> Client:
+def _join(line: SchedulerConnection, lookout: ClusterMonitor, patience: float) -> Client:
     """Wait for the scheduler, unless its pod can never start."""
     until = monotonic() + patience
     while True:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
-from clusterscale.attacks.learned import Learned
+from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.attacks.linear import eliminate
 from clusterscale.contracts import Labels, Scores
 from clusterscale.metrics import auc
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Keep as many features as there are rows, as :class:`Learned` does."""
+    """Keep as many features as there are rows, as :class:`LearnedAttack` does."""
 
     def __init__(self, step: float = 0.1) -> None:
         self.step = step
@@ -44,7 +44,9 @@ class Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class Trained(BaseEstimator):  # type: ignore[misc]
     """An attack on features that are chosen already; draws from ``("tuning", path, attack)``."""
 
-    def __init__(self, attack: Learned, seed: int = 0, path: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self, attack: LearnedAttack, seed: int = 0, path: tuple[str | int, ...] = ()
+    ) -> None:
         self.attack = attack
         self.seed = seed
         self.path = path
@@ -62,13 +64,13 @@ class Trained(BaseEstimator):  # type: ignore[misc]
             return np.asarray(self.model_(inputs), np.float64)
 
 
-def adversary(attack: Learned, seed: int, path: tuple[str | int, ...]) -> Any:
+def adversary(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> Any:
     """Return a pipeline, not trained yet, that learns what ``attack`` does from all statistics."""
     steps = Elimination(attack.elimination_step), Trained(attack, seed, path)
     return Pipeline([("eliminate", steps[0]), ("train", steps[1])])
 
 
-def points(attacks: tuple[Learned, ...]) -> list[dict[str, list[Any]]]:
+def points(attacks: tuple[LearnedAttack, ...]) -> list[dict[str, list[Any]]]:
     """Return the parameters that make such a pipeline each of ``attacks``, in their order."""
     return [
         {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from clusterscale.attacks.cross_validation import CrossValidated
-from clusterscale.attacks.learned import Learned
+from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.attacks.statistics import features
 from clusterscale.contracts import Examples, Executor, Ints, Labels
 from clusterscale.metrics import auc
@@ -44,7 +44,7 @@ class _Lesson:
 
 def cross_validate(
     form: Form,
-    attacks: tuple[Learned, ...],
+    attacks: tuple[LearnedAttack, ...],
     executor: Executor,
     *,
     n_folds: int,
@@ -104,7 +104,7 @@ def cross_validate(
 
 
 def judge(
-    form: Form, attacks: tuple[Learned, ...], executor: Executor, *, seed: int, path: Path
+    form: Form, attacks: tuple[LearnedAttack, ...], executor: Executor, *, seed: int, path: Path
 ) -> Floats:
     """Return the AUC of each attack on fresh groups after training on all others.
 

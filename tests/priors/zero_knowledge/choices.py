@@ -5,13 +5,13 @@ from conftest import draw_dense
 from oracles.dense import traces_of
 
 from clusterscale import mechanisms, priors
-from clusterscale.contracts import Frame, publish
+from clusterscale.contracts import CellCoordinates, publish
 from clusterscale.cube import with_null_roi
 from clusterscale.seeds import stream
 
 N_USERS, N_ROIS, N_DAYS, SIZE, TARGET = 40, 6, 3, 8, 7
 DAYS = np.repeat(np.arange(N_DAYS), 8)
-FRAME = Frame(DAYS, *np.random.default_rng(0).random((2, N_ROIS)))
+FRAME = CellCoordinates(DAYS, *np.random.default_rng(0).random((2, N_ROIS)))
 SMALL = {"reference": 40, "training": 16, "challenges": 4, "validation": 8}
 
 EVENT = {"name": "laplace", "epsilon": 2.0, "unit": "event"}

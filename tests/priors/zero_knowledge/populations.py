@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.mechanisms import create
 from clusterscale.priors.zero_knowledge import Graph, triangulate
 
@@ -38,7 +38,7 @@ def crowd(shape=(12, 24), m=400, mean=6.0, seed=0):
     rng = np.random.default_rng(seed)
     space, time = (rng.dirichlet(np.full(n, 0.8)) for n in shape)
     counts = np.minimum(rng.poisson(m * mean * np.outer(space, time)), m).astype(np.int32)
-    graph = triangulate(Frame(np.zeros(1, np.int64), *rng.random((2, shape[0]))))
+    graph = triangulate(CellCoordinates(np.zeros(1, np.int64), *rng.random((2, shape[0]))))
     return Crowd(space, time, mean, counts, graph)
 
 

@@ -10,7 +10,7 @@ from mechanisms.published import RARE, fits
 from scipy import stats
 
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
-from clusterscale.priors.zero_knowledge import Constant, Exponential, LogNormal, Visits
+from clusterscale.priors.zero_knowledge import Constant, Exponential, LogNormal, VisitCounts
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES
 
 LAWS = [Exponential(), LogNormal(), LogNormal(sigma=0.4), Constant()]
@@ -119,10 +119,10 @@ def test_the_law_is_chosen_by_name():
 
 @pytest.mark.parametrize("activity", LAWS, ids=lambda law: law.label)
 def test_visits_draw_from_their_law(activity):
-    visits = pickle.loads(pickle.dumps(Visits(6.0, activity)))
+    visits = pickle.loads(pickle.dumps(VisitCounts(6.0, activity)))
     found = visits.draw(100, rng=np.random.default_rng(4))
     np.testing.assert_array_equal(found, draw(activity, 6.0, n=100, seed=4))
 
 
 def test_visits_are_exponential_unless_told_otherwise():
-    assert Visits(3.0) == Visits(3.0, Exponential())
+    assert VisitCounts(3.0) == VisitCounts(3.0, Exponential())

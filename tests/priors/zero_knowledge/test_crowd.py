@@ -5,17 +5,17 @@ import pytest
 from mechanisms.published import fits
 from scipy import stats
 
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.errors import PoolError
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import (
     Constant,
-    Population,
-    Visits,
+    SyntheticPopulation,
+    VisitCounts,
     synthetic_traces,
     triangulate,
 )
-from clusterscale.priors.zero_knowledge.crowd import CrowdOfCounts, CrowdOfUsers
+from clusterscale.priors.zero_knowledge.crowd import PoissonCounts, SyntheticUsers
 
 SIZE, N_ROIS, N_EPOCHS = 20, 5, 8
 TRACE = np.array([3, 4, 12, 30], np.int32)
@@ -26,18 +26,18 @@ RARE = 0.001
 def population(mean=4.0, seed=0):
     rng = np.random.default_rng(seed)
     space, time = rng.dirichlet(np.ones(N_ROIS)), rng.dirichlet(np.ones(N_EPOCHS))
-    return Population(space, time, Visits(mean, Constant()))
+    return SyntheticPopulation(space, time, VisitCounts(mean, Constant()))
 
 
 def counts_crowd(people=None, size=SIZE):
-    return CrowdOfCounts(people or population(), TRACE, size)
+    return PoissonCounts(people or population(), TRACE, size)
 
 
 def users_crowd(trace=TRACE, *, people=None, n=30, size=SIZE, null_roi=False, seed=0):
     lat, lon = np.random.default_rng(0).random((2, N_ROIS))
-    graph = triangulate(Frame(np.zeros(N_EPOCHS, np.int64), lat, lon))
+    graph = triangulate(CellCoordinates(np.zeros(N_EPOCHS, np.int64), lat, lon))
     rng = np.random.default_rng(seed)
-    return CrowdOfUsers(
+    return SyntheticUsers(
         n, people or population(), graph, trace, group_size=size, null_roi=null_roi, rng=rng
     )
 
@@ -104,7 +104,7 @@ def test_counts_are_of_the_means_and_variances_of_the_model(paired):
 
 def test_cells_are_independent_but_for_the_pair():
     """Of 780 correlations none beyond what one sound draw in 1,000 has."""
-    people = Population(np.full(5, 0.2), np.full(8, 0.125), Visits(8.0, Constant()))
+    people = SyntheticPopulation(np.full(5, 0.2), np.full(8, 0.125), VisitCounts(8.0, Constant()))
     flat = drawn(counts_crowd(people), 8000, paired=True).counts.reshape(8000, -1)
     far = stats.norm.isf(RARE / 780 / 2) / np.sqrt(4000)
     for side in (flat[0::2], flat[1::2]):
@@ -146,7 +146,7 @@ def test_of_counts_only_the_chances_are_known():
 def test_the_reference_is_the_made_up_users_without_the_target(null_roi):
     people, graph = population(), None
     lat, lon = np.random.default_rng(0).random((2, N_ROIS))
-    graph = triangulate(Frame(np.zeros(N_EPOCHS, np.int64), lat, lon))
+    graph = triangulate(CellCoordinates(np.zeros(N_EPOCHS, np.int64), lat, lon))
     rng = np.random.default_rng(4)
     made_up = synthetic_traces(30, people, graph, rng=rng, null_roi=null_roi)
     expected = count_visits(made_up, np.arange(30)[None])[0]
@@ -160,7 +160,9 @@ def test_the_reference_is_the_made_up_users_without_the_target(null_roi):
 
 def test_the_target_is_in_half_the_groups_and_nowhere_else():
     """It alone is where nobody of the population ever goes."""
-    people = Population(np.array([0.5, 0.5, 0, 0, 0]), np.full(8, 0.125), Visits(6.0, Constant()))
+    people = SyntheticPopulation(
+        np.array([0.5, 0.5, 0, 0, 0]), np.full(8, 0.125), VisitCounts(6.0, Constant())
+    )
     for paired in (False, True):
         sample = drawn(users_crowd(np.array([3, 17, 39]), people=people), 30, paired=paired)
         flat = sample.counts.reshape(30, -1)
@@ -173,7 +175,9 @@ def test_the_target_is_nowhere_where_its_trace_says_so():
     n_seen = N_ROIS * N_EPOCHS
     idle = np.setdiff1d(np.arange(N_EPOCHS), TRACE % N_EPOCHS)
     trace = np.concatenate([TRACE, n_seen + idle])
-    people = Population(np.full(5, 0.2), np.full(8, 0.125), Visits(10.0**3, Constant()))
+    people = SyntheticPopulation(
+        np.full(5, 0.2), np.full(8, 0.125), VisitCounts(10.0**3, Constant())
+    )
     crowd = users_crowd(trace, people=people, null_roi=True)
     sample = drawn(crowd, 20)
     nowhere = np.isin(np.arange(N_EPOCHS), idle)
@@ -184,7 +188,7 @@ def test_the_target_is_nowhere_where_its_trace_says_so():
 @pytest.mark.parametrize("size", [2, 20])
 def test_who_is_nowhere_is_counted_there(size):
     """With one visit each, every epoch's counts sum to the members."""
-    people = Population(np.full(5, 0.2), np.full(8, 0.125), Visits(1.0, Constant()))
+    people = SyntheticPopulation(np.full(5, 0.2), np.full(8, 0.125), VisitCounts(1.0, Constant()))
     sample = drawn(users_crowd(TRACE[:1], people=people, size=size, null_roi=True), 20)
     np.testing.assert_array_equal(sample.counts.sum(axis=1), size)
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import Delaunay
 
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.errors import InputError
 from clusterscale.priors.zero_knowledge import Graph, triangulate
 
@@ -23,7 +23,7 @@ DIRECTIONS = [(1, 0), (0, 1), (1, 1), (2, -3), (-1e-3, 5e-4), (np.pi, np.e)]
 def graph_of(points):
     """Triangulate ROIs at (longitude, latitude)."""
     lon, lat = np.reshape(np.asarray(points, float), (-1, 2)).T
-    return triangulate(Frame(np.zeros(1, np.int64), lat, lon))
+    return triangulate(CellCoordinates(np.zeros(1, np.int64), lat, lon))
 
 
 def edges_of(graph):

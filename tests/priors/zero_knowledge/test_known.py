@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mechanisms.published import fits
 
-from clusterscale.priors.zero_knowledge import Constant, Population, Visits
+from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
 from clusterscale.priors.zero_knowledge.known import KnownCells, KnownPlaces, find_haunts
 
 N_EPOCHS = 6
@@ -15,7 +15,7 @@ TRACE = np.array([1, 6, 8, 11, 13, 18, 19, 20, 25, 29, 31], np.int32)
 def population(mean=6.0, n_rois=8, time=None):
     space = np.full(n_rois, 1 / n_rois)
     time = np.array([0.5, 0.25, 0, 0.25, 0, 0]) if time is None else time
-    return Population(space, time, Visits(mean, Constant()))
+    return SyntheticPopulation(space, time, VisitCounts(mean, Constant()))
 
 
 def tell(rois, times="greedy", people=None, seed=0):

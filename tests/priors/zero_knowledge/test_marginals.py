@@ -25,7 +25,7 @@ from clusterscale.priors.zero_knowledge import (
     Constant,
     Exponential,
     LogNormal,
-    Visits,
+    VisitCounts,
     estimate_marginals,
     synthetic_traces,
 )
@@ -65,7 +65,7 @@ def test_nothing_is_done_where_nothing_is_asked_for(mechanism):
     found = estimate_marginals(release, SIZE, mechanism, correction="none", law=Constant())
     np.testing.assert_allclose(found.space, release.sum(axis=1) / release.sum(), rtol=1e-12)
     np.testing.assert_allclose(found.time, release.sum(axis=0) / release.sum(), rtol=1e-12)
-    assert found.activity == Visits(pytest.approx(release.sum() / SIZE), Constant())
+    assert found.activity == VisitCounts(pytest.approx(release.sum() / SIZE), Constant())
 
 
 def test_suppressed_marginals_by_hand():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clusterscale.priors.zero_knowledge import Constant, Population, Visits
+from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
 from clusterscale.priors.zero_knowledge.rhythm import hours_of_day, mix_rhythms
 
 N_ROIS, N_HOURS, N_DAYS = 20, 24, 10
@@ -27,7 +27,7 @@ def two_rhythms(seed, days=DAYS):
 
 def common(space, time, mean=5.0):
     """What is left of it if all ROIs have one rhythm."""
-    return Population(space, space @ time, Visits(mean, Constant()))
+    return SyntheticPopulation(space, space @ time, VisitCounts(mean, Constant()))
 
 
 def released(space, time, mean, *, scale=0.0, m=400, seed=0):
@@ -173,7 +173,7 @@ def test_small_releases_keep_their_marginals(n_rois, days, nothing):
     rng = np.random.default_rng(0)
     space, time = rng.dirichlet(np.ones(n_rois)), rng.dirichlet(np.ones(len(days)))
     release = rng.poisson(30.0, (n_rois, len(days))) * (0.0 if nothing else 1.0)
-    people = Population(space, time, Visits(3.0, Constant()))
+    people = SyntheticPopulation(space, time, VisitCounts(3.0, Constant()))
     found = mix(release, people, days, rank=3)
     np.testing.assert_allclose(found.time.sum(axis=1), 1, rtol=1e-9)
     np.testing.assert_allclose(space @ found.time, time, rtol=1e-4)

@@ -11,13 +11,13 @@ from mechanisms.published import RARE, alike, fits
 from oracles.popets24 import border_of, make_up, near_of, neighbourhoods, pairs_of_visits
 from scipy import stats
 
-from clusterscale.contracts import Frame
+from clusterscale.contracts import CellCoordinates
 from clusterscale.errors import InputError
 from clusterscale.priors.zero_knowledge import (
     Constant,
     Graph,
-    Population,
-    Visits,
+    SyntheticPopulation,
+    VisitCounts,
     synthetic_traces,
     triangulate,
 )
@@ -28,7 +28,7 @@ def city(n_rois, n_epochs, seed=0):
     rng = np.random.default_rng(seed)
     space, time = rng.dirichlet(np.full(n_rois, 0.7)), rng.dirichlet(np.full(n_epochs, 1.0))
     space[n_rois // 2] = time[n_epochs // 2] = 0.0
-    frame = Frame(np.zeros(1, np.int64), rng.random(n_rois), rng.random(n_rois))
+    frame = CellCoordinates(np.zeros(1, np.int64), rng.random(n_rois), rng.random(n_rois))
     return space / space.sum(), time / time.sum(), triangulate(frame)
 
 
@@ -76,7 +76,7 @@ def together(seen):
 def both():
     """Users of algorithm 1 in plain words, and the package's, of one city."""
     space, time, graph = city(24, 4)
-    traces = draw(20_000, Population(space, time, Visits(5.0)), graph)
+    traces = draw(20_000, SyntheticPopulation(space, time, VisitCounts(5.0)), graph)
     return made_up(5_000, space, time, 5.0, graph), densify(traces)
 
 
@@ -110,7 +110,9 @@ def test_where_two_visits_are_has_the_exact_law(seed):
     space, _, graph = city(14, 3, seed)
     near = near_of(graph)
     n, n_epochs = 200_000, 40
-    population = Population(space, np.full(n_epochs, 1 / n_epochs), Visits(2.0, Constant()))
+    population = SyntheticPopulation(
+        space, np.full(n_epochs, 1 / n_epochs), VisitCounts(2.0, Constant())
+    )
     traces = draw(n, population, graph, seed)
     first, last = (
         traces.cells[at] // n_epochs for at in (traces.offsets[:-1], traces.offsets[1:] - 1)
@@ -131,7 +133,7 @@ def test_neighbourhoods_are_connected_and_full(n_rois, n_edges, null_roi, seed):
     rng = np.random.default_rng(seed)
     graph = Graph.of(n_rois, rng.integers(0, n_rois, (n_edges, 2)))
     space = np.full(n_rois, 1 / n_rois)
-    population = Population(space, np.ones(1), Visits(2_000.0, Constant()))
+    population = SyntheticPopulation(space, np.ones(1), VisitCounts(2_000.0, Constant()))
     near = near_of(graph)
     for there in densify(draw(6, population, graph, seed, null_roi=null_roi)).any(axis=2):
         visited = set(map(int, np.flatnonzero(there)))
@@ -148,7 +150,7 @@ def test_neighbourhoods_are_connected_and_full(n_rois, n_edges, null_roi, seed):
 def test_visits_add_up_to_the_marginals(graph):
     """One visit a user, so that none collapse."""
     space, time, near = city(9, 6)
-    population = Population(space, time, Visits(1.0, Constant()))
+    population = SyntheticPopulation(space, time, VisitCounts(1.0, Constant()))
     traces = draw(50_000, population, near if graph else None)
     np.testing.assert_array_equal(traces.offsets, np.arange(50_001))
     drawn = np.bincount(traces.cells, minlength=54)
@@ -159,14 +161,16 @@ def test_visits_add_up_to_the_marginals(graph):
 
 def test_epochs_keep_to_their_law_whatever_the_neighbourhood():
     space, time, graph = city(60, 30)
-    traces = draw(50_000, Population(space, time, Visits(1.0, Constant())), graph)
+    traces = draw(50_000, SyntheticPopulation(space, time, VisitCounts(1.0, Constant())), graph)
     drawn = np.bincount(traces.cells % 30, minlength=30)
     assert not drawn[time == 0].any()
     assert fits(drawn[time > 0], 50_000 * time[time > 0])
 
 
 def test_without_a_graph_anyone_goes_anywhere():
-    population = Population(np.full(40, 1 / 40), np.ones(1), Visits(2_000.0, Constant()))
+    population = SyntheticPopulation(
+        np.full(40, 1 / 40), np.ones(1), VisitCounts(2_000.0, Constant())
+    )
     assert densify(draw(5, population)).all()
 
 
@@ -176,8 +180,8 @@ def test_every_roi_can_have_hours_of_its_own(with_graph):
     time = np.random.default_rng(3).dirichlet(np.full(7, 0.5), 12)
     time[2], time[5, :4] = np.eye(7)[3], 0.0
     time /= time.sum(axis=1, keepdims=True)
-    visits = Visits(1.0, Constant())
-    traces = draw(80_000, Population(space, time, visits), graph if with_graph else None)
+    visits = VisitCounts(1.0, Constant())
+    traces = draw(80_000, SyntheticPopulation(space, time, visits), graph if with_graph else None)
     drawn = np.bincount(traces.cells, minlength=84).reshape(12, 7)
     expected = drawn.sum(axis=1, keepdims=True) * time
     assert not drawn[expected == 0].any()
@@ -188,7 +192,7 @@ def test_equal_hours_are_one_law():
     """A row for every ROI says what one row says for all."""
     space, time, graph = city(15, 6)
     one, other = (
-        densify(draw(20_000, Population(space, law, Visits(6.0)), graph, seed))
+        densify(draw(20_000, SyntheticPopulation(space, law, VisitCounts(6.0)), graph, seed))
         for seed, law in enumerate([time, np.tile(time, (15, 1))])
     )
     assert furthest(one, other) < is_far(one[0].size)
@@ -211,7 +215,7 @@ def test_traces_of_any_size_are_sound(n, n_rois, n_epochs, mean, kind, by_roi, s
         kind
     ]
     hours = np.tile(time, (n_rois, 1)) if by_roi else time
-    population = Population(space, hours, Visits(mean))
+    population = SyntheticPopulation(space, hours, VisitCounts(mean))
     plain, again, with_null = (
         draw(n, population, graph, seed, null_roi=null_roi) for null_roi in (False, False, True)
     )
@@ -233,7 +237,7 @@ def test_traces_of_any_size_are_sound(n, n_rois, n_epochs, mean, kind, by_roi, s
 
 
 def test_another_seed_is_another_population():
-    population = Population(*city(12, 6)[:2], Visits(5.0))
+    population = SyntheticPopulation(*city(12, 6)[:2], VisitCounts(5.0))
     one, other = (draw(50, population, seed=seed).cells for seed in (1, 2))
     assert not np.array_equal(one, other)
 
@@ -241,7 +245,7 @@ def test_another_seed_is_another_population():
 def _spoil(which, value):
     laws = dict(zip(("space", "time"), city(6, 4)[:2], strict=True))
     laws[which] = np.append(laws[which][:-1], value)
-    return Population(**laws, activity=Visits(3.0))
+    return SyntheticPopulation(**laws, activity=VisitCounts(3.0))
 
 
 @pytest.mark.parametrize("which", ["space", "time"])
@@ -253,7 +257,7 @@ def test_what_is_no_law_is_refused(which, value):
 
 def test_what_does_not_fit_is_refused():
     space, time, graph = city(6, 4)
-    population = Population(space, time, Visits(3.0))
+    population = SyntheticPopulation(space, time, VisitCounts(3.0))
     for n in (0, -3):
         with pytest.raises(InputError, match=f"^{n} users are asked for"):
             draw(n, population)
