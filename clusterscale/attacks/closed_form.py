@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.blocked_linalg import LinearDistinguisher
-from clusterscale.attacks.moments import build_reference, known, variances
+from clusterscale.attacks.moments import build_reference, require_target_knowledge, variances
 from clusterscale.contracts import (
     NO_NOISE,
     Counts,
@@ -86,7 +86,7 @@ class _LinearScoreAttack(BaseAttack):
         Nothing is drawn from ``rng``.
         """
         reference = build_reference(knowledge, moments=self._asks_moments)
-        weights = self.rule(reference).toward(known(knowledge).trace)
+        weights = self.rule(reference).toward(require_target_knowledge(knowledge).trace)
         training = knowledge.training
         scores = LinearDistinguisher(weights).score(training.release)
         inside, outside = scores[training.labels], scores[~training.labels]
@@ -140,7 +140,7 @@ class Contradiction(BaseAttack):
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Alibi:
         """Note where the target was; nothing is learnt, nothing drawn from ``rng``."""
-        whereabouts = known(knowledge)
+        whereabouts = require_target_knowledge(knowledge)
         return _Alibi(whereabouts.trace, whereabouts.complete)
 
 

@@ -13,9 +13,9 @@ from clusterscale.attacks.closed_form import LinearCellScore
 from clusterscale.attacks.log_ratios import BinomialCounts, Faded, Normal, PublishedBinomialCounts
 from clusterscale.attacks.moments import (
     build_reference,
-    known,
     noise_variance,
     occupancy_probabilities,
+    require_target_knowledge,
     variances,
 )
 from clusterscale.contracts import (
@@ -79,7 +79,10 @@ class Likelihood(BaseAttack):
         """Note what is expected of every cell."""
         # moments are for releases whose law is not known
         untold = knowledge.training.release.law is None
-        whereabouts, reference = known(knowledge), build_reference(knowledge, moments=untold)
+        whereabouts, reference = (
+            require_target_knowledge(knowledge),
+            build_reference(knowledge, moments=untold),
+        )
         here = np.zeros(reference.mean_trace.size, np.bool_)
         here[whereabouts.trace] = True
         cells = np.arange(len(here)) if whereabouts.complete else np.sort(whereabouts.trace)
@@ -104,8 +107,8 @@ class _Ratio:
         reference = replace(self.reference, noise=release.noise, law=release.law)
         rule = self.attack.rule(reference)
         flat = release.flat
-        known = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
-        return rule.total(known, self.cells, self.here)
+        require_target_knowledge = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
+        return rule.total(require_target_knowledge, self.cells, self.here)
 
 
 def _as_found(reference: Reference, outside: Floats) -> LinearCellScore:

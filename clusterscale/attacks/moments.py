@@ -9,12 +9,18 @@ from clusterscale.attacks.blocked_linalg import column_variances, combine
 from clusterscale.contracts import Knowledge, Noise, Reference, TargetKnowledge
 from clusterscale.errors import InputError
 
-__all__ = ["build_reference", "known", "noise_variance", "occupancy_probabilities", "variances"]
+__all__ = [
+    "build_reference",
+    "noise_variance",
+    "occupancy_probabilities",
+    "require_target_knowledge",
+    "variances",
+]
 
 Floats = NDArray[np.float64]
 
 
-def known(knowledge: Knowledge) -> TargetKnowledge:
+def require_target_knowledge(knowledge: Knowledge) -> TargetKnowledge:
     """Return what is known of the target's places.
 
     Raises
@@ -37,7 +43,7 @@ def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     InputError
         If the prior tells nothing of whereabouts.
     """
-    whereabouts, training = known(knowledge), knowledge.training
+    whereabouts, training = require_target_knowledge(knowledge), knowledge.training
     release = training.release
     outside = spread = None
     if moments and release.noise is None:

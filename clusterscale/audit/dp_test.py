@@ -17,12 +17,12 @@ from clusterscale.contracts import (
     Even,
     Mechanism,
     Noise,
+    NoiseScope,
     Probability,
-    Reach,
     Scores,
     Values,
 )
-from clusterscale.metrics import epsilon_lower_bound, judge, largest_bound
+from clusterscale.metrics import claim_verdict, epsilon_lower_bound, largest_bound
 from clusterscale.seeds import stream
 
 __all__ = ["NOTHING_PROMISED", "DPTestResult", "VerdictPlan", "judge_promise"]
@@ -112,7 +112,7 @@ def judge_promise(
         ]
         found += list(np.concatenate(scores, axis=1))
     seen, largest = _bounds(found, stated.delta, plan.confidence)
-    return DPTestResult(judge(seen, stated.epsilon, largest=largest), seen, n_trials)
+    return DPTestResult(claim_verdict(seen, stated.epsilon, largest=largest), seen, n_trials)
 
 
 def _bounds(found: list[Scores], delta: float, confidence: float) -> tuple[float, float]:
@@ -127,7 +127,7 @@ def _bounds(found: list[Scores], delta: float, confidence: float) -> tuple[float
     return seen, most
 
 
-def _reached(inside: Counts, outside: Counts, reach: Reach) -> Pair:
+def _reached(inside: Counts, outside: Counts, reach: NoiseScope) -> Pair:
     """Return the part of the counts that can be published otherwise when they differ."""
     changed = inside != outside
     if reach == "release":

@@ -8,7 +8,7 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Even
 
-__all__ = ["Precision", "looks"]
+__all__ = ["Precision", "interim_looks"]
 
 
 class Precision(ConfigModel):
@@ -27,7 +27,7 @@ class Precision(ConfigModel):
     most: Even = 800
 
 
-def looks(first: int, precision: Precision | None) -> tuple[int, ...]:
+def interim_looks(first: int, precision: Precision | None) -> tuple[int, ...]:
     """Return the numbers of challenges at which a target is looked at, increasing.
 
     ``first`` challenges, doubled as long as there are no more than ``precision.most``; nothing is

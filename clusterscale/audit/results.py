@@ -26,7 +26,7 @@ from clusterscale.cube.atomic import staged
 from clusterscale.cube.provenance import tell_origin
 from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
-from clusterscale.metrics import LEVELS
+from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinate
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
         "mechanism": ("mechanism", _labels(plan.mechanisms)),
         "attack": ("attack", _labels(plan.attacks)),
-        "level": ("level", np.arange(1, LEVELS + 1) / LEVELS),
+        "level": ("level", np.arange(1, N_PVALUE_BINS + 1) / N_PVALUE_BINS),
         "measure": ("measure", _labels(measures)),
         "measure_title": ("measure", np.array([each.title for each in measures], dtype=object)),
         "ideal": ("measure", np.array([each.ideal for each in measures], np.float64)),

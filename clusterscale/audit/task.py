@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from threadpoolctl import threadpool_limits
 
-from clusterscale.audit.precision import Precision, looks
+from clusterscale.audit.precision import Precision, interim_looks
 from clusterscale.audit.source import TraceSource, load_settings
 from clusterscale.contracts import Attack, Bounds, Game, GroupSample, Mechanism, Prior
 from clusterscale.cube.blocks import Range
@@ -45,7 +45,7 @@ class AuditTask:
     @property
     def stops(self) -> tuple[int, ...]:
         """The numbers of challenges at which the target is looked at."""
-        return looks(self.prior.n_challenges, self.precision)
+        return interim_looks(self.prior.n_challenges, self.precision)
 
 
 def run_task(task: AuditTask) -> list[Outcome]:

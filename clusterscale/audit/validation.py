@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clusterscale.audit.precision import looks
+from clusterscale.audit.precision import interim_looks
 from clusterscale.contracts import Bounds, CellCoordinates, Mechanism, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError
@@ -44,7 +44,7 @@ def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
 def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
     for (i, size), prior in product(enumerate(plan.group_sizes), plan.priors):
         try:
-            prior.check(n_users, size, most=looks(prior.n_challenges, plan.precision)[-1])
+            prior.check(n_users, size, most=interim_looks(prior.n_challenges, plan.precision)[-1])
         except PoolError as error:
             yield f"group_sizes.{i}: {error}"
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.precision import looks
+from clusterscale.audit.precision import interim_looks
 from clusterscale.contracts import Mechanism, Prior
 from clusterscale.cube import TraceCube
 
@@ -127,7 +127,7 @@ class Workload:
         for period, prior in self._games():
             n_studies, n_own = self._studies(prior)
             n_rows = self._rows(period, prior)[0]
-            n_asked = looks(prior.n_challenges, self._plan.precision)[-1]
+            n_asked = interim_looks(prior.n_challenges, self._plan.precision)[-1]
             n_known = n_own or max(0, n_rows - n_asked)
             n_fits = max(1, n_studies)
             n_told = n_rows + n_studies * n_own
@@ -208,7 +208,7 @@ class Workload:
         """Return how many groups are counted in all, and how many at most are held at once."""
         n_past = self._n_windows(period, prior) - 1
         n_first = prior.n_rows(n_past, validate=self._validates, control=self._plan.control)
-        stops = looks(prior.n_challenges, self._plan.precision)
+        stops = interim_looks(prior.n_challenges, self._plan.precision)
         n_later = stops[-1] - stops[0]
         # by the last look, what was counted to train on is gone
         return n_first + n_later, max(n_first, stops[-1] // 2)

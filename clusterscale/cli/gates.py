@@ -54,10 +54,10 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     from clusterscale.reaudit import (
         IntervalEstimate,
         Policy,
+        evaluate_policy,
         exposures_of,
-        judge,
+        json_safe,
         measure,
-        plain,
         verdict_of,
     )
 
@@ -68,9 +68,9 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     label = _pick(list(map(str, run.audit.mechanism.values)), mechanism)
     exposures = exposures_of(run.audit, run.screen, label)
     found = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
-    reasons = list(judge(rules, found, IntervalEstimate()))
+    reasons = list(evaluate_policy(rules, found, IntervalEstimate()))
     verdict = verdict_of(reasons)
-    why = [plain(asdict(each)) for each in reasons]
+    why = [json_safe(asdict(each)) for each in reasons]
     show_reasons(label, verdict, why)
     return {"verdict": verdict, "mechanism": label, "reasons": why}
 

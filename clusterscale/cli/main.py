@@ -23,9 +23,9 @@ from clusterscale.cli.options import (
     load_either,
     parse_memory,
     pick_cluster,
+    report_status,
     running_cluster,
     say_command,
-    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.results import show_results
@@ -87,7 +87,7 @@ def audit(
         for line in tell_float_noise(map(escape, unrounded)):
             out.print(line, highlight=False)
         return
-    with seen(folder, "audit", place) as beacon:
+    with report_status(folder, "audit", place) as beacon:
         with running_cluster(place, "audit", beacon) as (executor, move):
 
             def tell(now: Progress) -> None:

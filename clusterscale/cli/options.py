@@ -34,7 +34,7 @@ __all__ += [
     "parse_memory",
     "running_cluster",
 ]
-__all__ += ["pick_cluster", "say_command", "seen"]
+__all__ += ["pick_cluster", "report_status", "say_command"]
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
@@ -151,7 +151,7 @@ class Move(Protocol):
 
 
 @contextmanager
-def seen(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
+def report_status(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
     """Let `clusterscale watch` see how far the work in ``folder`` is, and how the block ends.
 
     SIGTERM and SIGINT end it as an error would.

@@ -15,8 +15,8 @@ from clusterscale.cli.options import (
     option,
     parse_memory,
     pick_cluster,
+    report_status,
     running_cluster,
-    seen,
 )
 from clusterscale.cli.tables import add_numbers, new_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
@@ -108,7 +108,7 @@ def _work(
     told: list[StudyReport] = []
     n_failed, allowed = 0, parse_memory(memory, place)
     with (
-        seen(folder, "reproduction", place) as beacon,
+        report_status(folder, "reproduction", place) as beacon,
         running_cluster(place, "reproduce", beacon) as (executor, move),
     ):
         for name, study in studies.items():

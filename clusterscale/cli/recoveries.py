@@ -18,8 +18,8 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
+    report_status,
     running_cluster,
-    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import Key, add_numbers, new_table
@@ -57,7 +57,7 @@ def recover(
         told = describe_memory(memory, place)
         show_recovery_cost(cost, place.label, f"{folder}/recovery", told)
         return
-    with seen(folder, "recovery", place) as beacon:
+    with report_status(folder, "recovery", place) as beacon:
         with running_cluster(place, "recover", beacon) as (executor, move):
 
             def tell(now: RecoveryProgress) -> None:

@@ -22,8 +22,8 @@ from clusterscale.cli.options import (
     argument,
     parse_memory,
     pick_cluster,
+    report_status,
     running_cluster,
-    seen,
 )
 from clusterscale.cli.tables import Key, new_table
 from clusterscale.errors import TEMPORARY, ClusterError, InputError, StoreError
@@ -147,7 +147,7 @@ def _judge_all(
     pending, verdicts, problems = work.pending(), [], list(work.problems)
     if not pending:
         return [], problems
-    with seen(work.output, "reaudit", place) as beacon, ExitStack() as stack:
+    with report_status(work.output, "reaudit", place) as beacon, ExitStack() as stack:
         executor: Executor = SerialExecutor()
         move: Move = _stay
         if not all(map(work.is_audited, pending)):
@@ -213,7 +213,7 @@ def _write_pages(work: Reaudit) -> None:
 
 def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
     """Post the verdicts that were not posted yet; what cannot be is tried again by the next run."""
-    from clusterscale.contracts import LEVELS
+    from clusterscale.contracts import VERDICT_LEVELS
     from clusterscale.cube.storage import exists, put, read
     from clusterscale.reaudit.notify import post, summary
 
@@ -224,8 +224,8 @@ def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
         raise InputError(f"webhook: the environment variable {chosen.webhook.variable} is not set")
     place, rows = f"{work.output}/posted.json", work.ledger.rows
     n_posted = json.loads(read(place))["rows"] if exists(place) else 0
-    least = LEVELS.index(chosen.webhook.least)
-    wanted = [row for row in rows[n_posted:] if LEVELS.index(row.verdict) >= least]
+    least = VERDICT_LEVELS.index(chosen.webhook.least)
+    wanted = [row for row in rows[n_posted:] if VERDICT_LEVELS.index(row.verdict) >= least]
     try:
         if wanted:
             post(url, summary(wanted))

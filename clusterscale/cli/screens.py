@@ -18,8 +18,8 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
+    report_status,
     running_cluster,
-    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import Key, add_numbers, new_table
@@ -55,7 +55,7 @@ def screen(
         cost = predict(plan.whole_screen, cube, allowed, place.n_workers)
         show_screen_cost(cost, place.label, f"{folder}/screen", describe_memory(memory, place))
         return
-    with seen(folder, "screen", place) as beacon:
+    with report_status(folder, "screen", place) as beacon:
         with running_cluster(place, "screen", beacon) as (executor, move):
 
             def tell(now: ScreenProgress) -> None:
@@ -72,7 +72,7 @@ def screen(
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print how exposed the users are, a table for each period and group size; nobody by name."""
-    from clusterscale.report.screening.exposure import LEVELS, read_places
+    from clusterscale.report.screening.exposure import AUC_LEVELS, read_places
     from clusterscale.report.section import absent_users
 
     for sentence in absent_users(screened):
@@ -84,7 +84,7 @@ def show_screen(screened: xr.Dataset) -> None:
         table = new_table()
         table.add_column("mechanism", no_wrap=True)
         table.add_column("attack", no_wrap=True)
-        add_numbers(table, "mean", "95 %", *(f"> {level:g}" for level in LEVELS), "±")
+        add_numbers(table, "mean", "95 %", *(f"> {level:g}" for level in AUC_LEVELS), "±")
         for line in case.exposures:
             shares = (f"{100 * share:.1f} %" for share in line.above)
             numbers = (f"{line.mean:.3f}", f"{line.high:.3f}", *shares, f"{line.half:.3f}")

@@ -18,8 +18,8 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
+    report_status,
     running_cluster,
-    seen,
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import Key, add_numbers, new_table
@@ -54,7 +54,7 @@ def traits(
     plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
     cube, allowed = chosen.cube.open(), parse_memory(memory, place)
     find_exposures(plan, cube, folder)  # before a cluster is started in vain
-    with seen(folder, "traits", place) as beacon:
+    with report_status(folder, "traits", place) as beacon:
         with running_cluster(place, "traits", beacon) as (executor, move):
 
             def tell(now: TraitsProgress) -> None:

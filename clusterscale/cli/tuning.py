@@ -111,7 +111,7 @@ def _judge(
 
     Over cases whose prior has fresh groups; not a number where none has.
     """
-    from clusterscale.runtime.learning import judge
+    from clusterscale.runtime.learning import evaluate_on_fresh_groups
 
     attacks = tuple(
         dict.fromkeys(attack for each in choices for attack in (each.given, each.chosen))
@@ -119,7 +119,9 @@ def _judge(
     found = []
     for i, case in enumerate(cases):
         tell("fresh groups", len(cases), i)
-        found.append(judge(case.form, attacks, executor, seed=seed, path=case.path))
+        found.append(
+            evaluate_on_fresh_groups(case.form, attacks, executor, seed=seed, path=case.path)
+        )
     tell("done", len(cases), len(cases))
     known = np.array([row for row in found if np.isfinite(row).all()])
     means = known.mean(axis=0) if len(known) else np.full(len(attacks), np.nan)

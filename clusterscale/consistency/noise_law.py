@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 from clusterscale.consistency.decimals import decimals
 from clusterscale.consistency.finding import CheckResult, told
 from clusterscale.consistency.residuals import NAMES, NullDistribution, ReferenceMoments, study
-from clusterscale.consistency.table import PublishedTable, written
+from clusterscale.consistency.table import PublishedTable, fill_suppressed
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 
 __all__ = ["NoiseLaw"]
@@ -55,7 +55,7 @@ class NoiseLaw(ConfigModel):
         ConfigError
             If the declared mechanism cannot publish such a table.
         """
-        values = written(table)
+        values = fill_suppressed(table)
         known = (table.counts >= 0) & ~np.isnan(values)
         n_known = int(known.sum())
         if not n_known:

@@ -15,7 +15,7 @@ from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
-__all__ = ["PublishedTable", "count_bounds", "steps_of", "suppressed_up_to", "written"]
+__all__ = ["PublishedTable", "count_bounds", "fill_suppressed", "steps_of", "suppressed_up_to"]
 
 Whole = NDArray[np.int64]
 
@@ -140,7 +140,7 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
     return max(found, default=None)
 
 
-def written(table: PublishedTable) -> Values:
+def fill_suppressed(table: PublishedTable) -> Values:
     """Return the values, float64, shape (roi, epoch), with 0 where suppression was left blank.
 
     A declared suppression publishes 0. A table without a single 0 is taken to leave such cells
@@ -170,7 +170,7 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
         return None
     of_count = np.arange(table.group_size + 1.0)[None]
     law.revise(of_count)
-    values = written(table)
+    values = fill_suppressed(table)
     low = np.searchsorted(of_count[0], values, side="left")
     high = np.searchsorted(of_count[0], values, side="right") - 1
     never = (low > high) | np.isnan(values)

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import CheckResult, told
-from clusterscale.consistency.table import PublishedTable, count_bounds, suppressed_up_to, written
+from clusterscale.consistency.table import (
+    PublishedTable,
+    count_bounds,
+    fill_suppressed,
+    suppressed_up_to,
+)
 from clusterscale.consistency.transport_bounds import solve
 from clusterscale.contracts import ConfigModel, Count, Values
 
@@ -74,7 +79,7 @@ class Totals(ConfigModel):
         if solution is None:
             text = f"no counts that {table.name} can stand for have the totals beside it"
             return self._found("inconsistent", 0, table.values.size, text)
-        known = hidden & solution.sure & (written(table) != solution.counts)
+        known = hidden & solution.sure & (fill_suppressed(table) != solution.counts)
         small, counts = smallest_shown(self.small, table), solution.counts[known]
         n_small = int(np.count_nonzero((counts >= 1) & (counts < small)))
         text = (

@@ -28,9 +28,9 @@ from clusterscale.contracts.protocols import (
     Distinguisher,
     Guarantee,
     Mechanism,
+    NoiseScope,
     Prior,
     PrivacyLossSpec,
-    Reach,
     TraceStep,
 )
 from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, publish
@@ -43,13 +43,13 @@ from clusterscale.contracts.traces import (
     Traces,
     Values,
 )
-from clusterscale.contracts.verdict import LEVELS, Level, Reason
+from clusterscale.contracts.verdict import VERDICT_LEVELS, Level, Reason
 
 __all__ = [
-    "LEVELS",
     "MEMORY",
     "NO_NOISE",
     "REACHES",
+    "VERDICT_LEVELS",
     "Address",
     "Adversary",
     "Attack",
@@ -77,11 +77,11 @@ __all__ = [
     "Mechanism",
     "Members",
     "Noise",
+    "NoiseScope",
     "Positive",
     "Prior",
     "PrivacyLossSpec",
     "Probability",
-    "Reach",
     "Reason",
     "Reduction",
     "Reference",

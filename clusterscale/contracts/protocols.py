@@ -20,9 +20,9 @@ __all__ = [
     "Distinguisher",
     "Guarantee",
     "Mechanism",
+    "NoiseScope",
     "Prior",
     "PrivacyLossSpec",
-    "Reach",
     "TraceStep",
 ]
 
@@ -31,10 +31,10 @@ P = TypeVar("P")
 S = TypeVar("S")
 R = TypeVar("R")
 
-Reach = Literal["cell", "series", "release"]
+NoiseScope = Literal["cell", "series", "release"]
 """What one count can change of what is published: its own cell, the series of its ROI, anything."""
 
-REACHES: tuple[Reach, ...] = ("cell", "series", "release")
+REACHES: tuple[NoiseScope, ...] = ("cell", "series", "release")
 """From near to far."""
 
 
@@ -155,7 +155,7 @@ class Mechanism(Protocol):
         """What is done to traces before counting."""
 
     @property
-    def reach(self) -> Reach:
+    def reach(self) -> NoiseScope:
         """What of a release can change when one count changes."""
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["LEVELS", "Level", "Reason"]
+__all__ = ["VERDICT_LEVELS", "Level", "Reason"]
 
 Level = Literal["pass", "warn", "fail"]
-LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
+VERDICT_LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
 """From good to bad."""
 
 

@@ -33,9 +33,9 @@ from clusterscale.game.panel import (
     TrainOnce,
     join,
 )
-from clusterscale.game.standing import ReleasePlacement, stand
+from clusterscale.game.standing import ReleasePlacement, place_score
 from clusterscale.metrics import (
-    LEVELS,
+    N_PVALUE_BINS,
     accuracy,
     auc,
     auc_interval,
@@ -138,7 +138,7 @@ class AttackEvaluation:
         found = self._panel.answer(release, path=("published",))
         said = zip(found.scores[:, 0], found.thresholds[:, 0], self._said.scores, strict=True)
         return [
-            stand(attack.label, score, threshold, self._labels, challenges)
+            place_score(attack.label, score, threshold, self._labels, challenges)
             for attack, (score, threshold, challenges) in zip(self._attacks, said, strict=True)
         ]
 
@@ -204,7 +204,7 @@ class AttackEvaluation:
             epsilon = np.nan
             if not self._asks_again:
                 epsilon = _known(epsilon_lower_bound, np.nan, labels, scores, confidence=confidence)
-            nothing = (np.zeros(LEVELS, np.int64),) * 2
+            nothing = (np.zeros(N_PVALUE_BINS, np.int64),) * 2
             inside, outside = _known(calibrated_counts, nothing, labels[first], scores[first])
             yield Outcome(
                 mechanism=self._label,

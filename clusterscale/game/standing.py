@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Labels, Scores
 
-__all__ = ["ReleasePlacement", "stand"]
+__all__ = ["ReleasePlacement", "place_score"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ReleasePlacement:
         return (self.above_outside + self.above_inside) / 2
 
 
-def stand(
+def place_score(
     attack: str, score: float, threshold: float, labels: Labels, challenges: Scores
 ) -> ReleasePlacement:
     """Place a ``score`` among those of ``challenges``, shape (group,), told apart by ``labels``."""

@@ -21,7 +21,7 @@ from clusterscale.ingest.records import Reader
 from clusterscale.ingest.report import IngestReport
 from clusterscale.ingest.shuffle import Progress, beside, find_names, shuffle
 from clusterscale.ingest.sources import Pack, pack
-from clusterscale.ingest.tally import REASONS, judge
+from clusterscale.ingest.tally import REASONS, check_records
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -138,7 +138,7 @@ def ingest(
             scheduler=scheduler,
         )
         n_found = sum(int(block.sizes.sum()) for block in blocks)
-        judge(tally, n_found, source=source, calendar=calendar)
+        check_records(tally, n_found, source=source, calendar=calendar)
         users, n_filtered = merge.choose(blocks, top_users=top_users, min_events=min_events)
         tally.dropped["user_filtered"] = n_filtered
         for n_written in merge.copy(blocks, users, writer):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import SourceError
 
-__all__ = ["REASONS", "FileTally", "ReadingReport", "Span", "judge"]
+__all__ = ["REASONS", "FileTally", "ReadingReport", "Span", "check_records"]
 
 REASONS = (
     "unparsable",
@@ -98,7 +98,7 @@ class ReadingReport:
         return sum(file.n_records for file in self.files.values())
 
 
-def judge(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
+def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
     """Refuse a source that is wrong as a whole, or a file of it.
 
     Raises

@@ -16,8 +16,8 @@ from clusterscale.contracts import (
     Counts,
     Guarantee,
     Noise,
+    NoiseScope,
     PrivacyLossSpec,
-    Reach,
     TraceStep,
     Values,
 )
@@ -60,7 +60,7 @@ class BaseMechanism(ConfigModel):
     """A mechanism, with the answers of one that adds no noise and promises nothing."""
 
     stage: ClassVar[Stage] = "publish"
-    reach: ClassVar[Reach] = "cell"
+    reach: ClassVar[NoiseScope] = "cell"
     noise_is_count_independent: ClassVar[bool] = True
     whole_output: ClassVar[bool] = False
     """Whether values are put on a fixed grid, such as whole numbers, whatever they were before."""

@@ -16,8 +16,8 @@ from clusterscale.contracts import (
     Counts,
     Guarantee,
     Noise,
+    NoiseScope,
     PrivacyLossSpec,
-    Reach,
     TraceStep,
     Values,
 )
@@ -136,7 +136,7 @@ class Chain(BaseMechanism):
         return tuple(step for step in self.steps if isinstance(step, TraceStep))
 
     @property
-    def reach(self) -> Reach:  # type: ignore[override]
+    def reach(self) -> NoiseScope:  # type: ignore[override]
         """As far as any step reaches."""
         return max((step.reach for step in self.steps), key=REACHES.index)
 

@@ -12,10 +12,10 @@ from clusterscale.contracts import (
     Count,
     Counts,
     Guarantee,
+    NoiseScope,
     Positive,
     PrivacyLossSpec,
     Probability,
-    Reach,
     Values,
 )
 from clusterscale.errors import ConfigError
@@ -37,7 +37,7 @@ class _Transformed(AdditiveNoise):
 
     l2_sensitivity: Positive | None = None
 
-    reach: ClassVar[Reach] = "series"
+    reach: ClassVar[NoiseScope] = "series"
     _sensitivity: ClassVar[str] = "l2_sensitivity"
 
     def required_sensitivity(self, bounds: Bounds) -> float:

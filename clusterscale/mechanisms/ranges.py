@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Count, Reach, Values
+from clusterscale.contracts import Count, NoiseScope, Values
 from clusterscale.errors import ConfigError
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import PostProcessing
@@ -65,7 +65,7 @@ class AdaptiveRanges(PostProcessing):
     ranges: Count
     publish: Literal["median", "middle"] = "median"
 
-    reach: ClassVar[Reach] = "series"
+    reach: ClassVar[NoiseScope] = "series"
 
     @property
     def title(self) -> str:

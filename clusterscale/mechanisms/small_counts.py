@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.contracts import Count, Counts, Guarantee, Positive, Probability, Reach, Values
+from clusterscale.contracts import (
+    Count,
+    Counts,
+    Guarantee,
+    NoiseScope,
+    Positive,
+    Probability,
+    Values,
+)
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import (
     BaseMechanism,
@@ -66,7 +74,7 @@ class SuppressUnpopular(PostProcessing):
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
     fraction: Probability
 
-    reach: ClassVar[Reach] = "release"
+    reach: ClassVar[NoiseScope] = "release"
 
     @property
     def title(self) -> str:

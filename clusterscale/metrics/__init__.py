@@ -28,7 +28,7 @@ from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound, large
 from clusterscale.metrics.exposure import EXPOSED_AUC, auc_p_values, reject_holm
 from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
 from clusterscale.metrics.pooling import (
-    LEVELS,
+    N_PVALUE_BINS,
     calibrated_counts,
     pooled_auc,
     pooled_epsilon_lower_bound,
@@ -37,11 +37,11 @@ from clusterscale.metrics.pooling import (
 )
 from clusterscale.metrics.privacy import privacy_gain, privacy_loss
 from clusterscale.metrics.roc import accuracy, auc, resolvable_fpr, tpr_at_fpr
-from clusterscale.metrics.verdict import Verdict, judge
+from clusterscale.metrics.verdict import Verdict, claim_verdict
 
 __all__ = [
     "EXPOSED_AUC",
-    "LEVELS",
+    "N_PVALUE_BINS",
     "Drift",
     "Verdict",
     "accuracy",
@@ -50,11 +50,11 @@ __all__ = [
     "auc_interval",
     "auc_p_values",
     "calibrated_counts",
+    "claim_verdict",
     "compare_exposure",
     "delong_variance",
     "epsilon_lower_bound",
     "is_judged",
-    "judge",
     "largest_bound",
     "mean_interval",
     "off_cells",

@@ -14,7 +14,7 @@ from clusterscale.metrics.clopper_pearson import ThresholdCounts, bound, check_r
 from clusterscale.metrics.roc import _check, resolvable_fpr
 
 __all__ = [
-    "LEVELS",
+    "N_PVALUE_BINS",
     "calibrated_counts",
     "pooled_auc",
     "pooled_epsilon_lower_bound",
@@ -22,14 +22,14 @@ __all__ = [
     "pooled_tpr_at_fpr",
 ]
 
-LEVELS = 25
+N_PVALUE_BINS = 25
 """Bins of a p-value, .04 wide."""
 
 Counted = NDArray[np.int64]
 
 
 def calibrated_counts(
-    labels: ArrayLike, scores: ArrayLike, *, levels: int = LEVELS
+    labels: ArrayLike, scores: ArrayLike, *, levels: int = N_PVALUE_BINS
 ) -> tuple[Counted, Counted]:
     """Count one target's rows by how high they score among its rows without the target.
 

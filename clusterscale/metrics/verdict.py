@@ -5,12 +5,12 @@ from typing import Literal
 
 from clusterscale.errors import InputError
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Verdict", "claim_verdict"]
 
 Verdict = Literal["consistent", "broken", "too few samples"]
 
 
-def judge(lower_bound: float, declared: float, *, largest: float) -> Verdict:
+def claim_verdict(lower_bound: float, declared: float, *, largest: float) -> Verdict:
     """Compare what was seen with what was promised, and with what could have been seen.
 
     An audit that finds nothing clears a mechanism only if it could have found something.

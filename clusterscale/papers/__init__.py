@@ -1,6 +1,6 @@
 """The papers computed again: ours beside every published number, and statements held to account."""
 
-from clusterscale.papers.check_claims import hold
+from clusterscale.papers.check_claims import check_claims
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
@@ -22,9 +22,9 @@ __all__ = [
     "PublishedNumbers",
     "ResultSelection",
     "Results",
+    "check_claims",
     "compare",
     "find_faults",
-    "hold",
     "reproduce",
     "tell_without",
 ]

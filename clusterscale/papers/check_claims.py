@@ -13,7 +13,7 @@ from clusterscale.papers.published import Label
 from clusterscale.papers.study import PaperStudy
 from clusterscale.report.papers import BREAKS, HOLDS, OPEN, ClaimRow
 
-__all__ = ["hold"]
+__all__ = ["check_claims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class _Margin:
     told: str
 
 
-def hold(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
+def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
     """Yield every statement of a study, with its margin at the worst place.
 
     A statement holds where the margin is positive everywhere. It breaks where the margin is

@@ -14,7 +14,7 @@ from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.cube.storage import put, read
 from clusterscale.errors import ClusterscaleError
-from clusterscale.papers.check_claims import hold
+from clusterscale.papers.check_claims import check_claims
 from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.extract import Results
@@ -66,7 +66,7 @@ def reproduce(
         cube = cubes.open(study)
         datasets = dict(_run(study, cube, f"{folder}/run", executor, memory, tell))
         found = Results(datasets, study.best)
-        compared, kept = list(compare(study, found)), list(hold(study, found))
+        compared, kept = list(compare(study, found)), list(check_claims(study, found))
     who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
     return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
 

@@ -24,10 +24,10 @@ from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict
 from clusterscale.reaudit.listed import ResolvedRelease
-from clusterscale.reaudit.plain import plain
+from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
-from clusterscale.reaudit.policy_evaluation import judge, verdict_of
+from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
 from clusterscale.reaudit.release_metrics import (
     Exposures,
     IntervalEstimate,
@@ -54,12 +54,12 @@ __all__ = [
     "ReleaseMetrics",
     "ResolvedRelease",
     "Verdict",
+    "evaluate_policy",
     "expand",
     "exposures_of",
     "find_releases",
-    "judge",
+    "json_safe",
     "measure",
-    "plain",
     "verdict_of",
     "worst_of",
 ]

@@ -19,9 +19,14 @@ from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
 from clusterscale.reaudit.listed import ResolvedRelease
 from clusterscale.reaudit.members import NOBODY, read_members
-from clusterscale.reaudit.plain import plain
+from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.plan import ReauditPlan
-from clusterscale.reaudit.policy_evaluation import judge, judge_change, judge_findings, verdict_of
+from clusterscale.reaudit.policy_evaluation import (
+    evaluate_policy,
+    judge_change,
+    judge_findings,
+    verdict_of,
+)
 from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
 from clusterscale.reaudit.release_store import AuditSpec, audit_release, make_table
 
@@ -167,7 +172,7 @@ class Reaudit:
         found = measure(results, exposures, label, exposed_above=policy.exposed_above)
         change = change_since(self._last(listed), exposures, found, limit=policy.exposed_above)
         reasons = [
-            *judge(policy, found, facts.published),
+            *evaluate_policy(policy, found, facts.published),
             *judge_findings(policy, [*facts.findings, *self._compare(listed, folder, facts)]),
             *judge_change(policy, change.drift),
         ]
@@ -226,7 +231,7 @@ class Reaudit:
             group_size=listed.group_size,
             mechanism=listed.mechanism.label,
             verdict=verdict_of(reasons),
-            reasons=json.dumps([plain(asdict(reason)) for reason in reasons]),
+            reasons=json.dumps([json_safe(asdict(reason)) for reason in reasons]),
             n_targets=found.n_targets,
             mean_privacy_loss=found.mean_loss.value,
             mean_privacy_loss_low=found.mean_loss.low,

@@ -16,7 +16,7 @@ from clusterscale.cube import storage
 from clusterscale.cube.atomic import staged
 from clusterscale.reaudit.known_counts import INSIDE
 from clusterscale.reaudit.listed import Content, ResolvedRelease
-from clusterscale.reaudit.plain import plain
+from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.release_metrics import IntervalEstimate
 from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.screening import open_screen
@@ -81,7 +81,7 @@ class ReleaseStore:
     def keep(self, facts: ReleaseRecord) -> None:
         """Write what was found; it is all there then."""
         told = asdict(facts) | {"listed": facts.listed.model_dump(mode="json")}
-        text = json.dumps(plain(told), indent=1, sort_keys=True)
+        text = json.dumps(json_safe(told), indent=1, sort_keys=True)
         storage.put(f"{self.uri}/{_FACTS}", text.encode())
 
     def content(self) -> Content:

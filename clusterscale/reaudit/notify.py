@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from clusterscale.errors import StoreError
 from clusterscale.reaudit.catalogue import Problem
 from clusterscale.reaudit.ledger import Verdict
-from clusterscale.reaudit.plain import plain
+from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.policy import worst_of
 from clusterscale.redaction import clean
 
@@ -60,7 +60,7 @@ def _told(row: Verdict) -> dict[str, Any]:
         "group_size": row.group_size,
         "verdict": row.verdict,
         "reasons": row.why,
-        **plain(numbers),
+        **json_safe(numbers),
         "utility": json.loads(row.utility),
         "number": row.number,
         "run": row.run,

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
+__all__ = ["json_safe"]
 
 
-def plain(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """Return what JSON can hold: what is not a finite number is null."""
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: json_safe(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [json_safe(each) for each in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not np.isfinite(value) else value

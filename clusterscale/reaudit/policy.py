@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, Strict, model_validator
 
 from clusterscale.audit.findings import ExposureVerdict
 from clusterscale.consistency import CHECKS
-from clusterscale.contracts import LEVELS, ConfigModel, Level, Probability
+from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level, Probability
 from clusterscale.utility import UTILITIES
 from clusterscale.wording import choices
 
@@ -20,7 +20,7 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 def worst_of(levels: Any) -> Level:
     """Return the worst of some levels; ``pass`` where there are none."""
-    return max(levels, key=LEVELS.index, default="pass")
+    return max(levels, key=VERDICT_LEVELS.index, default="pass")
 
 
 class LimitResult(NamedTuple):

@@ -13,7 +13,7 @@ from clusterscale.metrics import Drift
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 from clusterscale.reaudit.release_metrics import IntervalEstimate, ReleaseMetrics
 
-__all__ = ["judge", "judge_change", "judge_findings", "verdict_of"]
+__all__ = ["evaluate_policy", "judge_change", "judge_findings", "verdict_of"]
 
 _UNITS = {"event": "an event", "user_day": "a day", "user": "a user", "roi_series": "a place"}
 
@@ -28,7 +28,9 @@ def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
     return worst_of(reason.level for reason in reasons if reason.level != "unknown")
 
 
-def judge(policy: Policy, found: ReleaseMetrics, published: IntervalEstimate) -> Iterator[Reason]:
+def evaluate_policy(
+    policy: Policy, found: ReleaseMetrics, published: IntervalEstimate
+) -> Iterator[Reason]:
     """Yield what a policy says of what an audit has measured.
 
     ``published`` is the AUC of the attack on the very values that were published.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
 from clusterscale.recovery.columns import EpochBelief
-from clusterscale.recovery.estimates import NOTHING, WeightedBelief, compare
+from clusterscale.recovery.estimates import NO_MASS, WeightedBelief, compare
 
 __all__ = [
     "localization_error",
@@ -55,7 +55,7 @@ def profiling_error(truth: ArrayLike, estimate: ArrayLike, *, base: float = 2) -
         column, weights = EpochBelief.of_table(estimated[:, :, epoch]), np.ones(true.shape[1])
         there = EpochBelief.of_table(true[:, :, epoch])
         found = compare(there, WeightedBelief(column, weights, normalised=True), 1.0)
-        total = total + to_base(np.where(found.n_true > 0, found.distance, NOTHING), base)
+        total = total + to_base(np.where(found.n_true > 0, found.distance, NO_MASS), base)
     mean: Values = total / true.shape[2]
     return mean
 
@@ -83,10 +83,10 @@ def localization_error(truth: ArrayLike, estimate: ArrayLike) -> Values:
     if np.asarray(estimate).dtype != np.bool_:
         raise InputError("an estimate of where users were is bool: use popular or every on shares")
     hits = (true & (told > 0)).sum(axis=(1, 2))
-    return miss(hits, told.sum(axis=(1, 2)), true.sum(axis=(1, 2)))
+    return one_minus_f1(hits, told.sum(axis=(1, 2)), true.sum(axis=(1, 2)))
 
 
-def miss(hits: ArrayLike, told: ArrayLike, true: ArrayLike) -> Values:
+def one_minus_f1(hits: ArrayLike, told: ArrayLike, true: ArrayLike) -> Values:
     """Return 1 − F1 of so many told rightly, told, and true; 0 where there is nothing to tell."""
     both = np.asarray(told, np.float64) + np.asarray(true)
     found: Values = np.divide(2.0 * np.asarray(hits), both, out=np.ones_like(both), where=both > 0)
@@ -134,7 +134,7 @@ def privacy_gain(error: ArrayLike, protected_error: ArrayLike, *, most: float = 
 def to_base(distance: Values, base: float) -> Values:
     """Return distances of base *e* in another base; 1 for an estimate without any mass."""
     scale = 1 if base == e else log(base)
-    return np.where(distance == NOTHING, 1.0, distance / np.sqrt(scale))
+    return np.where(distance == NO_MASS, 1.0, distance / np.sqrt(scale))
 
 
 def _check(truth: ArrayLike, estimate: ArrayLike) -> tuple[NDArray[np.bool_], Values]:

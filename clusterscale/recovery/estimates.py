@@ -12,9 +12,9 @@ from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
 
-__all__ = ["DECISION_RULES", "NOTHING", "EstimateErrors", "WeightedBelief", "compare"]
+__all__ = ["DECISION_RULES", "NO_MASS", "EstimateErrors", "WeightedBelief", "compare"]
 
-NOTHING = -1.0
+NO_MASS = -1.0
 """Stands for the distance of an estimate that has no mass."""
 
 DECISION_RULES = ("popular", "every")
@@ -45,7 +45,7 @@ class EstimateErrors:
     ----------
     distance
         float64, shape (user,): Jensen–Shannon distance of profiles in base *e*, or
-        :data:`NOTHING`.
+        :data:`NO_MASS`.
     hits, told
         int64, shape (reading, user): ROIs told rightly, and told.
     n_true
@@ -173,5 +173,5 @@ def _meet(
                 distance[who] += p * _LOG_2
     for who in range(len(mass)):
         nats = (distance[who] + (1 - shared[who]) * _LOG_2) / 2
-        distance[who] = np.sqrt(min(max(nats, 0.0), _LOG_2)) if mass[who] > 0 else NOTHING
+        distance[who] = np.sqrt(min(max(nats, 0.0), _LOG_2)) if mass[who] > 0 else NO_MASS
     return distance, hits

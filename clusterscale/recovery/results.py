@@ -14,7 +14,7 @@ import numpy as np
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import tell_origin
 from clusterscale.cube.table import TableStore, create_table, open_table
-from clusterscale.recovery.errors import miss, privacy_gain, privacy_loss
+from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
@@ -54,7 +54,7 @@ class RecoveryStore(TableStore):
         profiling = found.distance / self._plan.epochs
         self._array("profiling_error")[place] = profiling
         self._array("profiling_loss")[place] = privacy_loss(profiling[0], profiling)
-        localization = miss(found.hits, found.told, found.true[:, None])
+        localization = one_minus_f1(found.hits, found.told, found.true[:, None])
         self._array("localization_error")[place] = localization
         self._array("localization_loss")[place] = privacy_loss(localization[0], localization)
         self._array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.cube.blocks import Source, open_source, read_users
 from clusterscale.recovery.columns import EpochBelief, Ids, by_activity
-from clusterscale.recovery.errors import miss, to_base
+from clusterscale.recovery.errors import one_minus_f1, to_base
 from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.recovery.release import ReleaseTask, publish
@@ -96,7 +96,7 @@ class Recovered:
         self.told[estimate] += found.told
         self.true[estimate] += found.n_true
         sums = found.hits.sum(axis=1), found.told.sum(axis=1), found.n_true.sum()
-        self.by_epoch[estimate, :, epoch] = errors.mean(), *miss(*sums)
+        self.by_epoch[estimate, :, epoch] = errors.mean(), *one_minus_f1(*sums)
 
     def of_users(self, place: Ids) -> Recovered:
         """Return the sums of users at these places."""

@@ -15,10 +15,18 @@ from clusterscale.report.summary import Cases, Floats, cases, mean
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.wording import find_ties
 
-__all__ = ["BARE", "BROKEN", "CaseIndex", "Defences", "Measure", "Tried", "defences", "emptiness"]
+__all__ = [
+    "BROKEN",
+    "RAW_COUNTS",
+    "CaseIndex",
+    "Defences",
+    "Measure",
+    "Tried",
+    "defences",
+    "emptiness",
+]
 __all__ += ["list_float_noise", "name_mechanism", "tried"]
 
-BARE = RAW_COUNTS
 """Label of the mechanism that publishes the counts as they are."""
 
 BROKEN = "broken"
@@ -80,13 +88,13 @@ class Defences:
     @property
     def any(self) -> bool:
         """Whether counts were published in any other way than bare."""
-        return any(mechanism != BARE for mechanism in self.mechanisms)
+        return any(mechanism != RAW_COUNTS for mechanism in self.mechanisms)
 
     @property
     def gains_known(self) -> bool:
         """Whether what a defence buys is known: it was tried, and so were bare counts."""
-        others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != BARE]
-        return bool(BARE in self.mechanisms and np.isfinite(self.gain[:, :, others]).any())
+        others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != RAW_COUNTS]
+        return bool(RAW_COUNTS in self.mechanisms and np.isfinite(self.gain[:, :, others]).any())
 
     @property
     def loss(self) -> Floats:
@@ -123,9 +131,9 @@ class Defences:
 
         Several where their means agree to three digits.
         """
-        if BARE not in self.mechanisms:
+        if RAW_COUNTS not in self.mechanisms:
             return []
-        bare = self.auc[place.period, prior, self.mechanisms.index(BARE), place.size]
+        bare = self.auc[place.period, prior, self.mechanisms.index(RAW_COUNTS), place.size]
         return find_ties([mean(values) for values in bare])
 
     def gains(self, place: CaseIndex, prior: int, mechanism: int) -> Floats:

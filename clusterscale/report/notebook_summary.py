@@ -16,7 +16,7 @@ from clusterscale.report.audit.overview import strongest as strongest_rows
 from clusterscale.report.defences import BROKEN, tried
 from clusterscale.report.recovery.errors import GOALS, find_best, read_errors
 from clusterscale.report.risk_factors.comparisons import comparisons
-from clusterscale.report.screening.exposure import LEVELS as ABOVE
+from clusterscale.report.screening.exposure import AUC_LEVELS as ABOVE
 from clusterscale.report.screening.exposure import read_places
 from clusterscale.report.section import (
     absent_users,
@@ -26,13 +26,13 @@ from clusterscale.report.section import (
     percent,
     plural,
 )
-from clusterscale.report.summary import LEVELS, Cases, cases
+from clusterscale.report.summary import AUC_LEVELS, Cases, cases
 
 __all__ = ["Short", "shorten"]
 
 _MOST = 20  # lines of a table
 
-Row = Sequence[str]
+TableRow = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Short:
 
     title: str
     facts: Mapping[str, Cell]
-    columns: Row = ()
-    rows: Sequence[Row] = ()
+    columns: TableRow = ()
+    rows: Sequence[TableRow] = ()
     left_out: int = 0
 
 
@@ -99,7 +99,7 @@ def _audit(results: xr.Dataset) -> Short:
         for line in lines[:_MOST]
     ]
     setting = ("Setting",) if table.varying else ()
-    heads = (*setting, *columns, *(f"Targets above {level:g}" for level in LEVELS))
+    heads = (*setting, *columns, *(f"Targets above {level:g}" for level in AUC_LEVELS))
     return Short("Membership audit", facts, heads, rows, max(0, len(lines) - _MOST))
 
 

@@ -14,7 +14,7 @@ from clusterscale.metrics import mean_interval
 from clusterscale.wording import name_best
 
 __all__ = [
-    "LEVELS",
+    "AUC_LEVELS",
     "Cases",
     "Setting",
     "SummaryRow",
@@ -27,7 +27,7 @@ __all__ = [
     "rows",
 ]
 
-LEVELS = (0.6, 0.75, 0.9)
+AUC_LEVELS = (0.6, 0.75, 0.9)
 """The AUC levels above which targets are counted."""
 
 _AXES = ("period", "prior", "mechanism")
@@ -242,7 +242,7 @@ def _row(
         low,
         high,
         float(np.median(done)) if len(done) else np.nan,
-        tuple(mean(done > level) for level in LEVELS),
+        tuple(mean(done > level) for level in AUC_LEVELS),
         mean(loss),
         float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
         **others,

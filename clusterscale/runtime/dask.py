@@ -17,7 +17,7 @@ from clusterscale.runtime import remote
 from clusterscale.runtime.cargo import SECONDS, Batch, BatchSize
 from clusterscale.runtime.flights import InFlight
 from clusterscale.runtime.preflight import compare, look_around
-from clusterscale.runtime.state import describe, muster
+from clusterscale.runtime.state import count_workers, describe
 from clusterscale.runtime.tree import combine_pairwise
 
 __all__ = ["DaskExecutor"]
@@ -89,7 +89,7 @@ class DaskExecutor:
 
     def crew(self) -> WorkerCount | None:
         """Return who is at work, None while the scheduler does not say."""
-        return muster(self._client)
+        return count_workers(self._client)
 
     def preflight(self, probe: Callable[[], object]) -> None:
         """Wait for the first worker; compare all there are, and the scheduler, with this process.

@@ -8,7 +8,7 @@ from distributed import Client
 
 from clusterscale.contracts import WorkerCount
 
-__all__ = ["describe", "muster"]
+__all__ = ["count_workers", "describe"]
 
 _SECONDS = 10.0  # that a hanging cluster may take to answer
 _AT_ONCE = 2.0  # seconds, for who only looks on
@@ -35,7 +35,7 @@ def describe(client: Client) -> str:
     return "\n".join(lines)
 
 
-def muster(client: Client) -> WorkerCount | None:
+def count_workers(client: Client) -> WorkerCount | None:
     """Return how many workers and threads there are, None if the scheduler does not say at once."""
     try:
         info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_AT_ONCE)

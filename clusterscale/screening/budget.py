@@ -13,7 +13,7 @@ from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
 
-__all__ = ["ScreenCost", "ScreenResourcePlan"]
+__all__ = ["ScreenCost", "ScreenResources"]
 __all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
 
 _SERIES_USERS = 32
@@ -24,7 +24,7 @@ _COUNTED = 5 * 3  # bytes a group and cell while counts are added up: two parts 
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenResourcePlan:
+class ScreenResources:
     """How a setting's mechanisms are screened.
 
     ``width``: groups whose table is made at once; ``passes``: mechanisms that share one reading
@@ -63,7 +63,7 @@ def plan_screen_resources(
     *,
     n_rows: int,
     n_cells: int,
-) -> ScreenResourcePlan:
+) -> ScreenResources:
     """Keep as many tables as fit into ``memory`` bytes a worker.
 
     Where even one does not, it is made for fewer groups at a time, and anew for each block, which
@@ -88,7 +88,7 @@ def plan_screen_resources(
     if each * n_groups <= free:
         kept = int(free // (each * n_groups))
         parts = range(0, len(mechanisms), kept)
-        return ScreenResourcePlan(n_groups, tuple(tuple(mechanisms[i : i + kept]) for i in parts))
+        return ScreenResources(n_groups, tuple(tuple(mechanisms[i : i + kept]) for i in parts))
     sums = 4 * n_users * n_attacks * 2 * n_groups  # kept for the whole block, slice after slice
     width = (free - sums) // each
     if width < 1:
@@ -96,7 +96,7 @@ def plan_screen_resources(
             f"memory: {memory:,} bytes a worker are too few for a block of {n_users:,} users and "
             f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more with `memory`"
         )
-    return ScreenResourcePlan(int(width), tuple((mechanism,) for mechanism in mechanisms))
+    return ScreenResources(int(width), tuple((mechanism,) for mechanism in mechanisms))
 
 
 def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:

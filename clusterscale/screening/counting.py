@@ -15,7 +15,7 @@ from clusterscale.jit import kernel
 from clusterscale.screening.plan import LEAST_GROUPS, ScreenSetting
 from clusterscale.seeds import stream
 
-__all__ = ["CountTask", "GroupContributions", "add_up", "check_groups", "count", "members_within"]
+__all__ = ["CountTask", "GroupContributions", "check_groups", "combine", "count", "members_within"]
 
 
 def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
@@ -125,7 +125,7 @@ def count(task: CountTask) -> GroupContributions:
     return total
 
 
-def add_up(one: GroupContributions, other: GroupContributions) -> GroupContributions:
+def combine(one: GroupContributions, other: GroupContributions) -> GroupContributions:
     """Add what other users count for."""
     return replace(
         one,

@@ -14,7 +14,7 @@ from clusterscale.cube.blocks import Source, block_size, open_source, ranges
 from clusterscale.cube.storage import absolute, exists
 from clusterscale.screening.base_groups import new_base, open_base
 from clusterscale.screening.budget import check, part_size, plan_screen_resources, slice_size
-from clusterscale.screening.counting import CountTask, GroupContributions, add_up, count
+from clusterscale.screening.counting import CountTask, GroupContributions, combine, count
 from clusterscale.screening.plan import Screen, ScreenSetting
 from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import ScreenTask, score
@@ -146,7 +146,7 @@ class _Work:
                     CountTask(self._source, setting, n_users, first, last, start, stop, self._block)
                     for start, stop in ranges(0, n_users, share)
                 ]
-                counted: GroupContributions = self._executor.reduce(count, tasks, add_up)
+                counted: GroupContributions = self._executor.reduce(count, tasks, combine)
                 writer.add(first, counted, n_users)
 
     def score(

@@ -11,7 +11,7 @@ from clusterscale.contracts import Ints
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["compare", "gap", "gather", "interval", "judge"]
+__all__ = ["compare", "gap", "gather", "interval", "rank_targets"]
 
 Singles = NDArray[np.float32]
 
@@ -92,7 +92,7 @@ def _gather(
                     found[column] += row[column]
 
 
-def judge(
+def rank_targets(
     sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
 ) -> None:
     """Compare the two worlds of every user over the groups that the user is not a member of.

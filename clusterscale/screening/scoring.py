@@ -17,7 +17,7 @@ from clusterscale.cube.blocks import Source, read_block
 from clusterscale.screening.base_groups import Base, open_base
 from clusterscale.screening.counting import members_within
 from clusterscale.screening.evidence_table import EvidenceTable, moments, publish, tabulate
-from clusterscale.screening.kernels import gather, judge
+from clusterscale.screening.kernels import gather, rank_targets
 from clusterscale.screening.plan import ScreenPlan, ScreenSetting
 from clusterscale.screening.series import SeriesEvidence, inside_by_series, weigh_series
 
@@ -122,7 +122,7 @@ def _score(
             sums[..., groups.start : groups.stop] = _sum(task, base, prepared, traces, some)
             start[..., groups.start : groups.stop] = prepared.table.start
         start -= start.mean(axis=(1, 2), keepdims=True)
-        judge(sums, start, apart[some], z, found[:, some])
+        rank_targets(sums, start, apart[some], z, found[:, some])
     return found
 
 

@@ -4,7 +4,7 @@ POMACS20 §3 asks of a finished attack *why*. Three answers, for arrays in memor
 of a cube on a cluster by ``clusterscale traits CONFIG``:
 
 - :func:`characteristics`: eleven numbers of how each user moves, :func:`unicity` among them.
-- :func:`importance`: which of these tell the most exposed (:func:`sides`) from the least exposed,
+- :func:`importance`: which of these tell the most exposed (:func:`extreme_groups`) from the least exposed,
   by a forest, by a logistic regression and each by itself; and :func:`frequency`: when either move.
 - :func:`loading`: the cells that go with the principal components that decide.
 
@@ -35,7 +35,7 @@ from clusterscale.traits.comparing import WHO, frequency
 from clusterscale.traits.components import loading
 from clusterscale.traits.driver import TraitsProgress, Work
 from clusterscale.traits.exposure import Exposed, TargetAUCs, list_exposures
-from clusterscale.traits.importance import LEAST, MOST, Importance, importance, sides
+from clusterscale.traits.importance import LEAST, MOST, Importance, extreme_groups, importance
 from clusterscale.traits.plan import TraitsPlan
 from clusterscale.traits.question import AnalysisSpec, View
 from clusterscale.traits.results import TraitsStore, open_traits
@@ -57,12 +57,12 @@ __all__ = [
     "View",
     "Work",
     "characteristics",
+    "extreme_groups",
     "frequency",
     "importance",
     "list_exposures",
     "loading",
     "movement",
     "open_traits",
-    "sides",
     "unicity",
 ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Ints, Values
 from clusterscale.cube import storage
-from clusterscale.traits.importance import sides
+from clusterscale.traits.importance import extreme_groups
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,8 +41,8 @@ class Exposed:
     second: Values
 
     def sides(self, share: float) -> tuple[Ints, Ints]:
-        """Return the places of the most and of the least exposed, as :func:`sides`."""
-        return sides(self.auc, share, self.second)
+        """Return the places of the most and of the least exposed, as :func:`extreme_groups`."""
+        return extreme_groups(self.auc, share, self.second)
 
     def take(self, places: NDArray[np.int64]) -> Exposed:
         """Return some of them."""

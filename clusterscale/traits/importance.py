@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from clusterscale.contracts import Ints, Labels, Values
 from clusterscale.errors import InputError
 
-__all__ = ["LEAST", "MOST", "Importance", "importance", "sides"]
+__all__ = ["LEAST", "MOST", "Importance", "extreme_groups", "importance"]
 
 LEAST = 2
 """Fewer users a side are not compared."""
@@ -40,7 +40,9 @@ class Importance:
     separation: Values
 
 
-def sides(auc: ArrayLike, share: float, second: ArrayLike | None = None) -> tuple[Ints, Ints]:
+def extreme_groups(
+    auc: ArrayLike, share: float, second: ArrayLike | None = None
+) -> tuple[Ints, Ints]:
     """Return who is most exposed and who is least, as many of either.
 
     Parameters

@@ -11,7 +11,7 @@ from clusterscale.audit.cases import pool
 from clusterscale.audit.journal import Journal
 from clusterscale.game import Outcome
 from clusterscale.metrics import (
-    LEVELS,
+    N_PVALUE_BINS,
     calibrated_counts,
     pooled_epsilon_lower_bound,
     pooled_tpr_at_fpr,
@@ -68,7 +68,7 @@ def test_pooled_numbers_are_those_of_the_summed_levels(finished):
     cell = {"mechanism": "exact", "attack": "projection"}
     chosen = results.sel(cell).isel(prior=0).squeeze(drop=True)
     pair = chosen.level_inside.values, chosen.level_outside.values
-    assert pair[0].shape == (4, LEVELS)
+    assert pair[0].shape == (4, N_PVALUE_BINS)
     assert (pair[0].sum(axis=1) == 30).all()
     assert (pair[1].sum(axis=1) == 15).all()
     assert float(chosen.pooled_tpr) == pooled_tpr_at_fpr(*pair, 0.2)
@@ -87,7 +87,7 @@ def test_groups_learnt_by_heart_bound_no_epsilon_together_either(finished):
 
 def cells(n_targets, seed=0, n_attacks=3):
     rng = np.random.default_rng(seed)
-    counts = np.zeros((2, n_targets, n_attacks, LEVELS), int)
+    counts = np.zeros((2, n_targets, n_attacks, N_PVALUE_BINS), int)
     for at in np.ndindex(n_targets, n_attacks):
         labels = np.arange(100) % 2 == 0
         counts[(slice(None), *at)] = calibrated_counts(labels, rng.normal(size=100) + labels)
@@ -116,7 +116,7 @@ def test_the_largest_bound_of_several_attacks_is_seldom_too_high():
     rng = np.random.default_rng(8)
     n_wrong = 0
     for _ in range(300):
-        counts = np.zeros((2, 6, 4, LEVELS), int)
+        counts = np.zeros((2, 6, 4, N_PVALUE_BINS), int)
         for at in np.ndindex(6, 4):
             labels = np.arange(60) % 2 == 0
             counts[(slice(None), *at)] = calibrated_counts(labels, rng.normal(size=60))

@@ -13,7 +13,7 @@ from clusterscale.audit.completion_index import Done
 from clusterscale.audit.journal import Entry, Journal
 from clusterscale.audit.results import open_results, write_results
 from clusterscale.errors import DamagedError
-from clusterscale.metrics import LEVELS
+from clusterscale.metrics import N_PVALUE_BINS
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_results_written_a_few_targets_at_a_time_are_the_same(
 ):
     rng = np.random.default_rng(0)
     done = Done(plan, chosen, Journal(str(tmp_path / "journal")))
-    levels = {name: tuple(range(LEVELS)) for name in ("level_inside", "level_outside")}
+    levels = {name: tuple(range(N_PVALUE_BINS)) for name in ("level_inside", "level_outside")}
     labels = [(m.label, a.label) for m in plan.mechanisms for a in plan.attacks]
     for task in plan.tasks(cube, chosen):
         outcomes = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.audit import AuditPlan, run
-from clusterscale.audit.precision import Precision, looks
+from clusterscale.audit.precision import Precision, interim_looks
 from clusterscale.audit.task import run_task
 from clusterscale.errors import ConfigError
 from clusterscale.metrics import auc_interval
@@ -30,8 +30,8 @@ def tasks(cube, fields):
     [(100, 800, (100, 200, 400, 800)), (100, 798, (100, 200, 400)), (10, 10, (10,))],
 )
 def test_looks_double_up_to_the_most(first, most, expected):
-    assert looks(first, Precision(width=0.1, most=most)) == expected
-    assert looks(first, None) == (first,)
+    assert interim_looks(first, Precision(width=0.1, most=most)) == expected
+    assert interim_looks(first, None) == (first,)
 
 
 def test_the_first_challenges_are_the_same_however_many_are_asked_for(cube, fields):
@@ -130,7 +130,7 @@ def test_stopping_when_it_looks_sure_keeps_the_confidence(auc, width):
     """Of 1,000 targets at most 5 % may be missed; three standard errors of that are 2.1 %."""
     from scipy.stats import norm
 
-    rng, stops = np.random.default_rng(int(100 * auc)), looks(100, Precision(width=width))
+    rng, stops = np.random.default_rng(int(100 * auc)), interim_looks(100, Precision(width=width))
     shift = norm.ppf(auc) * 2**0.5
     found = [stop(rng, shift, stops, width, 1 - 0.05 / len(stops)) for _ in range(1000)]
     missed = np.mean([not low <= auc <= high for low, high, _ in found])

@@ -22,10 +22,10 @@ from clusterscale.traits import (
     CHARACTERISTICS,
     WHO,
     TraitsPlan,
+    extreme_groups,
     importance,
     loading,
     open_traits,
-    sides,
 )
 
 HOW = TraitsPlan(share=0.25, components=2, trees=50)
@@ -177,7 +177,7 @@ def test_a_comparison_is_what_the_parts_give(found, folder, crowd, plan):
     names = at | {dim: case[f"compared_{dim}"].item() for dim in ("mechanism", "attack")}
     auc = results.auc.sel(names).values
     second = results.auc.sel({k: v for k, v in names.items() if k != "attack"}).mean("attack")
-    top, bottom = (results.target.values[side] for side in sides(auc, 0.25, second.values))
+    top, bottom = (results.target.values[side] for side in extreme_groups(auc, 0.25, second.values))
     values = found.value.sel(period="late")
     rng = stream(3, "traits", "audit", *at.values(), names["mechanism"], names["attack"])
     expected = importance(values.values[top], values.values[bottom], trees=50, rng=rng)
@@ -214,7 +214,7 @@ def test_views_are_of_bare_counts_of_the_targets(found, folder, plan, cube):
         at = {dim: view[f"view_{dim}"].item() for dim in ("period", "prior", "group_size")}
         auc = results.auc.sel(at | {"mechanism": "exact"})
         second = auc.mean("attack").values
-        rows = [slice(None), *sides(auc.sel(attack="spectral").values, 0.25, second)]
+        rows = [slice(None), *extreme_groups(auc.sel(attack="spectral").values, 0.25, second)]
         span = slice(0, 30) if at["period"] == "early" else slice(24, 44)
         for who, row in zip(WHO, rows, strict=True):
             means = view.loading.sel(who=who).values

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from clusterscale.consistency import PublishedTable
-from clusterscale.consistency.table import count_bounds, suppressed_up_to, written
+from clusterscale.consistency.table import count_bounds, fill_suppressed, suppressed_up_to
 from clusterscale.errors import InputError
 
 EXACT = bound("exact")
@@ -100,9 +100,9 @@ def test_blanks_are_zeros_of_a_suppression_that_writes_none():
     hides = bound("suppress_small", up_to=2)
     counts = np.full((1, 3), -1)
     blank = table(hides, counts, [[np.nan, 3, 4]])
-    np.testing.assert_array_equal(written(blank), [[0, 3, 4]])
+    np.testing.assert_array_equal(fill_suppressed(blank), [[0, 3, 4]])
     for other in (table(hides, counts, [[np.nan, 0, 4]]), table(EXACT, counts, [[np.nan, 3, 4]])):
-        assert written(other) is other.values
+        assert fill_suppressed(other) is other.values
 
 
 MECHANISMS = [

@@ -12,7 +12,7 @@ from clusterscale import attacks, priors
 from clusterscale.contracts import Bounds, publish
 from clusterscale.errors import InputError
 from clusterscale.game import AttackEvaluation
-from clusterscale.game.standing import stand
+from clusterscale.game.standing import place_score
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
 from clusterscale.seeds import stream
@@ -29,7 +29,7 @@ SCORES = st.integers(-3, 3).map(float)
 def test_shares_are_counted(score, threshold, challenges):
     labels = np.array([label for label, _ in challenges])
     assume(labels.any() and not labels.all())
-    found = stand("a", score, threshold, labels, np.array([each for _, each in challenges]))
+    found = place_score("a", score, threshold, labels, np.array([each for _, each in challenges]))
 
     def share(side):
         others = [each for label, each in challenges if label == side]
@@ -71,7 +71,7 @@ def test_a_challenge_that_is_published_scores_as_it_did(traces):
             assert found.attack == TRIED[i].label
             assert found.score == pytest.approx(scores[i, row], abs=1e-9)
             labels = played.challenge.labels
-            expected = stand(found.attack, found.score, 0.0, labels, scores[i])
+            expected = place_score(found.attack, found.score, 0.0, labels, scores[i])
             assert found.rank == pytest.approx(expected.rank, abs=0.05)
 
 

@@ -15,11 +15,11 @@ from clusterscale.metrics import (
     auc_interval,
     auc_p_values,
     calibrated_counts,
+    claim_verdict,
     compare_exposure,
     delong_variance,
     epsilon_lower_bound,
     is_judged,
-    judge,
     largest_bound,
     mean_interval,
     off_cells,
@@ -58,7 +58,7 @@ QUARTER = 0.025**0.25
 
 
 def last(level, n):
-    return [n if i == level else 0 for i in range(metrics.LEVELS)]
+    return [n if i == level else 0 for i in range(metrics.N_PVALUE_BINS)]
 
 
 ON_ROWS = {
@@ -248,9 +248,9 @@ ON_NUMBERS = [
     (compare_exposure, ([3], [NAN], [3], [1.0]), {"limit": 0.5}, (0, NAN, NAN, NAN, NAN, 0, 0)),
     (compare_exposure, ([3], [INF], [3], [1.0]), {"limit": 0.5}, InputError),
     (compare_exposure, ([3], [0.0], [3], [1.0]), {"limit": NAN}, InputError),
-    (judge, (0.0, 0.0), {"largest": 0.0}, "too few samples"),
-    (judge, (0.0, INF), {"largest": INF}, "consistent"),
-    (judge, (NAN, 0.0), {"largest": 0.0}, InputError),
+    (claim_verdict, (0.0, 0.0), {"largest": 0.0}, "too few samples"),
+    (claim_verdict, (0.0, INF), {"largest": INF}, "consistent"),
+    (claim_verdict, (NAN, 0.0), {"largest": 0.0}, InputError),
     (largest_bound, (1, 100), {}, InputError),
     (largest_bound, (0, 0), {}, InputError),
     (largest_bound, (2, 2), {}, 0.0),

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from clusterscale.errors import InputError
 from clusterscale.metrics import (
-    LEVELS,
+    N_PVALUE_BINS,
     auc,
     calibrated_counts,
     pooled_auc,
@@ -63,7 +63,7 @@ def as_rows(inside, outside):
     return labels, -np.concatenate(per_class).astype(float)
 
 
-@given(ROWS, st.sampled_from([2, 3, 10, LEVELS]))
+@given(ROWS, st.sampled_from([2, 3, 10, N_PVALUE_BINS]))
 def test_levels_are_those_of_slow_p_values(rows, levels):
     labels, scores = columns(rows)
     outside = scores[~labels]
@@ -132,7 +132,10 @@ def test_few_calibrating_rows_resolve_no_small_rate():
 
 
 def test_few_rows_in_all_resolve_no_small_rate():
-    inside, outside = np.eye(1, LEVELS, dtype=int), 8 * np.eye(1, LEVELS, 24, dtype=int)
+    inside, outside = (
+        np.eye(1, N_PVALUE_BINS, dtype=int),
+        8 * np.eye(1, N_PVALUE_BINS, 24, dtype=int),
+    )
     assert pooled_resolvable_fpr(inside, outside) == 1 / 8
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import InputError
-from clusterscale.metrics import Verdict, epsilon_lower_bound, judge, largest_bound
+from clusterscale.metrics import Verdict, claim_verdict, epsilon_lower_bound, largest_bound
 
 EPSILONS = st.floats(0, 20)
 
@@ -29,12 +29,12 @@ EPSILONS = st.floats(0, 20)
     ],
 )
 def test_verdict(lower_bound, declared, largest, verdict):
-    assert judge(lower_bound, declared, largest=largest) == verdict
+    assert claim_verdict(lower_bound, declared, largest=largest) == verdict
 
 
 @given(EPSILONS, EPSILONS, EPSILONS)
 def test_verdicts_are_the_three_and_only_evidence_condemns(lower_bound, declared, largest):
-    verdict = judge(lower_bound, declared, largest=largest)
+    verdict = claim_verdict(lower_bound, declared, largest=largest)
     assert verdict in get_args(Verdict)
     assert (verdict == "broken") == (lower_bound > declared)
 
@@ -51,7 +51,7 @@ def test_verdicts_are_the_three_and_only_evidence_condemns(lower_bound, declared
 def test_a_mechanism_that_hides_nothing(n, promise, verdict):
     labels = np.arange(n) % 2 == 0
     bound = epsilon_lower_bound(labels, labels)
-    assert judge(bound, promise, largest=largest_bound(n // 2, n - n // 2)) == verdict
+    assert claim_verdict(bound, promise, largest=largest_bound(n // 2, n - n // 2)) == verdict
 
 
 @pytest.mark.parametrize("place", ["lower_bound", "declared", "largest"])
@@ -59,5 +59,5 @@ def test_a_mechanism_that_hides_nothing(n, promise, verdict):
 def test_no_epsilon_is_refused(place, value):
     given = {"lower_bound": 0.5, "declared": 1.0, "largest": 2.0} | {place: value}
     with pytest.raises(InputError) as caught:
-        judge(**given)
+        claim_verdict(**given)
     assert str(caught.value) == f"{place} is an epsilon, at least 0, not {value}"

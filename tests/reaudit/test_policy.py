@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clusterscale.audit.findings import EXPOSURES
 from clusterscale.consistency import CHECKS
-from clusterscale.contracts import LEVELS
+from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.errors import ConfigError
 from clusterscale.reaudit import Limit, Policy, worst_of
 from clusterscale.utility import UTILITIES
@@ -130,7 +130,7 @@ def test_levels_of_checks():
     assert (mixed.level_of(one), mixed.level_of(last)) == ("pass", "fail")
 
 
-@given(st.lists(st.sampled_from(LEVELS)))
+@given(st.lists(st.sampled_from(VERDICT_LEVELS)))
 def test_the_worst_counts(levels):
     expected = next((each for each in ("fail", "warn", "pass") if each in levels), "pass")
     assert worst_of(iter(levels)) == expected

@@ -16,7 +16,7 @@ from clusterscale.audit.findings import EXPOSURES
 from clusterscale.consistency import CheckResult as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
-from clusterscale.reaudit import IntervalEstimate, Policy, judge, plain, verdict_of
+from clusterscale.reaudit import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
 from clusterscale.reaudit.policy_evaluation import judge_change, judge_findings
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
@@ -26,8 +26,8 @@ UNKNOWN = IntervalEstimate()
 
 
 def judged(policy, found=FOUND, published=UNKNOWN):
-    reasons = {each.check: each for each in judge(policy, found, published)}
-    json.dumps([plain(asdict(each)) for each in reasons.values()], allow_nan=False)
+    reasons = {each.check: each for each in evaluate_policy(policy, found, published)}
+    json.dumps([json_safe(asdict(each)) for each in reasons.values()], allow_nan=False)
     return reasons
 
 
@@ -98,7 +98,9 @@ def test_single_numbers(name, measured, words):
 def test_promises(verdict, level, words, measured, limit):
     reason = judged(Policy(promise="warn"), replace(FOUND, verdict=verdict))["promise"]
     assert reason.level == level
-    assert [plain(each) for each in (reason.measured, reason.limit)] == plain([measured, limit])
+    assert [json_safe(each) for each in (reason.measured, reason.limit)] == json_safe(
+        [measured, limit]
+    )
     assert reason.text.startswith(words)
 
 
@@ -166,7 +168,7 @@ def test_the_values_themselves(published, level):
     """Below ½ is a chance finding, and none against a release."""
     reason = judged(Policy(published_auc=0.7), published=published)["published_auc"]
     assert (reason.level, reason.limit) == (level, 0.7)
-    assert plain(reason.measured) == plain(published.value)
+    assert json_safe(reason.measured) == json_safe(published.value)
 
 
 def test_a_limited_value_that_is_missing_is_an_error():

@@ -105,7 +105,7 @@ def test_a_logarithmic_axis_has_a_tick_for_nothing():
 
 
 def test_no_two_of_forty_marks_look_alike():
-    assert len({figures.look(i) for i in range(40)}) == 40
+    assert len({figures.style_of(i) for i in range(40)}) == 40
 
 
 def test_a_strip_shows_the_quartiles_in_per_cent():

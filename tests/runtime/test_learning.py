@@ -18,7 +18,12 @@ from clusterscale.contracts import Examples, Knowledge, Release
 from clusterscale.errors import InputError, MissingError, PackageError
 from clusterscale.metrics import auc
 from clusterscale.runtime import CLUSTERS
-from clusterscale.runtime.learning import components, cross_validate, judge, score_releases
+from clusterscale.runtime.learning import (
+    components,
+    cross_validate,
+    evaluate_on_fresh_groups,
+    score_releases,
+)
 from clusterscale.runtime.learning.schedule import scheduled
 from clusterscale.seeds import stream
 
@@ -90,7 +95,7 @@ def test_judgement_is_by_groups_that_nothing_was_trained_on(case, executor):
         for attack in ATTACKS
     ]
     assert len(fresh.labels) > 64, "more than one chunk of releases"
-    found = judge(case.form, ATTACKS, executor, seed=SEED, path=PATH)
+    found = evaluate_on_fresh_groups(case.form, ATTACKS, executor, seed=SEED, path=PATH)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
@@ -119,7 +124,9 @@ def test_groups_of_one_block_are_never_on_both_sides(alone):
 
 
 def test_without_fresh_groups_nothing_is_judged(alone):
-    found = judge(lambda: (twins(), None), ATTACKS[:2], alone, seed=SEED, path=PATH)
+    found = evaluate_on_fresh_groups(
+        lambda: (twins(), None), ATTACKS[:2], alone, seed=SEED, path=PATH
+    )
     assert np.isnan(found).all()
     assert len(found) == 2
 

@@ -11,7 +11,7 @@ from clusterscale.cube import measure_bounds
 from clusterscale.mechanisms import create
 from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import Screen, ScreenPlan, run
-from clusterscale.screening.kernels import compare, gap, interval, judge
+from clusterscale.screening.kernels import compare, gap, interval, rank_targets
 
 SIZE = 12
 Z95 = float(norm.isf(0.025))
@@ -121,7 +121,7 @@ def judged(inside, outside, apart=None):
     sums = np.stack([inside, outside])[None, None].astype(np.float32)
     apart = np.ones((1, len(inside)), bool) if apart is None else apart
     found = np.empty((4, 1, 1), np.float32)
-    judge(sums, np.zeros((1, 2, len(inside))), apart, Z95, found)
+    rank_targets(sums, np.zeros((1, 2, len(inside))), apart, Z95, found)
     return found[:, 0, 0]
 
 

@@ -90,7 +90,7 @@ def test_large_sides_are_drawn_from_for_training_alone(pair, monkeypatch):
 def test_sides_are_apart_and_in_order(auc, share):
     exposure = np.array(auc)
     try:
-        top, bottom = traits.sides(exposure, share)
+        top, bottom = traits.extreme_groups(exposure, share)
     except InputError:
         assert np.ceil(share * len(exposure) - 1e-9) < 2
         return
@@ -104,13 +104,13 @@ def test_sides_are_apart_and_in_order(auc, share):
 @given(st.lists(st.tuples(*[st.sampled_from([0.5, 0.75, 1.0])] * 2), min_size=4, max_size=40))
 def test_equals_are_told_apart_by_the_second_number(pairs):
     auc, second = np.array(pairs).T
-    top, bottom = traits.sides(auc, 0.5, second)
+    top, bottom = traits.extreme_groups(auc, 0.5, second)
     ranked = sorted(range(len(auc)), key=lambda i: (-auc[i], -second[i], i))
     assert [*top, *bottom] == ranked[: len(top)] + ranked[-len(bottom) :]
 
 
 def test_a_tenth_of_150_are_15():
-    top, bottom = traits.sides(np.linspace(0, 1, 150), 0.1)
+    top, bottom = traits.extreme_groups(np.linspace(0, 1, 150), 0.1)
     assert top.tolist() == list(range(149, 134, -1))
     assert bottom.tolist() == list(range(14, -1, -1))
 
@@ -128,12 +128,12 @@ def test_a_tenth_of_150_are_15():
 )
 def test_sides_that_cannot_be_are_refused(auc, share, message):
     with pytest.raises(InputError, match=message):
-        traits.sides(auc, share)
+        traits.extreme_groups(auc, share)
 
 
 def test_a_second_number_goes_with_each_user():
     with pytest.raises(InputError, match="exposure is a number for each user"):
-        traits.sides(np.ones(10), 0.5, np.ones(9))
+        traits.extreme_groups(np.ones(10), 0.5, np.ones(9))
 
 
 def test_tables_that_do_not_fit_are_refused():

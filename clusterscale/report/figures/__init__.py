@@ -10,12 +10,12 @@ from clusterscale.report.figures.distributions import distributions
 from clusterscale.report.figures.frame import Floats, plot
 from clusterscale.report.figures.heat import heatmap, map_of, scale
 from clusterscale.report.figures.strips import strip
-from clusterscale.report.figures.styles import colour, dash, legend, look, marks
+from clusterscale.report.figures.styles import colour, dash, legend, marks, style_of
 from clusterscale.report.figures.time_series import (
     Course,
     ReleaseAxis,
     course_legend,
-    courses,
+    draw_time_series,
     verdict_mark,
 )
 from clusterscale.report.figures.tradeoff import Axis, Point, axis, tradeoff
@@ -30,19 +30,19 @@ __all__ = [
     "boxes",
     "colour",
     "course_legend",
-    "courses",
     "curves",
     "dash",
     "distributions",
+    "draw_time_series",
     "heatmap",
     "legend",
-    "look",
     "map_of",
     "marks",
     "plot",
     "quartiles",
     "scale",
     "strip",
+    "style_of",
     "tradeoff",
     "verdict_mark",
 ]

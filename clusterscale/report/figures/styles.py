@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from clusterscale.report.section import fill
 
-__all__ = ["NEUTRAL", "WARNING", "colour", "dash", "legend", "look", "marks"]
+__all__ = ["NEUTRAL", "WARNING", "colour", "dash", "legend", "marks", "style_of"]
 
 # Each has a contrast of at least 3 with the light and with the dark page, so that a printed or a
 # switched page needs no second drawing; dashes and shapes tell them apart without colour.
@@ -29,7 +29,7 @@ def dash(index: int) -> str:
     return _DASHES[(index + index // len(_COLOURS)) % len(_DASHES)]  # no pair returns before 32
 
 
-def look(index: int) -> tuple[str, str]:
+def style_of(index: int) -> tuple[str, str]:
     """Return the colour and the shape of the mark ``index``; no pair returns before 40."""
     return colour(index), _SHAPES[(index + index // len(_COLOURS)) % len(_SHAPES)]
 
@@ -45,6 +45,6 @@ def marks(names: Sequence[str], *, line: str, crossed: str = "") -> Markup:
 
     ``crossed`` says what marks that are crossed out are; empty where there are none.
     """
-    series = [(name, *look(i)) for i, name in enumerate(names)]
+    series = [(name, *style_of(i)) for i, name in enumerate(names)]
     colours = {"neutral": NEUTRAL, "warning": WARNING}
     return fill("marks.html.j2", marks=series, line=line, crossed=crossed, **colours)

@@ -14,7 +14,7 @@ from clusterscale.report.figures.frame import panel
 from clusterscale.report.figures.styles import colour, dash
 from clusterscale.report.section import fill
 
-__all__ = ["Course", "ReleaseAxis", "course_legend", "courses", "verdict_mark"]
+__all__ = ["Course", "ReleaseAxis", "course_legend", "draw_time_series", "verdict_mark"]
 
 _LINES = (0, 3, 6)  # looks of the courses, in colours that no verdict has
 # A verdict has a shape and a size besides its colour: a good one is small, a bad one is not.
@@ -60,7 +60,7 @@ def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
     return fill("course_legend.html.j2", lines=lines, marks=marks)
 
 
-def courses(
+def draw_time_series(
     drawn: Sequence[Course],
     judged: ReleaseAxis,
     *,

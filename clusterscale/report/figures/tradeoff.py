@@ -11,7 +11,7 @@ import numpy as np
 from bokeh.models import FixedTicker, HoverTool, Range1d, Span
 
 from clusterscale.report.figures.frame import Floats, panel
-from clusterscale.report.figures.styles import NEUTRAL, WARNING, look
+from clusterscale.report.figures.styles import NEUTRAL, WARNING, style_of
 
 __all__ = ["Axis", "Point", "axis", "tradeoff"]
 
@@ -87,7 +87,7 @@ def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
         line = Span(location=across.place(guess), dimension="height", line_color=NEUTRAL)
         line.line_dash, line.line_width = "4 4", 1.5
         drawn.add_layout(line)
-    looks = [look(point.index) for point in points]
+    looks = [style_of(point.index) for point in points]
     data = {
         "x": [across.place(point.loss) for point in points],
         "gain": [point.gain for point in points],

@@ -14,9 +14,9 @@ from clusterscale.report.figures import Floats
 from clusterscale.screening import is_counted
 from clusterscale.wording import name_best
 
-__all__ = ["LEVELS", "ScreenCase", "StrongestAttack", "read_places"]
+__all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_places"]
 
-LEVELS = (0.75, 0.9)
+AUC_LEVELS = (0.75, 0.9)
 """The AUC levels above which users are counted."""
 
 _CURVE = 401  # points of a distribution; as many as a panel has pixels
@@ -29,7 +29,7 @@ class StrongestAttack:
     ``attack`` names all attacks whose means agree to three digits; the numbers are of the highest.
     ``auc`` has shape (user,), NaN where too few groups were left to compare and of users who do not
     count (:func:`~clusterscale.screening.is_counted`); ``high`` is what 95 % of users stay below,
-    ``above`` the shares above :data:`LEVELS`, ``half`` half the mean interval of a user's AUC,
+    ``above`` the shares above :data:`AUC_LEVELS`, ``half`` half the mean interval of a user's AUC,
     ``curve`` evenly spaced quantiles.
     """
 
@@ -116,7 +116,7 @@ def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> StrongestAttack | None
         auc=auc[:, best],
         mean=float(values.mean()),
         high=float(np.quantile(values, 0.95)),
-        above=tuple(float((values > level).mean()) for level in LEVELS),
+        above=tuple(float((values > level).mean()) for level in AUC_LEVELS),
         half=float(widths.mean(dtype=np.float64)) / 2,
         curve=np.quantile(values, np.linspace(0, 1, _CURVE)),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.screening.exposure import LEVELS, ScreenCase
+from clusterscale.report.screening.exposure import AUC_LEVELS, ScreenCase
 from clusterscale.report.section import absent_users, fill, json_attribute, number, percent, plural
 
 __all__ = ["findings"]
@@ -25,7 +25,7 @@ def findings(screened: xr.Dataset, places: Sequence[ScreenCase]) -> Markup:
         source=source if isinstance(source, str) else "",
         worst=worst,
         best=None if alone else best,
-        levels=LEVELS,
+        levels=AUC_LEVELS,
         absent=absent_users(screened),
         number=number,
         percent=percent,

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.screening.exposure import LEVELS, ScreenCase, StrongestAttack
+from clusterscale.report.screening.exposure import AUC_LEVELS, ScreenCase, StrongestAttack
 from clusterscale.report.section import Column, Section, Table, breakable, fill, number, percent
 
 __all__ = ["spread"]
@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("Strongest attack", number=False, hint="The one with the highest mean AUC"),
     Column("Mean AUC"),
     Column("95 % of users below"),
-    *(Column(f"Users above {level}") for level in LEVELS),
+    *(Column(f"Users above {level}") for level in AUC_LEVELS),
     Column("±", hint="Half the 95 % interval of a user’s AUC, mean over users"),
 )
 

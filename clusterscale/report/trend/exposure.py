@@ -54,7 +54,9 @@ def _figure(series: Series, place: int) -> Markup:
     worst = figures.Course(_NAMES[1], [each.worst_privacy_loss for each in releases])
     share = figures.Course(_NAMES[2], [each.share_above for each in releases])
     return figures.plot(
-        figures.courses([mean, worst, share], judged(releases), axis="loss, share", span=(0, 1)),
+        figures.draw_time_series(
+            [mean, worst, share], judged(releases), axis="loss, share", span=(0, 1)
+        ),
         slug=f"exposure-{place}",
         title=f"{series.name}: {plural(len(releases), 'release')}",
         description=_in_words(series),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from clusterscale.contracts import LEVELS
+from clusterscale.contracts import VERDICT_LEVELS
 from clusterscale.report.section import (
     Column,
     Section,
@@ -40,7 +40,7 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
 
     ``errors`` says by name why releases could not be audited.
     """
-    worst = max((each.newest.verdict for each in series), key=LEVELS.index, default="")
+    worst = max((each.newest.verdict for each in series), key=VERDICT_LEVELS.index, default="")
     body = fill(
         "trend.html.j2",
         series=series,
@@ -49,7 +49,7 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
         shown=series[:_CARDS],
         table=_standings(series) if len(series) > _CARDS else "",
         n_releases=sum(len(each.releases) for each in series),
-        worse={name: sum(s.newest.verdict == name for s in series) for name in LEVELS},
+        worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICT_LEVELS},
         words=WORDS,
         verdict=verdict,
         link=link,
@@ -72,7 +72,7 @@ def _standings(series: Sequence[Series]) -> Markup:
             verdict(each.newest),
             number(each.newest.mean_privacy_loss),
             number(each.newest.change),
-            *(f"{each.count(name):,}" for name in LEVELS),
+            *(f"{each.count(name):,}" for name in VERDICT_LEVELS),
         ]
         for each in series
     ]

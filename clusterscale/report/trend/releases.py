@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clusterscale.contracts import LEVELS, Reason
+from clusterscale.contracts import VERDICT_LEVELS, Reason
 from clusterscale.errors import FormatError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def read_series(table: pd.DataFrame) -> list[Series]:
         each = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
         found.setdefault(each.series, []).append(each)
     series = [Series(name, releases) for name, releases in found.items()]
-    return sorted(series, key=lambda each: -LEVELS.index(each.newest.verdict))
+    return sorted(series, key=lambda each: -VERDICT_LEVELS.index(each.newest.verdict))
 
 
 def _value(name: str, value: Any, row: int) -> Any:
@@ -117,8 +117,8 @@ def _whole(value: Any) -> int:
 
 
 def _verdict(value: Any) -> str:
-    if value not in LEVELS:
-        raise ValueError(f"it should be one of {', '.join(LEVELS)}")
+    if value not in VERDICT_LEVELS:
+        raise ValueError(f"it should be one of {', '.join(VERDICT_LEVELS)}")
     return str(value)
 
 

@@ -65,7 +65,9 @@ def _panel(series: Series, measure: str, slug: str) -> Markup | None:
     if not known:
         return None
     return figures.plot(
-        figures.courses([figures.Course("value", values)], judged(series.releases), axis="value"),
+        figures.draw_time_series(
+            [figures.Course("value", values)], judged(series.releases), axis="value"
+        ),
         slug=slug,
         title=measure,
         description=f"{measure} over releases: {quantity(min(known))} to {quantity(max(known))}, "

@@ -6,6 +6,6 @@ does not.
 
 from clusterscale.runtime.learning.components import components
 from clusterscale.runtime.learning.scoring import score_releases
-from clusterscale.runtime.learning.search import Form, cross_validate, judge
+from clusterscale.runtime.learning.search import Form, cross_validate, evaluate_on_fresh_groups
 
-__all__ = ["Form", "components", "cross_validate", "judge", "score_releases"]
+__all__ = ["Form", "components", "cross_validate", "evaluate_on_fresh_groups", "score_releases"]

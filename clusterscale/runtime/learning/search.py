@@ -20,7 +20,7 @@ from clusterscale.runtime.learning.schedule import get, needs_dask_ml, scheduled
 from clusterscale.runtime.learning.scoring import score_releases
 from clusterscale.seeds import stream
 
-__all__ = ["Form", "cross_validate", "judge"]
+__all__ = ["Form", "cross_validate", "evaluate_on_fresh_groups"]
 
 Floats = NDArray[np.float64]
 Path = tuple[str | int, ...]
@@ -103,7 +103,7 @@ def cross_validate(
     return np.stack(found, axis=1)
 
 
-def judge(
+def evaluate_on_fresh_groups(
     form: Form, attacks: tuple[LearnedAttack, ...], executor: Executor, *, seed: int, path: Path
 ) -> Floats:
     """Return the AUC of each attack on fresh groups after training on all others.
