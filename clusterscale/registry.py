@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar, get_args
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from clusterscale.errors import ConfigError, UnknownNameError
-from clusterscale.wording import choices, explain
+from clusterscale.validation_messages import choices, explain
 
 __all__ = ["Registry"]
 

@@ -24,7 +24,7 @@ from clusterscale.groups import count_visits
 from clusterscale.mechanisms.laplace import Laplace
 from clusterscale.metrics import auc
 from clusterscale.reaudit import ReauditPlan
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.estimates import WeightedBelief, compare
 from clusterscale.screening import ScreenPlan
 from clusterscale.screening.kernels import gather

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.wording import exact_number, exact_percent, find_ties, name_best
+from clusterscale.validation_messages import exact_number, exact_percent, find_ties, name_best
 
 NUMBERS = st.lists(st.sampled_from([0.1, 0.1004, 0.1006, 0.5, 0.9, np.nan, np.inf]), max_size=6)
 

@@ -25,7 +25,7 @@ from clusterscale.contracts import (
 from clusterscale.metrics import claim_verdict, epsilon_lower_bound, largest_bound
 from clusterscale.seeds import stream
 
-__all__ = ["NOTHING_PROMISED", "DPTestResult", "VerdictPlan", "judge_promise"]
+__all__ = ["NOTHING_PROMISED", "DPTestResult", "VerdictPlan", "try_guarantee"]
 
 NOTHING_PROMISED = "nothing promised"
 """The verdict on a mechanism without a guarantee."""
@@ -73,7 +73,7 @@ class DPTestResult:
     trials: int = 0
 
 
-def judge_promise(
+def try_guarantee(
     mechanism: Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, label: str
 ) -> DPTestResult:
     """Publish neighbouring groups again and again, and compare the ε that is seen with the stated.

@@ -35,7 +35,7 @@ from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
-from clusterscale.wording import check_kinds
+from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr

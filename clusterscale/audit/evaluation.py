@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.audit.dp_test import DPTestResult, VerdictPlan, judge_promise
+from clusterscale.audit.dp_test import DPTestResult, VerdictPlan, try_guarantee
 from clusterscale.audit.guarantee import GuaranteeStatement, state_guarantee
 from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
 from clusterscale.audit.privacy_units import kind_of
@@ -125,7 +125,7 @@ def evaluate_mechanism_task(task: MechanismEvaluationTask) -> Price:
     """Draw groups, publish them by every mechanism and measure; a pure function of the task.
 
     Promises are tried on groups of their own, by
-    :func:`~clusterscale.audit.dp_test.judge_promise`.
+    :func:`~clusterscale.audit.dp_test.try_guarantee`.
 
     Raises
     ------
@@ -266,7 +266,7 @@ def _price(
         for mechanism in mechanisms:
             label, bound = mechanism.label, mechanism.bind(tally.bounds)
             price.promises[label] = state_guarantee(bound, tally.bounds, steps)
-            price.judgements[label] = judge_promise(bound, neighbours, task.verdict, label=label)
+            price.judgements[label] = try_guarantee(bound, neighbours, task.verdict, label=label)
             released = _publish(task, label, bound, where, tally.counts)
             try:
                 price.utility[label], price.released_share[label] = _measure(task, raw, released)

@@ -17,7 +17,7 @@ from clusterscale.metrics import (
     reject_holm,
     weak_cells,
 )
-from clusterscale.wording import find_ties
+from clusterscale.validation_messages import find_ties
 
 if TYPE_CHECKING:
     import xarray as xr

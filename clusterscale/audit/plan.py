@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
+from clusterscale.audit.describe import describe_plan
 from clusterscale.audit.evaluation import MechanismEvaluationTask
-from clusterscale.audit.facts import tell_plan, tell_size
 from clusterscale.audit.period import Period
 from clusterscale.audit.source import TraceSource
 from clusterscale.audit.targets import Chosen
@@ -51,12 +51,14 @@ class AuditPlan(AuditTemplate):
     mechanisms: Mechanisms
 
     def __repr__(self) -> str:
-        return f"AuditPlan(targets {self.describe()['targets']}: {tell_size(self)}; {self.digest})"
+        return (
+            f"AuditPlan(targets {self.describe()['targets']}: {describe_size(self)}; {self.digest})"
+        )
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        return list_facts("Audit", tell_plan(self))
+        return list_facts("Audit", describe_plan(self))
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that may be shown to anyone: listed users are counted, not named."""

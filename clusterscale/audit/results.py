@@ -23,7 +23,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.cube import TraceCube
 from clusterscale.cube.atomic import staged
-from clusterscale.cube.provenance import tell_origin
+from clusterscale.cube.provenance import describe_origin
 from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
@@ -163,5 +163,5 @@ def _attributes(plan: AuditPlan, cube: TraceCube) -> dict[str, Any]:
         "plan": json.dumps(plan.describe()),
         "plan_digest": plan.digest,
         "seed": plan.seed,
-        **tell_origin(cube, null_roi=plan.null_roi),
+        **describe_origin(cube, null_roi=plan.null_roi),
     }

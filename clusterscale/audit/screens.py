@@ -15,7 +15,7 @@ from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.screening import ScreenProgress, is_counted
-from clusterscale.wording import check_kinds
+from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -137,7 +137,9 @@ def _ask_more(
 ) -> None:
     """Double the challenges until every AUC is known to ``width``, or there are no more stops."""
     for n_before, n_after in pairwise(stops):
-        widest = max(each.widest(confidence) for table in tables for each in table.contests)
+        widest = max(
+            each.max_interval_width(confidence) for table in tables for each in table.contests
+        )
         if widest < width:
             return
         for table in tables:

@@ -47,17 +47,17 @@ def progress() -> Progress:
 
 def show_cube(cube: TraceCube) -> None:
     """Print what a cube holds."""
-    from clusterscale.cube.facts import tell_origins, tell_sizes
+    from clusterscale.cube.describe import describe_origins, describe_sizes
     from clusterscale.cube.summary import summarise
 
     found = summarise(cube)
     rows = {
-        **tell_sizes(cube),
+        **describe_sizes(cube),
         "events a user": _mean_sd(found.events),
         "unique ROIs a user": _mean_sd(found.unique_rois),
         "active epochs a user": _mean_sd(found.active_epochs),
         "size on disk": f"{size_of(found.stored_bytes)}  ({found.compression:.1f} times smaller)",
-        **tell_origins(cube),
+        **describe_origins(cube),
     }
     show_pairs(out, cube.uri, rows)
 

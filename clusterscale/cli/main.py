@@ -29,7 +29,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.results import show_results
-from clusterscale.cli.verdicts import tell_float_noise
+from clusterscale.cli.verdicts import warn_of_float_noise
 
 app = typer.Typer(
     help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
@@ -84,7 +84,7 @@ def audit(
         cost = predict(plan, cube, allowed, place.n_workers, slowness=measure_slowness())
         show_cost(cost, place.label, folder, describe_memory(memory, place))
         unrounded = [each.label for each in plan.mechanisms if each.publishes_float_noise]
-        for line in tell_float_noise(map(escape, unrounded)):
+        for line in warn_of_float_noise(map(escape, unrounded)):
             out.print(line, highlight=False)
         return
     with report_status(folder, "audit", place) as beacon:

@@ -103,7 +103,7 @@ def _work(
     studies: Mapping[str, PaperStudy], cubes: Cubes, folder: str, place: Cluster, memory: str | None
 ) -> tuple[list[StudyReport], int]:
     """Run what can be run, one by one; return what they tell, and how many failed."""
-    from clusterscale.papers import reproduce, tell_without
+    from clusterscale.papers import report_without_results, reproduce
 
     told: list[StudyReport] = []
     n_failed, allowed = 0, parse_memory(memory, place)
@@ -113,7 +113,7 @@ def _work(
     ):
         for name, study in studies.items():
             if not study.runs or not cubes.has(study):
-                told.append(tell_without(name, study, _NO_CABS if study.runs else ""))
+                told.append(report_without_results(name, study, _NO_CABS if study.runs else ""))
                 continue
 
             def tell(stage: str, total: int, done: int, failed: int, name: str = name) -> None:
@@ -128,7 +128,7 @@ def _work(
             except ClusterscaleError as error:
                 n_failed += 1
                 err.print(f"[bold red]{name}[/]: {escape(str(error))}", soft_wrap=True)
-                found = tell_without(name, study, "it could not be done")
+                found = report_without_results(name, study, "it could not be done")
             told.append(found)
     return told, n_failed
 

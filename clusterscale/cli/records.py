@@ -10,7 +10,7 @@ import typer
 from clusterscale.cli.console import out, progress, show_cube
 from clusterscale.cli.options import Force, argument, option
 from clusterscale.errors import InputError
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
     from clusterscale.cube import Locator

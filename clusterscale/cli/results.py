@@ -22,7 +22,7 @@ from clusterscale.cli.verdicts import (
     promise_table,
     worst_exposures,
 )
-from clusterscale.wording import find_ties
+from clusterscale.validation_messages import find_ties
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["count_exposures", "count_promises", "name_float_noise", "promise_table"]
-__all__ += ["tell_float_noise", "worst_exposures"]
+__all__ += ["warn_of_float_noise", "worst_exposures"]
 
 _UNITS = {
     "event": "event",
@@ -86,10 +86,10 @@ def name_float_noise(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
 
     labels = list_float_noise(results)
     more = ["…"] if labels[most:] else []
-    yield from tell_float_noise([*map(key.short, labels[:most]), *more])
+    yield from warn_of_float_noise([*map(key.short, labels[:most]), *more])
 
 
-def tell_float_noise(names: Iterable[str]) -> Iterator[str]:
+def warn_of_float_noise(names: Iterable[str]) -> Iterator[str]:
     """Yield what is to be said of mechanisms, by name, that publish unrounded noise."""
     from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 

@@ -16,7 +16,7 @@ from clusterscale.config.run import Config
 from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ConfigError, MissingError
 from clusterscale.reaudit import Policy
-from clusterscale.wording import explain
+from clusterscale.validation_messages import explain
 
 __all__ = ["CONFIGS", "QUICKSTART", "built_in", "content_of", "load", "load_either"]
 __all__ += [

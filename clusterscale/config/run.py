@@ -19,7 +19,7 @@ from clusterscale.html_tables import list_facts
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.runtime import CLUSTERS, Cluster, Local
 from clusterscale.traits import TraitsPlan
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 __all__ = ["Config", "CubeSource", "Place", "Source"]
 

@@ -10,7 +10,7 @@ from clusterscale.config.reading import CONFIGS, content_of, read_text, validate
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.errors import MissingError
 from clusterscale.papers import CABS, PAPERS, PaperStudy
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 __all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
 

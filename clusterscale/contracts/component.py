@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, Valid
 
 from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
-from clusterscale.wording import explain
+from clusterscale.validation_messages import explain
 
 __all__ = ["Address", "ConfigModel", "Count", "Even", "Positive", "Probability", "Share"]
 __all__ += ["hash_of"]
@@ -32,7 +32,7 @@ class ConfigModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    _told_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
+    _label_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
     _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
 
     def __init__(self, /, **fields: Any) -> None:
@@ -63,7 +63,7 @@ class ConfigModel(BaseModel):
     def label(self) -> str:
         """The name with the fields that were set, e.g. ``laplace(epsilon=1.0)``."""
         given = self.model_dump(exclude={"name"}, exclude_defaults=True)
-        given |= {key: getattr(self, key) for key in self._told_always}
+        given |= {key: getattr(self, key) for key in self._label_always}
         given |= {key: given.pop(key) for key in self._told_last if key in given}
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from clusterscale.cube.store import TraceCube
 
-__all__ = ["tell_origin", "tell_shapes"]
+__all__ = ["describe_origin", "describe_shapes"]
 
 _PACKAGES = ["bokeh", "clusterscale", "dp-accounting", "numba", "numpy"]
 _PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
 
 
-def tell_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
+def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
     """Return attributes of a dataset: what cube it is made of, and with which software.
 
     ``cube_fingerprint``, and as JSON ``cube`` (sizes, times, source) and ``versions``.
@@ -37,7 +37,7 @@ def tell_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
     }
 
 
-def tell_shapes(cube: TraceCube) -> dict[str, Any]:
+def describe_shapes(cube: TraceCube) -> dict[str, Any]:
     """Return what shape the ROIs have, as plain values, for whoever draws a map.
 
     ``{"kind": "grid", "width": …, "height": …}`` in degrees, around their centres; ``{"kind":

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, storage, transforms
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.facts import tell_origins, tell_sizes
+from clusterscale.cube.describe import describe_origins, describe_sizes
 from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.writer import CHUNK, PSEUDONYMS
@@ -80,7 +80,7 @@ class TraceCube:
         )
 
     def _repr_html_(self) -> str:
-        return list_facts(self.uri, tell_sizes(self) | tell_origins(self))
+        return list_facts(self.uri, describe_sizes(self) | describe_origins(self))
 
     @property
     def n_users(self) -> int:

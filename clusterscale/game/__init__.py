@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clusterscale.contracts import Attack, Bounds, Game, Mechanism
-from clusterscale.game.contest import (
+from clusterscale.game.attack_evaluation import (
     CONFIDENCE,
     FALSE_POSITIVE_RATE,
     AttackEvaluation,
@@ -13,7 +13,7 @@ from clusterscale.game.contest import (
     study,
 )
 from clusterscale.game.outcome import Outcome
-from clusterscale.game.standing import ReleasePlacement
+from clusterscale.game.placement import ReleasePlacement
 
 __all__ = [
     "CONFIDENCE",

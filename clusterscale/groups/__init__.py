@@ -2,7 +2,7 @@
 
 from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
 from clusterscale.groups.draw import SLICE_BYTES, Pool, draw_groups
-from clusterscale.groups.fit import check_pool, largest_group
+from clusterscale.groups.feasibility import check_pool, largest_group
 
 __all__ = [
     "SLICE_BYTES",

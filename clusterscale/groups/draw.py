@@ -11,7 +11,7 @@ from clusterscale.contracts import GroupSample, Ints, Labels, Members, Traces
 from clusterscale.errors import PoolError
 from clusterscale.groups.choose import CandidatePool, ChosenUsers
 from clusterscale.groups.count import Counter, replace_member
-from clusterscale.groups.fit import check_pool
+from clusterscale.groups.feasibility import check_pool
 
 __all__ = ["SLICE_BYTES", "Pool", "Slice", "draw_groups"]
 

@@ -23,7 +23,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.law import OutputDistribution
-from clusterscale.wording import exact_number
+from clusterscale.validation_messages import exact_number
 
 __all__ = [
     "FLOAT_NOISE_REMEDY",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Bounds, CellCoordinates, Count, Ints, Traces, check_days
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.coarsening import OnTraces
-from clusterscale.wording import plural
+from clusterscale.validation_messages import plural
 
 __all__ = ["CapContributions"]
 

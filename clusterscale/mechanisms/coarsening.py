@@ -21,7 +21,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms.base import Identity, Stage, no_guarantee
-from clusterscale.wording import plural
+from clusterscale.validation_messages import plural
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
 

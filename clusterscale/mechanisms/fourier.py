@@ -21,7 +21,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import AdditiveNoise, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
-from clusterscale.wording import exact_number, plural
+from clusterscale.validation_messages import exact_number, plural
 
 __all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
 

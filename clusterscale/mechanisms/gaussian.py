@@ -18,7 +18,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.mechanisms.accounting import gaussian_epsilon
 from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.wording import exact_number
+from clusterscale.validation_messages import exact_number
 
 __all__ = ["Gaussian", "deviation", "promised"]
 

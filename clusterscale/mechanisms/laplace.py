@@ -17,7 +17,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.wording import exact_number
+from clusterscale.validation_messages import exact_number
 
 __all__ = ["Laplace"]
 

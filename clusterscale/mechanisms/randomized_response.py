@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, PrivacyLossSpec, Probability, Values
 from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.wording import exact_percent
+from clusterscale.validation_messages import exact_percent
 
 __all__ = ["RandomizedResponse"]
 

@@ -10,7 +10,7 @@ from clusterscale.contracts import Count, NoiseScope, Values
 from clusterscale.errors import ConfigError
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import PostProcessing
-from clusterscale.wording import plural
+from clusterscale.validation_messages import plural
 
 __all__ = ["AdaptiveRanges", "FixedRanges"]
 

@@ -19,7 +19,7 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.base import BaseMechanism, Stage, no_guarantee
 from clusterscale.mechanisms.coarsening import OnTraces
-from clusterscale.wording import exact_percent
+from clusterscale.validation_messages import exact_percent
 
 __all__ = ["SampleEvents", "SampleTraces"]
 

@@ -24,7 +24,7 @@ from clusterscale.mechanisms.base import (
     Stage,
     no_guarantee,
 )
-from clusterscale.wording import exact_number, exact_percent
+from clusterscale.validation_messages import exact_number, exact_percent
 
 __all__ = ["PerturbSmall", "SuppressSmall", "SuppressUnpopular"]
 

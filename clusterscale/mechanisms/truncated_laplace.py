@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Counts, Guarantee, Positive, PrivacyLossSpec, Values
 from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.wording import exact_number
+from clusterscale.validation_messages import exact_number
 
 __all__ = ["TruncatedLaplace"]
 

@@ -4,11 +4,11 @@ from clusterscale.papers.check_claims import check_claims
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.compare import compare
 from clusterscale.papers.cubes import Cubes
-from clusterscale.papers.driver import reproduce, tell_without
+from clusterscale.papers.driver import report_without_results, reproduce
 from clusterscale.papers.extract import NotComputed, Number, Results
-from clusterscale.papers.faults import find_faults
 from clusterscale.papers.published import PublishedNumbers, ResultSelection
 from clusterscale.papers.study import CABS, PAPERS, Absent, PaperStudy
+from clusterscale.papers.validation import find_faults
 
 __all__ = [
     "CABS",
@@ -25,6 +25,6 @@ __all__ = [
     "check_claims",
     "compare",
     "find_faults",
+    "report_without_results",
     "reproduce",
-    "tell_without",
 ]

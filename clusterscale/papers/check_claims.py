@@ -63,11 +63,11 @@ def _along(
     claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
 ) -> Iterator[_Margin]:
     """Yield the margin of each step; what a quick run leaves out is stepped over."""
-    sign = 1 if claim.says == "rise" else -1
+    sign = 1 if claim.relation == "rise" else -1
     numbers = list(_there(claim, at, results))
     told = ", ".join(f"{number.value:.3g}" for number in numbers)
     for before, after in pairwise(numbers):
-        step = sign * (after.value - before.value) + claim.slack
+        step = sign * (after.value - before.value) + claim.tolerance
         yield _Margin(step, _half(before, after), told)
 
 
@@ -93,9 +93,9 @@ def _at(
         assert other is not None
         bound = other
     apart = number.value - bound
-    left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.says]
-    told = f"{number.value:.3g}, {claim.says} {bound:.3g}"
-    yield _Margin(left + claim.slack, _half(*numbers), told)
+    left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.relation]
+    told = f"{number.value:.3g}, {claim.relation} {bound:.3g}"
+    yield _Margin(left + claim.tolerance, _half(*numbers), told)
 
 
 def _half(*numbers: Number) -> float:

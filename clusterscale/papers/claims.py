@@ -17,31 +17,31 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 class Claim(ResultSelection):
     """A statement in words (``text``), and what it means in numbers.
 
-    ``says`` what the number at the place is: ``above`` or ``below`` another number, or the number
-    at another place (``than``); ``near`` it; or that numbers ``rise`` or ``fall`` from each label
-    of ``along`` to the next. ``slack`` is how far it may be off, or, below 0, by how much it must
-    be so where the paper says "clearly". ``each`` names dimensions with labels for all of which it
+    ``relation`` compares the number: ``above`` or ``below`` another number, or the number at
+    another place (``than``); ``near`` it; or numbers that ``rise`` or ``fall`` from each label of
+    ``along`` to the next. ``tolerance`` is how far it may be off, or, below 0, the margin by which
+    it must hold where the paper says "clearly". ``each`` names dimensions with labels for all of which it
     must hold; its margin is how much is left of that at the worst place.
     Where ours do not keep it, ``differs`` says why.
     """
 
     text: str
     source: str
-    says: Literal["above", "below", "near", "rise", "fall"]
+    relation: Literal["above", "below", "near", "rise", "fall"]
     than: Number | Mapping[str, Label | Several] | None = None
     along: str = ""
     labels: Annotated[tuple[str | int, ...], Strict(False)] = ()
     each: Mapping[str, Several] = {}
-    slack: Number = 0.0
+    tolerance: Number = 0.0
     differs: str = ""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        moves = self.says in ("rise", "fall")
+        moves = self.relation in ("rise", "fall")
         if moves != bool(self.along) or moves != (len(self.labels) > 1):
             raise ValueError("along, with two labels or more, goes with rise and fall")
-        if self.says == "near" and self.slack <= 0:
-            raise ValueError("slack, above 0, goes with near")
+        if self.relation == "near" and self.tolerance <= 0:
+            raise ValueError("tolerance, above 0, goes with near")
         if moves == (self.than is not None):
             raise ValueError("than goes with above, below and near")
         return self

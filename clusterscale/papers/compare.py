@@ -36,8 +36,10 @@ def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
         for figure in published.figures():
             ours = _find(results, figure.place)
             if ours is not None:
-                undone = None if figure.undone is None else _find(results, figure.undone)
-                yield _beside(study, published, figure, ours, undone)
+                as_in_paper = (
+                    None if figure.as_in_paper is None else _find(results, figure.as_in_paper)
+                )
+                yield _beside(study, published, figure, ours, as_in_paper)
 
 
 def _find(results: Results, place: ResultSelection) -> Number | None:
@@ -53,7 +55,7 @@ def _beside(
     published: PublishedNumbers,
     figure: Figure,
     ours: Number,
-    undone: Number | None,
+    as_in_paper: Number | None,
 ) -> ComparedNumber:
     own = ours.known_error
     room = _room(study, published, figure, ours)
@@ -64,8 +66,8 @@ def _beside(
         verdict, why = NOT_COMPARED, published.unstated
     elif abs(ours.value - figure.value) <= room:
         verdict, why = AGREES, ""
-    elif undone is not None and abs(undone.value - figure.value) <= _room(
-        study, published, figure, undone
+    elif as_in_paper is not None and abs(as_in_paper.value - figure.value) <= _room(
+        study, published, figure, as_in_paper
     ):
         verdict = EXPLAINED
     return ComparedNumber(
@@ -80,7 +82,7 @@ def _beside(
         room=room,
         verdict=verdict,
         why=why,
-        undone=nan if undone is None else undone.value,
+        as_in_paper=nan if as_in_paper is None else as_in_paper.value,
     )
 
 

@@ -25,7 +25,7 @@ from clusterscale.traits import TraitsProgress
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Tell", "reproduce", "tell_without"]
+__all__ = ["Tell", "report_without_results", "reproduce"]
 
 Tell = Callable[[str, int, int, int], None]
 """Told of a stage: its name, how much there is, is done, and has failed."""
@@ -71,7 +71,7 @@ def reproduce(
     return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
 
 
-def tell_without(name: str, study: PaperStudy, why: str = "") -> StudyReport:
+def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:
     """Return what is told of a study that was not run; ``why`` of one that could be."""
     absent = {each.item for each in study.absent}
     missing = [Missing(item, why) for item in study.items() if why and item not in absent]

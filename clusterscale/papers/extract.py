@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
 from clusterscale.papers.published import ALL, BEST, PEOPLE, ResultSelection
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -79,7 +79,7 @@ class Figure:
 
     place: ResultSelection
     value: float
-    undone: ResultSelection | None = None
+    as_in_paper: ResultSelection | None = None
 
 
 class PublishedNumbers(ResultSelection):
@@ -90,9 +90,9 @@ class PublishedNumbers(ResultSelection):
     paper's number, and ``allowance``, in its unit, are added to the interval where something else
     than chance is between two computations, which ``because`` names. ``people`` are those whom the
     paper's mean is over, where not as many as in the rest of the study. Where ``differs`` is given,
-    it says why ours is another; ``undone`` has the labels, one for each of ``by`` or one for that
-    in ``at``, at which ours is computed as the paper's was, so that the reason can be proved.
-    ``unstated`` names what the paper leaves open and all hangs on: told, but not compared.
+    it says why ours differs; ``as_in_paper`` has the labels, one for each of ``by`` or one for that
+    in ``at``, at which ours is computed as the paper's was, to confirm the reason. ``unstated``
+    names what the paper does not state and the number depends on: reported, but not compared.
     """
 
     item: str
@@ -105,7 +105,7 @@ class PublishedNumbers(ResultSelection):
     because: str = ""
     people: Count | None = None
     differs: str = ""
-    undone: Mapping[str, Label | Several] = {}
+    as_in_paper: Mapping[str, Label | Several] = {}
     unstated: str = ""
 
     @model_validator(mode="after")
@@ -114,17 +114,17 @@ class PublishedNumbers(ResultSelection):
             raise ValueError(f"{', '.join(sorted(twice))} stands in at and in by")
         if bool(self.tolerance or self.allowance) != bool(self.because):
             raise ValueError("tolerance or allowance, and because, go together")
-        if self.undone and not self.differs:
-            raise ValueError("undone goes with differs")
+        if self.as_in_paper and not self.differs:
+            raise ValueError("as_in_paper goes with differs")
         if self.unstated and (self.differs or self.because):
             raise ValueError("what is not compared, for something is unstated, has no differs")
-        for dim, labels in self.undone.items():
+        for dim, labels in self.as_in_paper.items():
             if dim not in self.at and dim not in self.by:
-                raise ValueError(f"undone: {dim} stands neither in at nor in by")
+                raise ValueError(f"as_in_paper: {dim} stands neither in at nor in by")
             if dim in self.by and not (
                 isinstance(labels, tuple) and len(labels) == len(self.by[dim])
             ):
-                raise ValueError(f"undone must have {len(self.by[dim])} labels along {dim}")
+                raise ValueError(f"as_in_paper must have {len(self.by[dim])} labels along {dim}")
         list(self.figures())
         return self
 
@@ -147,12 +147,12 @@ class PublishedNumbers(ResultSelection):
         self, at: Mapping[str, Label | Several], numbers: tuple[int, ...]
     ) -> ResultSelection | None:
         """Return the place at which the difference is undone."""
-        if not self.undone:
+        if not self.as_in_paper:
             return None
         which = dict(zip(self.by, numbers, strict=True))
         other = {
             dim: labels[which[dim]] if dim in which and isinstance(labels, tuple) else labels
-            for dim, labels in self.undone.items()
+            for dim, labels in self.as_in_paper.items()
         }
         return self.where({**at, **other})
 

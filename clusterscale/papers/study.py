@@ -15,7 +15,7 @@ from clusterscale.papers.claims import Claim
 from clusterscale.papers.published import PublishedNumbers
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.traits import TraitsPlan
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 __all__ = ["CABS", "PAPERS", "Absent", "PaperStudy"]
 

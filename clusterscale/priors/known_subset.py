@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     Traces,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
-from clusterscale.wording import exact_percent
+from clusterscale.validation_messages import exact_percent
 
 __all__ = ["KnownSubset"]
 

@@ -31,7 +31,7 @@ class Perfect(ConfigModel):
     groups: Even = 400
     adversary: Literal["strategic", "passive"] = "strategic"
 
-    _told_always: ClassVar[tuple[str, ...]] = ("adversary",)
+    _label_always: ClassVar[tuple[str, ...]] = ("adversary",)
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = False

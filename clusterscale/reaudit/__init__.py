@@ -21,10 +21,9 @@ was made.
 from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases
 from clusterscale.reaudit.driver import Pending, Reaudit
 from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
+from clusterscale.reaudit.json_safe import json_safe
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict
-from clusterscale.reaudit.listed import ResolvedRelease
-from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
@@ -35,6 +34,7 @@ from clusterscale.reaudit.release_metrics import (
     exposures_of,
     measure,
 )
+from clusterscale.reaudit.resolved_release import ResolvedRelease
 
 __all__ = [
     "Catalogue",

@@ -16,7 +16,7 @@ from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube, storage
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
 from clusterscale.reaudit.entry import PLACES, ReleaseEntry
-from clusterscale.reaudit.listed import Content, ResolvedRelease, settle
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, settle
 from clusterscale.reaudit.values import ENDINGS, read_values
 
 __all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]

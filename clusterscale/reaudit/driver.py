@@ -16,10 +16,9 @@ from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
 from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
+from clusterscale.reaudit.json_safe import json_safe
 from clusterscale.reaudit.ledger import Ledger, Verdict, key_of
-from clusterscale.reaudit.listed import ResolvedRelease
 from clusterscale.reaudit.members import NOBODY, read_members
-from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.plan import ReauditPlan
 from clusterscale.reaudit.policy_evaluation import (
     evaluate_policy,
@@ -29,6 +28,7 @@ from clusterscale.reaudit.policy_evaluation import (
 )
 from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
 from clusterscale.reaudit.release_store import AuditSpec, audit_release, make_table
+from clusterscale.reaudit.resolved_release import ResolvedRelease
 
 __all__ = ["Pending", "Reaudit"]
 

@@ -14,10 +14,10 @@ from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Bounds, Ints
 from clusterscale.cube import storage
 from clusterscale.cube.atomic import staged
+from clusterscale.reaudit.json_safe import json_safe
 from clusterscale.reaudit.known_counts import INSIDE
-from clusterscale.reaudit.listed import Content, ResolvedRelease
-from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.release_metrics import IntervalEstimate
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.screening import open_screen
 

@@ -15,8 +15,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from clusterscale.errors import StoreError
 from clusterscale.reaudit.catalogue import Problem
+from clusterscale.reaudit.json_safe import json_safe
 from clusterscale.reaudit.ledger import Verdict
-from clusterscale.reaudit.plain import json_safe
 from clusterscale.reaudit.policy import worst_of
 from clusterscale.redaction import clean
 

@@ -11,7 +11,7 @@ from clusterscale.audit.findings import ExposureVerdict
 from clusterscale.consistency import CHECKS
 from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level, Probability
 from clusterscale.utility import UTILITIES
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 __all__ = ["ExposureLevels", "Limit", "LimitResult", "Policy", "worst_of"]
 

@@ -14,7 +14,7 @@ from clusterscale.contracts import Ints
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.screening import is_counted
-from clusterscale.wording import name_best
+from clusterscale.validation_messages import name_best
 
 if TYPE_CHECKING:
     import xarray as xr

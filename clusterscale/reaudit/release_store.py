@@ -14,8 +14,8 @@ from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.known_counts import count_known
-from clusterscale.reaudit.listed import Content, ResolvedRelease
 from clusterscale.reaudit.members import Membership
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.scoring import pool, score
 from clusterscale.screening import ScreenProgress
 from clusterscale.screening import check as check_screen

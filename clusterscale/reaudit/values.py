@@ -23,7 +23,7 @@ from clusterscale.errors import (
     StoreError,
 )
 from clusterscale.reaudit.entry import PLACES, ReleaseMetadata
-from clusterscale.wording import explain
+from clusterscale.validation_messages import explain
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -17,7 +17,7 @@ from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.release import ReleaseTask, measure
 from clusterscale.recovery.results import RecoveryStore, open_recovery
 from clusterscale.recovery.task import Recovered, RecoveryTask, recover
-from clusterscale.wording import check_kinds
+from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr

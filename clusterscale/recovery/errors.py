@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.estimates import NO_MASS, WeightedBelief, compare
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Ranks
 
 __all__ = ["DECISION_RULES", "NO_MASS", "EstimateErrors", "WeightedBelief", "compare"]
 

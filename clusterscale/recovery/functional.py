@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Traces, Values
 from clusterscale.errors import InputError
-from clusterscale.recovery.columns import EpochBelief, by_activity
+from clusterscale.recovery.epoch_belief import EpochBelief, by_activity
 from clusterscale.recovery.priors.last import LastDay, LastHour, LastWeek
 from clusterscale.recovery.priors.seasonal import FreqRoi, RoiDay, RoiDayWeek
 from clusterscale.recovery.priors.timely import TimeDay, TimeDayWeek

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from clusterscale.contracts import Values
-from clusterscale.recovery.columns import EpochBelief, Ids
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.visits import Visits
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import tell_origin
+from clusterscale.cube.provenance import describe_origin
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import DECISION_RULES
@@ -118,6 +118,6 @@ def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
         "plan": json.dumps(plan.describe()),
         "plan_digest": plan.digest,
         "seed": plan.seed,
-        **tell_origin(cube, null_roi=True),
+        **describe_origin(cube, null_roi=True),
     }
     create_table(uri, RECOVERY, columns, chunks, attributes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Mechanism, Values
 from clusterscale.cube.blocks import Source, open_source, read_users
-from clusterscale.recovery.columns import EpochBelief, Ids, by_activity
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids, by_activity
 from clusterscale.recovery.errors import one_minus_f1, to_base
 from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy

@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Ints, Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import EpochBelief, Flags, Ids, Ranks
+from clusterscale.recovery.epoch_belief import EpochBelief, Flags, Ids, Ranks
 
 __all__ = ["Visits"]
 

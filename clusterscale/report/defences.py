@@ -13,7 +13,7 @@ from clusterscale.audit.findings import RAW_COUNTS
 from clusterscale.report.section import breakable, fill
 from clusterscale.report.summary import Cases, Floats, cases, mean
 from clusterscale.utility import NEARLY_EMPTY
-from clusterscale.wording import find_ties
+from clusterscale.validation_messages import find_ties
 
 __all__ = [
     "BROKEN",

@@ -11,7 +11,7 @@ import xarray as xr
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from clusterscale.wording import plural
+from clusterscale.validation_messages import plural
 
 __all__ = [
     "TEMPLATES",

@@ -11,7 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.metrics import mean_interval
-from clusterscale.wording import name_best
+from clusterscale.validation_messages import name_best
 
 __all__ = [
     "AUC_LEVELS",

@@ -13,7 +13,7 @@ import numpy as np
 
 from clusterscale.contracts import ConfigModel
 from clusterscale.cube import TraceCube, storage
-from clusterscale.cube.provenance import tell_origin
+from clusterscale.cube.provenance import describe_origin
 from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import SCREEN, SCREEN_FORMAT
@@ -138,6 +138,6 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
             ),
             "seed": screen.seed,
             "confidence": CONFIDENCE,
-            **tell_origin(cube, null_roi=screen.null_roi),
+            **describe_origin(cube, null_roi=screen.null_roi),
         },
     )

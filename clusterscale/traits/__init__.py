@@ -4,8 +4,9 @@ POMACS20 §3 asks of a finished attack *why*. Three answers, for arrays in memor
 of a cube on a cluster by ``clusterscale traits CONFIG``:
 
 - :func:`characteristics`: eleven numbers of how each user moves, :func:`unicity` among them.
-- :func:`importance`: which of these tell the most exposed (:func:`extreme_groups`) from the least exposed,
-  by a forest, by a logistic regression and each by itself; and :func:`frequency`: when either move.
+- :func:`importance`: which of these separate the most from the least exposed
+  (:func:`extreme_groups`): by a forest, a logistic regression, and each alone; and
+  :func:`frequency`: when the two groups move.
 - :func:`loading`: the cells that go with the principal components that decide.
 
 >>> import numpy as np
@@ -25,19 +26,19 @@ True
 True
 """
 
+from clusterscale.traits.analysis_spec import AnalysisSpec, View
 from clusterscale.traits.characteristics import (
     CHARACTERISTICS,
     TITLES,
     characteristics,
     movement,
 )
-from clusterscale.traits.comparing import WHO, frequency
+from clusterscale.traits.comparison import WHO, frequency
 from clusterscale.traits.components import loading
 from clusterscale.traits.driver import TraitsProgress, Work
 from clusterscale.traits.exposure import Exposed, TargetAUCs, list_exposures
 from clusterscale.traits.importance import LEAST, MOST, Importance, extreme_groups, importance
 from clusterscale.traits.plan import TraitsPlan
-from clusterscale.traits.question import AnalysisSpec, View
 from clusterscale.traits.results import TraitsStore, open_traits
 from clusterscale.traits.unicity import unicity
 

@@ -13,7 +13,7 @@ from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 from clusterscale.traits.unicity import unicity
 
-__all__ = ["CHARACTERISTICS", "TITLES", "UNICITY", "characteristics", "movement", "tell_weekend"]
+__all__ = ["CHARACTERISTICS", "TITLES", "UNICITY", "characteristics", "is_weekend", "movement"]
 
 TITLES: Mapping[str, str] = {
     "total_events": "events",
@@ -77,14 +77,14 @@ def movement(traces: Traces, days: Ints) -> Values:
     """
     if np.shape(days) != (traces.n_epochs,):
         raise InputError(f"{traces.n_epochs} epochs and {np.size(days)} days: give one for each")
-    free = tell_weekend(days)
+    free = is_weekend(days)
     n_days = np.array([len(np.unique(days[~free])), len(np.unique(days[free]))])
     table = np.zeros((traces.n_held, UNICITY))
     _measure(traces.offsets, traces.cells, free, n_days, table)
     return table
 
 
-def tell_weekend(days: Ints) -> NDArray[np.bool_]:
+def is_weekend(days: Ints) -> NDArray[np.bool_]:
     """Return which days, by their proleptic Gregorian ordinal, are Saturdays and Sundays."""
     return (np.asarray(days) + 6) % 7 >= 5  # day 1 was a Monday
 

@@ -11,8 +11,9 @@ import numpy as np
 from clusterscale.contracts import Executor, drain
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, ranges
-from clusterscale.traits.comparing import CompareTask, compare
-from clusterscale.traits.measuring import (
+from clusterscale.traits.analysis_spec import AnalysisSpec
+from clusterscale.traits.comparison import CompareTask, compare
+from clusterscale.traits.mobility import (
     MeasureTask,
     MobilityMeasures,
     UnicityTask,
@@ -21,7 +22,6 @@ from clusterscale.traits.measuring import (
     part_size,
     slices,
 )
-from clusterscale.traits.question import AnalysisSpec
 from clusterscale.traits.results import TraitsStore
 
 __all__ = ["Tell", "TraitsProgress", "Work"]

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Values
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import tell_origin, tell_shapes
+from clusterscale.cube.provenance import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
 from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import TRAITS, TRAITS_FORMAT
+from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
-from clusterscale.traits.comparing import WHO, ComparisonResult
+from clusterscale.traits.comparison import WHO, ComparisonResult
 from clusterscale.traits.importance import Importance
-from clusterscale.traits.measuring import part_size
-from clusterscale.traits.question import AnalysisSpec
+from clusterscale.traits.mobility import part_size
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -165,6 +165,6 @@ def _attributes(question: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
         "plan_digest": question.digest,
         "seed": question.seed,
         "exposure_digest": question.exposure_digest,
-        "roi_shapes": json.dumps(tell_shapes(cube)),
-        **tell_origin(cube, null_roi=question.null_roi),
+        "roi_shapes": json.dumps(describe_shapes(cube)),
+        **describe_origin(cube, null_roi=question.null_roi),
     }

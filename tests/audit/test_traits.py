@@ -276,7 +276,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
 
 def test_little_memory_changes_nothing(small, cube, small_copied, small_found, monkeypatch):
     """Users by the part, time by the slice."""
-    monkeypatch.setattr("clusterscale.traits.measuring._USERS", 16)
+    monkeypatch.setattr("clusterscale.traits.mobility._USERS", 16)
     monkeypatch.setattr("clusterscale.cube.blocks._MOST_USERS", 16)
     monkeypatch.setattr("clusterscale.audit.resources._PROCESS", 10**6)
     few = audit.traits(small, cube, small_copied, SerialExecutor(), how=HOW, memory=351_000_000)

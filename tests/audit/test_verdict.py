@@ -12,7 +12,7 @@ from oracles.entries import build
 
 from clusterscale.audit import dp_test as verdict
 from clusterscale.audit import run
-from clusterscale.audit.dp_test import VerdictPlan, judge_promise
+from clusterscale.audit.dp_test import VerdictPlan, try_guarantee
 from clusterscale.audit.neighbours import Design, Neighbours, count_nearby
 from clusterscale.audit.privacy_units import kind_of
 from clusterscale.audit.source import load_settings
@@ -77,7 +77,7 @@ def tried(mechanism, seed=0, *, null_roi=False, dense=DENSE, **plan):
     plan = VerdictPlan(**({"trials": 2000} | plan))
     bound, traces, frame = follow(mechanism, null_roi=null_roi, dense=dense)
     neighbours = near(traces, frame, plan.units, seed, kind_of(bound.guarantee))
-    return judge_promise(bound, neighbours, plan, label=mechanism.label)
+    return try_guarantee(bound, neighbours, plan, label=mechanism.label)
 
 
 CASES = [(each, null_roi) for each in SOUND for null_roi in (False, True)]
@@ -197,7 +197,7 @@ def test_the_same_whatever_was_tried_before():
 
     def judged(order):
         neighbours = near(traces, frame, 2, 3, "event", "user_day", "user")
-        found = {i: judge_promise(bound[i], neighbours, plan, label=str(i)) for i in order}
+        found = {i: try_guarantee(bound[i], neighbours, plan, label=str(i)) for i in order}
         return [found[i] for i in range(3)]
 
     assert judged([0, 1, 2]) == judged([2, 0, 1])

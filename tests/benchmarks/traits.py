@@ -18,7 +18,7 @@ import numpy as np
 
 import clusterscale as cs
 from clusterscale.cube.blocks import Source, ranges
-from clusterscale.traits.measuring import (
+from clusterscale.traits.mobility import (
     MeasureTask,
     UnicityTask,
     count_unique,

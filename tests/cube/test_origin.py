@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clusterscale.cube import Calendar, Grid, Hexagons, Points, Regions, TraceCube, new_cube
-from clusterscale.cube.provenance import tell_shapes
+from clusterscale.cube.provenance import describe_shapes
 from clusterscale.cube.regions import Box
 from clusterscale.cube.synthetic import synthesise
 
@@ -24,7 +24,7 @@ def cube_of(tmp_path, regions, made=None):
 @pytest.mark.parametrize("says", [True, False])
 def test_a_grid_has_a_width_and_a_height(tmp_path, says):
     made = GRID.describe() if says else None
-    found = tell_shapes(cube_of(tmp_path, GRID.regions, made))
+    found = describe_shapes(cube_of(tmp_path, GRID.regions, made))
     assert found["kind"] == "grid"
     assert found["width"] == pytest.approx(0.15)
     assert found["height"] == pytest.approx(0.1)
@@ -33,12 +33,12 @@ def test_a_grid_has_a_width_and_a_height(tmp_path, says):
 @pytest.mark.parametrize("says", [True, False])
 def test_hexagons_are_named_by_their_cell(tmp_path, says):
     made = HEXAGONS.describe() if says else None
-    assert tell_shapes(cube_of(tmp_path, HEXAGONS.regions, made)) == {"kind": "h3"}
+    assert describe_shapes(cube_of(tmp_path, HEXAGONS.regions, made)) == {"kind": "h3"}
 
 
 def test_points_stay_points_wherever_they_are(tmp_path):
     points = Points(GRID.regions)
-    found = tell_shapes(cube_of(tmp_path, points.regions, points.describe()))
+    found = describe_shapes(cube_of(tmp_path, points.regions, points.describe()))
     assert found == {"kind": "points"}
 
 
@@ -55,10 +55,10 @@ def test_points_stay_points_wherever_they_are(tmp_path):
 def test_what_fills_no_grid_is_points(tmp_path, lat, lon):
     names = tuple(f"r{i}" for i in range(len(lat)))
     regions = Regions(names, np.array(lat), np.array(lon))
-    assert tell_shapes(cube_of(tmp_path, regions)) == {"kind": "points"}
+    assert describe_shapes(cube_of(tmp_path, regions)) == {"kind": "points"}
 
 
 @pytest.mark.parametrize(("preset", "kind"), [("sfc", "grid"), ("tfl", "points")])
 def test_synthetic_ones_are_seen(tmp_path, preset, kind):
     cube = synthesise(preset, tmp_path / "cube", users=3)
-    assert tell_shapes(cube)["kind"] == kind
+    assert describe_shapes(cube)["kind"] == kind

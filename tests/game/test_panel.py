@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release
-from clusterscale.game import panel
-from clusterscale.game.panel import RetrainPerRelease, ScoreTable, TrainingInput, TrainOnce, join
+from clusterscale.game import attack_ensemble as panel
+from clusterscale.game.attack_ensemble import (
+    RetrainPerRelease,
+    ScoreTable,
+    TrainingInput,
+    TrainOnce,
+    join,
+)
 
 
 class Clock:

@@ -12,7 +12,7 @@ from clusterscale import attacks, priors
 from clusterscale.contracts import Bounds, publish
 from clusterscale.errors import InputError
 from clusterscale.game import AttackEvaluation
-from clusterscale.game.standing import place_score
+from clusterscale.game.placement import place_score
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
 from clusterscale.seeds import stream

@@ -54,13 +54,13 @@ def test_laplace_is_accounted_exactly(n, scale):
     assert level.composed_epsilon <= level.epsilon
     total, loss = losses_of_laplace(1 / scale, n)
     assert total.sum() == pytest.approx(1.0)
-    slack = 2 * n * (STEP + 1e-4)  # both grids round, once a part
+    tolerance = 2 * n * (STEP + 1e-4)  # both grids round, once a part
     assert delta_needed(total, loss, level.composed_epsilon) <= ACCOUNTED_DELTA + TINY
-    assert delta_needed(total, loss, level.composed_epsilon - slack) > ACCOUNTED_DELTA
+    assert delta_needed(total, loss, level.composed_epsilon - tolerance) > ACCOUNTED_DELTA
     twice, loss = losses_of_laplace(1 / scale, 2 * n)
     for epsilon, delta in level.curve[1:]:
         assert delta_needed(twice, loss, epsilon) <= delta + TINY
-        assert epsilon == 0 or delta_needed(twice, loss, max(epsilon - slack, 0)) > delta
+        assert epsilon == 0 or delta_needed(twice, loss, max(epsilon - tolerance, 0)) > delta
 
 
 def delta_of(without, inside, epsilon, n):

@@ -46,9 +46,9 @@ def test_the_interval_holds_the_change_at_least_as_often_as_it_says(
     rng = np.random.default_rng([n, 1])
     found = [paired(*trial(n, shift, rng)) for _ in range(repetitions)]
     held = np.mean([each.low <= truth <= each.high for each in found])
-    slack = 3 * (0.05 * 0.95 / repetitions) ** 0.5
-    assert held >= 0.95 - slack
-    assert n > 19 or held <= 0.975 + slack
+    tolerance = 3 * (0.05 * 0.95 / repetitions) ** 0.5
+    assert held >= 0.95 - tolerance
+    assert n > 19 or held <= 0.975 + tolerance
 
 
 @pytest.mark.parametrize(("n", "repetitions"), [(6, 1500), (12, 1500), (40, 600), (80, 600)])
@@ -57,8 +57,8 @@ def test_the_test_rejects_no_more_than_it_says_where_nothing_changed(n, repetiti
     rng = np.random.default_rng([n, 2])
     p = np.array([paired(*trial(n, 0.0, rng)).p_value for _ in range(repetitions)])
     for level in (0.01, 0.05, 0.2):
-        slack = 3 * (level * (1 - level) / repetitions) ** 0.5
-        assert np.mean(p <= level) <= level + slack
+        tolerance = 3 * (level * (1 - level) / repetitions) ** 0.5
+        assert np.mean(p <= level) <= level + tolerance
 
 
 def test_the_test_on_other_people_rejects_no_more_than_it_says(monkeypatch):

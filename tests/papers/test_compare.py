@@ -6,7 +6,7 @@ from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
 from clusterscale.papers import Claim, Results, ResultSelection, compare
-from clusterscale.papers import check_claims as hold
+from clusterscale.papers import check_claims as check_claims
 from clusterscale.report.papers import (
     AGREES,
     BREAKS,
@@ -48,20 +48,28 @@ def test_half_a_digit_and_the_tolerance_are_room():
 
 def test_what_is_computed_as_the_papers_was_explains_a_difference():
     """The nearest has .1 less than the logistic one; and so have groups of 100 against 10."""
-    fields = {"values": [0.8, 0.6], "differs": "by the nearest", "undone": {"attack": "nearest"}}
+    fields = {
+        "values": [0.8, 0.6],
+        "differs": "by the nearest",
+        "as_in_paper": {"attack": "nearest"},
+    }
     proved, near = compared(published=[published(**fields)])
     assert (proved.verdict, proved.why) == (EXPLAINED, "by the nearest")
-    assert proved.undone == pytest.approx(0.8, abs=0.02)
+    assert proved.as_in_paper == pytest.approx(0.8, abs=0.02)
     assert proved.ours == pytest.approx(0.9, abs=0.02)
     assert (near.verdict, near.why) == (AGREES, "")
-    fields = {"values": [0.6, 0.75], "differs": "by size", "undone": {"group_size": [100, 10]}}
+    fields = {"values": [0.6, 0.75], "differs": "by size", "as_in_paper": {"group_size": [100, 10]}}
     proved, not_so = compared(published=[published(**fields)])
     assert (proved.verdict, not_so.verdict) == (EXPLAINED, DIFFERS)
-    assert not_so.undone == pytest.approx(0.9, abs=0.02)
+    assert not_so.as_in_paper == pytest.approx(0.9, abs=0.02)
 
 
 def test_presets_explain_nothing():
-    fields = {"values": [0.8, 0.6], "differs": "by the nearest", "undone": {"attack": "nearest"}}
+    fields = {
+        "values": [0.8, 0.6],
+        "differs": "by the nearest",
+        "as_in_paper": {"attack": "nearest"},
+    }
     (first, _) = compared(published=[published(**fields)], cube="tfl")
     assert first.verdict == NOT_COMPARED
 
@@ -114,7 +122,7 @@ def claim(**fields):
 
 
 def held(**fields):
-    (found,) = hold(study(claims=[claim(**fields)]), Results({"audit": audited()}))
+    (found,) = check_claims(study(claims=[claim(**fields)]), Results({"audit": audited()}))
     return found
 
 
@@ -124,20 +132,20 @@ SIDE = {**EXACT, "attack": "logistic"}
 @pytest.mark.parametrize(
     ("fields", "margin"),
     [
-        ({"says": "above", "than": 0.8}, 0.1),
-        ({"says": "above", "than": 0.95}, -0.05),
-        ({"says": "above", "than": 0.95, "slack": 0.1}, 0.05),
-        ({"says": "below", "than": 0.95}, 0.05),
-        ({"says": "above", "than": 0.8, "slack": -0.05}, 0.05),
-        ({"says": "above", "than": 0.8, "slack": -0.2}, -0.1),
-        ({"says": "near", "than": 0.85, "slack": 0.02}, -0.03),
-        ({"says": "near", "than": 0.85, "slack": 0.1}, 0.05),
-        ({"says": "above", "than": {"group_size": 100}}, 0.3),
-        ({"says": "below", "than": {"attack": "nearest"}}, -0.1),
-        ({"says": "fall", "at": SIDE, "along": "group_size", "labels": [10, 100]}, 0.3),
-        ({"says": "rise", "at": SIDE, "along": "group_size", "labels": [10, 100]}, -0.3),
-        ({"says": "rise", "at": SIDE, "along": "group_size", "labels": [100, 10]}, 0.3),
-        ({"says": "above", "than": 0.5, "at": SIDE, "each": {"group_size": [10, 100]}}, 0.1),
+        ({"relation": "above", "than": 0.8}, 0.1),
+        ({"relation": "above", "than": 0.95}, -0.05),
+        ({"relation": "above", "than": 0.95, "tolerance": 0.1}, 0.05),
+        ({"relation": "below", "than": 0.95}, 0.05),
+        ({"relation": "above", "than": 0.8, "tolerance": -0.05}, 0.05),
+        ({"relation": "above", "than": 0.8, "tolerance": -0.2}, -0.1),
+        ({"relation": "near", "than": 0.85, "tolerance": 0.02}, -0.03),
+        ({"relation": "near", "than": 0.85, "tolerance": 0.1}, 0.05),
+        ({"relation": "above", "than": {"group_size": 100}}, 0.3),
+        ({"relation": "below", "than": {"attack": "nearest"}}, -0.1),
+        ({"relation": "fall", "at": SIDE, "along": "group_size", "labels": [10, 100]}, 0.3),
+        ({"relation": "rise", "at": SIDE, "along": "group_size", "labels": [10, 100]}, -0.3),
+        ({"relation": "rise", "at": SIDE, "along": "group_size", "labels": [100, 10]}, 0.3),
+        ({"relation": "above", "than": 0.5, "at": SIDE, "each": {"group_size": [10, 100]}}, 0.1),
     ],
 )
 def test_claims_have_margins(fields, margin):
@@ -155,74 +163,76 @@ def test_few_people_have_students_interval():
     number = Results({"audit": few}).find(ResultSelection(at={**SIDE, "group_size": 10}))
     (found, _) = compared(few, published=[published()])
     assert found.high - found.ours == pytest.approx(4.303 * number.error, rel=1e-3)
-    (kept,) = hold(study(claims=[claim(says="above", than=0.5)]), Results({"audit": few}))
+    (kept,) = check_claims(
+        study(claims=[claim(relation="above", than=0.5)]), Results({"audit": few})
+    )
     assert kept.half == pytest.approx(4.303 * number.error, rel=1e-3)
 
 
 @pytest.mark.parametrize(("margin", "why"), [(-0.1, "by chance"), (0.1, "")])
 def test_why_a_statement_does_not_hold_is_told(margin, why):
-    assert held(says="above", than=0.9 - margin, differs="by chance").why == why
+    assert held(relation="above", than=0.9 - margin, differs="by chance").why == why
 
 
 def test_one_person_breaks_nothing():
     alone = Results({"audit": audited(n_targets=1)})
-    (found,) = hold(study(claims=[claim(says="above", than=0.99)]), alone)
+    (found,) = check_claims(study(claims=[claim(relation="above", than=0.99)]), alone)
     assert (found.verdict, found.half) == (OPEN, 0.0)
     assert found.margin < 0
     at, sides = {**SIDE, "group_size": 10}, {"mechanism": "laplace(epsilon=1.0)"}
-    (found,) = hold(study(claims=[claim(says="below", at=at, than=sides)]), alone)
+    (found,) = check_claims(study(claims=[claim(relation="below", at=at, than=sides)]), alone)
     assert (found.verdict, found.half) == (OPEN, 0.0)
 
 
 def test_what_may_be_chance_is_open():
     """Below by two thirds of a standard error of .02 / √40."""
     number = Results({"audit": audited()}).find(ResultSelection(at={**SIDE, "group_size": 10}))
-    assert held(says="above", than=number.value + number.error * 2 / 3).verdict == OPEN
-    assert held(says="above", than=number.value + number.error * 3).verdict == BREAKS
-    assert held(says="below", than=number.value - number.error * 2 / 3).verdict == OPEN
+    assert held(relation="above", than=number.value + number.error * 2 / 3).verdict == OPEN
+    assert held(relation="above", than=number.value + number.error * 3).verdict == BREAKS
+    assert held(relation="below", than=number.value - number.error * 2 / 3).verdict == OPEN
 
 
 def test_what_should_differ_and_is_the_same_is_open():
     same = {"attack": "logistic", "group_size": 10}
-    for says in ("above", "below"):
-        found = held(says=says, at={**EXACT, **same}, than=same)
+    for relation in ("above", "below"):
+        found = held(relation=relation, at={**EXACT, **same}, than=same)
         assert (found.verdict, found.margin) == (OPEN, 0.0)
 
 
 def test_the_worst_place_counts_for_the_margin_any_for_the_verdict():
     each = {"group_size": [10, 100], "attack": ["logistic", "nearest"]}
-    found = held(says="above", than=0.55, at=EXACT, each=each)
+    found = held(relation="above", than=0.55, at=EXACT, each=each)
     assert found.verdict == BREAKS
     assert found.margin == pytest.approx(0.5 - 0.55, abs=0.015)
 
 
 def test_places_that_a_quick_run_leaves_out_are_passed_over():
-    found = held(says="above", than=0.5, at=SIDE, each={"group_size": [10, 50]})
+    found = held(relation="above", than=0.5, at=SIDE, each={"group_size": [10, 50]})
     assert found.margin == pytest.approx(0.4, abs=0.015)
-    steps = held(says="fall", at=SIDE, along="group_size", labels=[10, 50, 100])
+    steps = held(relation="fall", at=SIDE, along="group_size", labels=[10, 50, 100])
     assert steps.margin == pytest.approx(0.3, abs=0.015)
 
 
 def test_a_claim_says_its_numbers():
-    assert held(says="above", than=0.8).told.endswith(", above 0.8")
-    told = held(says="fall", at=SIDE, along="group_size", labels=[10, 100]).told
+    assert held(relation="above", than=0.8).told.endswith(", above 0.8")
+    told = held(relation="fall", at=SIDE, along="group_size", labels=[10, 100]).told
     assert told.startswith("0.9")
     assert ", 0." in told
 
 
 def test_a_claim_of_what_is_left_out_is_passed_over():
-    said = claim(says="above", than=0.8, at={**SIDE, "group_size": 50})
-    assert list(hold(study(claims=[said]), Results({"audit": audited()}))) == []
+    said = claim(relation="above", than=0.8, at={**SIDE, "group_size": 50})
+    assert list(check_claims(study(claims=[said]), Results({"audit": audited()}))) == []
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"says": "above"},
-        {"says": "rise"},
-        {"says": "rise", "along": "group_size", "labels": [10]},
-        {"says": "rise", "along": "group_size", "labels": [10, 100], "than": 0.5},
-        {"says": "above", "than": 0.5, "along": "group_size", "labels": [10, 100]},
+        {"relation": "above"},
+        {"relation": "rise"},
+        {"relation": "rise", "along": "group_size", "labels": [10]},
+        {"relation": "rise", "along": "group_size", "labels": [10, 100], "than": 0.5},
+        {"relation": "above", "than": 0.5, "along": "group_size", "labels": [10, 100]},
     ],
 )
 def test_half_a_claim_is_refused(fields):

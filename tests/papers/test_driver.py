@@ -10,7 +10,7 @@ import xarray as xr
 
 from clusterscale.audit import open_results
 from clusterscale.errors import ClusterscaleError, ConfigError, InputError
-from clusterscale.papers import Cubes, PaperStudy, reproduce, tell_without
+from clusterscale.papers import Cubes, PaperStudy, report_without_results, reproduce
 from clusterscale.recovery import open_recovery
 from clusterscale.runtime import SerialExecutor
 
@@ -42,7 +42,7 @@ SMALL = {
             "text": "small groups do not protect",
             "source": "section 5",
             "at": {"group_size": 5},
-            "says": "above",
+            "relation": "above",
             "than": 0.6,
         }
     ],
@@ -124,7 +124,7 @@ def test_traits_are_asked_of_an_audit(tmp_path):
 
 def test_a_study_without_its_data_is_told_as_missing():
     study = PaperStudy.model_validate({**SMALL, "cube": "cabs", "users": None})
-    told = tell_without("popets24/small", study, "it needs the cabs")
+    told = report_without_results("popets24/small", study, "it needs the cabs")
     assert {each.item: each.why for each in told.missing} == {
         "Figure 7": "it needs the cabs",
         "Figure 8": "drawn only",

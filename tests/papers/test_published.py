@@ -42,10 +42,19 @@ def test_numbers_stand_where_their_labels_say():
         ({"tolerance": 0.1}, "tolerance or allowance, and because, go together"),
         ({"allowance": 0.1}, "tolerance or allowance, and because, go together"),
         ({"because": "of other data"}, "tolerance or allowance, and because, go together"),
-        ({"undone": {"attack": "nearest"}}, "undone goes with differs"),
-        ({"undone": {"period": "week"}, "differs": "so"}, "period stands neither in at nor in by"),
-        ({"undone": {"group_size": 100}, "differs": "so"}, "undone must have 2 labels along group"),
-        ({"undone": {"group_size": [10]}, "differs": "so"}, "undone must have 2 labels along gr"),
+        ({"as_in_paper": {"attack": "nearest"}}, "as_in_paper goes with differs"),
+        (
+            {"as_in_paper": {"period": "week"}, "differs": "so"},
+            "period stands neither in at nor in by",
+        ),
+        (
+            {"as_in_paper": {"group_size": 100}, "differs": "so"},
+            "as_in_paper must have 2 labels along group",
+        ),
+        (
+            {"as_in_paper": {"group_size": [10]}, "differs": "so"},
+            "as_in_paper must have 2 labels along gr",
+        ),
         ({"unstated": "how", "differs": "so"}, "something is unstated, has no differs"),
         ({"reduce": "share_above"}, "limit goes with share_above"),
         ({"limit": 0.6}, "limit goes with share_above"),

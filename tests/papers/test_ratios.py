@@ -16,7 +16,7 @@ from clusterscale.papers import (
     ResultSelection,
     find_faults,
 )
-from clusterscale.papers import check_claims as hold
+from clusterscale.papers import check_claims as check_claims
 from clusterscale.papers.compare import compare
 from clusterscale.report.papers import BREAKS, HOLDS
 
@@ -126,8 +126,8 @@ def test_what_is_published_keeps_it_for_every_label():
 
 @pytest.mark.parametrize(("than", "verdict"), [(1.3, HOLDS), (1.7, BREAKS)])
 def test_claims_may_be_of_ratios(than, verdict):
-    claim = {"text": "it gains", "source": "text", "says": "above", "than": than, **IMPROVED}
-    (kept,) = hold(study(claims=[claim]), Results({"audit": audited()}))
+    claim = {"text": "it gains", "source": "text", "relation": "above", "than": than, **IMPROVED}
+    (kept,) = check_claims(study(claims=[claim]), Results({"audit": audited()}))
     assert kept.verdict == verdict
 
 
@@ -135,7 +135,7 @@ def test_faults_of_either_end_are_told():
     assert list(find_faults(study(published=[published()]))) == []
     (fault,) = find_faults(study(published=[published(over={"attack": "forest"})]))
     assert fault.startswith("Figure 1b: attack 'forest'")
-    claim = {"text": "it gains", "source": "text", "says": "above", "than": 1.0}
+    claim = {"text": "it gains", "source": "text", "relation": "above", "than": 1.0}
     (fault,) = find_faults(study(claims=[{**claim, **IMPROVED, "over": {"attack": "forest"}}]))
     assert fault.startswith("it gains: attack 'forest'")
 

@@ -13,7 +13,7 @@ from clusterscale.papers import (
     ResultSelection,
     find_faults,
 )
-from clusterscale.papers import check_claims as hold
+from clusterscale.papers import check_claims as check_claims
 from clusterscale.papers.compare import compare
 from clusterscale.report.papers import HOLDS
 
@@ -111,10 +111,10 @@ def test_claims_hold_of_means(results):
         "of": HOURLY["of"],
         "take": "mean",
         "at": {"strategy": "prior", "epoch": [24, 27]},
-        "says": "below",
+        "relation": "below",
         "than": {"epoch": [25, 26]},
     }
-    (kept,) = hold(study(claims=[claim]), results)
+    (kept,) = check_claims(study(claims=[claim]), results)
     assert kept.verdict == HOLDS
     assert kept.margin == pytest.approx(0.7 - 0.2)
 

@@ -37,13 +37,13 @@ def test_items_are_told_once_and_in_order():
 
 
 def test_what_undoes_a_difference_must_be_there_too():
-    fields = {"differs": "so", "undone": {"attack": "linear"}}
+    fields = {"differs": "so", "as_in_paper": {"attack": "linear"}}
     faults = list(find_faults(study(published=[published(**fields)])))
     assert len(faults) == 2
     assert "attack 'linear'" in faults[0]
 
 
-CLAIM = {"text": "so it is", "source": "text", "says": "above", "than": 0.5}
+CLAIM = {"text": "so it is", "source": "text", "relation": "above", "than": 0.5}
 AT = {**EXACT, "attack": "logistic", "group_size": 10}
 
 
@@ -85,7 +85,7 @@ def test_faults_of_numbers(fields, message):
         {"at": EXACT | {"attack": "best"}, "each": {"group_size": [10, 50]}},
         {
             "at": EXACT | {"attack": "best"},
-            "says": "fall",
+            "relation": "fall",
             "than": None,
             "along": "group_size",
             "labels": [10, 50],

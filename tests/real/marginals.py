@@ -27,8 +27,8 @@ from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import SyntheticPopulation, estimate_marginals, triangulate
-from clusterscale.priors.zero_knowledge.matching import explain
-from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
+from clusterscale.priors.zero_knowledge.moment_matching import explain
+from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 from clusterscale.seeds import stream
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
-from clusterscale.reaudit.listed import ResolvedRelease, settle
+from clusterscale.reaudit.resolved_release import ResolvedRelease, settle
 from clusterscale.reaudit.values import PublishedTotals, RawRelease, read_values
 
 N_ROIS, N_EPOCHS = 4, 48

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from clusterscale.recovery import assign
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.strategies.joint import Joint, _apportion, _supply
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.functional import _turn
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 

@@ -16,7 +16,7 @@ from clusterscale.recovery import run as recover
 from clusterscale.report import write_report
 from clusterscale.report.notebook_summary import shorten
 from clusterscale.runtime import SerialExecutor
-from clusterscale.wording import name_best
+from clusterscale.validation_messages import name_best
 
 HOSTILE = "<script>alert('x')</script>&amp;"
 

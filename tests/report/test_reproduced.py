@@ -35,7 +35,7 @@ NUMBER = ComparedNumber(
     why="",
 )
 FAR = replace(NUMBER, paper=0.7, verdict=DIFFERS, why="other cabs <1>")
-PROVED = replace(FAR, verdict=EXPLAINED, undone=0.7044)
+PROVED = replace(FAR, verdict=EXPLAINED, as_in_paper=0.7044)
 PRESET = replace(NUMBER, item="Table 1", paper=4285.809, step=0.001, verdict=NOT_COMPARED)
 KEPT = ClaimRow("larger groups are harder", "section VI", 0.3, 0.02, "0.9, 0.6", HOLDS)
 BROKEN = ClaimRow(

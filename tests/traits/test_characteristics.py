@@ -10,7 +10,7 @@ from traits.crowd import crowds, days_for, traces_of
 from clusterscale import traits
 from clusterscale.cube.transforms import cut, pick, with_null_roi
 from clusterscale.errors import InputError
-from clusterscale.traits.characteristics import tell_weekend
+from clusterscale.traits.characteristics import is_weekend
 
 MONDAY = 738_886  # 2024-01-01
 
@@ -63,7 +63,7 @@ def test_those_who_were_nowhere_have_zeros():
 
 def test_a_week_has_five_days_and_a_weekend():
     days = MONDAY + np.arange(168) // 24
-    assert tell_weekend(days).tolist() == [False] * 120 + [True] * 48
+    assert is_weekend(days).tolist() == [False] * 120 + [True] * 48
     dense = np.zeros((1, 4, 168), bool)
     dense[0, 0, [0, 1, 30]] = True
     dense[0, 1:3, 130] = True

@@ -9,7 +9,7 @@ from traits.crowd import crowds, traces_of
 
 from clusterscale import traits
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.traits.measuring import slices
+from clusterscale.traits.mobility import slices
 from clusterscale.traits.unicity import Sets, n_slots
 
 

@@ -20,7 +20,7 @@ from clusterscale.cube.synthetic.phones import Phones, ReportingActivity, antenn
 from clusterscale.cube.synthetic.presets import PRESETS, Preset
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ExistsError, InputError, UnknownNameError
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 __all__ = ["open_or_synthesise", "synthesise", "write_like"]
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from clusterscale.contracts import ConfigModel, Positive
 from clusterscale.errors import InputError
 from clusterscale.registry import Registry
-from clusterscale.wording import exact_number
+from clusterscale.validation_messages import exact_number
 
 __all__ = ["ACTIVITIES", "ActivityLaw", "Constant", "Exponential", "LogNormal", "VisitCounts"]
 

@@ -16,17 +16,17 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.priors.zero_knowledge.activity import ActivityLaw
-from clusterscale.priors.zero_knowledge.crowd import (
+from clusterscale.priors.zero_knowledge.graph import Graph
+from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
+from clusterscale.priors.zero_knowledge.moment_matching import explain
+from clusterscale.priors.zero_knowledge.reference_population import (
     PoissonCounts,
     ReferencePopulation,
     SyntheticUsers,
 )
-from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.known import TargetInformation
-from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
-from clusterscale.priors.zero_knowledge.matching import explain
-from clusterscale.priors.zero_knowledge.rhythm import mix_rhythms
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
+from clusterscale.priors.zero_knowledge.target_information import TargetInformation
+from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 
 __all__ = ["SimulationSettings", "ZeroKnowledgeAdversary"]
 

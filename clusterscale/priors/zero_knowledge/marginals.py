@@ -14,7 +14,7 @@ from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.priors.zero_knowledge.activity import ActivityLaw, Exponential, VisitCounts
 from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.matching import match, normalise
+from clusterscale.priors.zero_knowledge.moment_matching import match, normalise
 from clusterscale.priors.zero_knowledge.synthesis import (
     NEIGHBOURHOOD,
     SyntheticPopulation,
@@ -50,7 +50,7 @@ def estimate_marginals(
       where small counts are hidden, steepened by a power where noise was added; and the mean of
       visits that gives back the published total when made-up users are published likewise.
     - ``matched``: the marginals and the mean whose counts, if they are Poisson, are published with
-      these sums on average (:func:`~clusterscale.priors.zero_knowledge.matching.match`).
+      these sums on average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match`).
     - ``none``: shares of the sums, and the published total over m.
 
     Parameters

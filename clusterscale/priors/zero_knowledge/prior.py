@@ -15,14 +15,14 @@ from clusterscale.groups import Pool, check_pool, subsample_trace
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
 from clusterscale.priors.zero_knowledge.adversary import SimulationSettings, ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import triangulate
-from clusterscale.priors.zero_knowledge.known import (
+from clusterscale.priors.zero_knowledge.marginals import Correction
+from clusterscale.priors.zero_knowledge.target_information import (
     KnownCells,
     KnownPlaces,
     TargetInformation,
     find_haunts,
 )
-from clusterscale.priors.zero_knowledge.marginals import Correction
-from clusterscale.wording import exact_percent, plural
+from clusterscale.validation_messages import exact_percent, plural
 
 __all__ = ["ZeroKnowledge"]
 
@@ -47,7 +47,7 @@ class ZeroKnowledge(ConfigModel):
     - ``correction``, what is done about what the mechanism did to the marginals
       (:func:`~clusterscale.priors.zero_knowledge.marginals.estimate_marginals`);
     - ``rhythm``: ``mixed`` gives each ROI a mixture of ``rank`` rhythms of the day instead of all
-      one (:func:`~clusterscale.priors.zero_knowledge.rhythm.mix_rhythms`);
+      one (:func:`~clusterscale.priors.zero_knowledge.time_factors.mix_rhythms`);
     - ``crowd``: ``counts`` makes up no users, only independent counts of them;
     - ``knows``: ``rois`` are the ROIs that the target visited, the ``top_rois`` most visited ones
       or all, but not when; ``times`` says how that is guessed (POPETS24 D.3).

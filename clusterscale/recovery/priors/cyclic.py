@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.recovery.columns import Ids
+from clusterscale.recovery.epoch_belief import Ids
 
 __all__ = ["DAY", "WEEK", "Cyclic"]
 

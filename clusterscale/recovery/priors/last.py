@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.priors.cyclic import DAY, WEEK
 from clusterscale.recovery.visits import Visits
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Ranks
 from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.priors.cyclic import DAY, WEEK, Cyclic
 from clusterscale.recovery.visits import Visits
 

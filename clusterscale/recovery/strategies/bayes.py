@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from clusterscale.contracts import ConfigModel, Values
-from clusterscale.recovery.columns import EpochBelief
+from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
 

@@ -12,7 +12,7 @@ import numpy as np
 from clusterscale.contracts import ConfigModel, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.columns import EpochBelief, Flags, Ids, Ranks
+from clusterscale.recovery.epoch_belief import EpochBelief, Flags, Ids, Ranks
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
 from clusterscale.recovery.visits import settle

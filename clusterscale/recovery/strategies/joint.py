@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from clusterscale.contracts import ConfigModel, Values
-from clusterscale.recovery.columns import EpochBelief, Ids, Ranks
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Ranks
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
 from clusterscale.recovery.strategies.greedy import whole

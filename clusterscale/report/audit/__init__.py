@@ -21,7 +21,7 @@ from clusterscale.report.audit import (
 from clusterscale.report.audit.overview import findings
 from clusterscale.report.section import Build, Section, build_all
 
-__all__ = ["tell"]
+__all__ = ["render_sections"]
 
 _SECTIONS: tuple[Build, ...] = (
     failures.build,
@@ -38,7 +38,7 @@ _SECTIONS: tuple[Build, ...] = (
 )
 
 
-def tell(results: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(results: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the part of an audit in the first screen of a page, and its sections."""
     results = results.compute()
     return findings(results), build_all(results, _SECTIONS)

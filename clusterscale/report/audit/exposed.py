@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale.report.paged_table import LongColumn, long_table
 from clusterscale.report.section import Column, Section, Table, fill, number, plural
 from clusterscale.report.summary import Cases, cases, mean
-from clusterscale.wording import find_ties, name_best
+from clusterscale.validation_messages import find_ties, name_best
 
 _MOBILITY = "Tertile of the users by number of events: high, mild or some"
 _TERTILES = {"high": 0, "mild": 1, "some": 2}

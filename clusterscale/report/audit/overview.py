@@ -27,7 +27,7 @@ from clusterscale.report.section import (
 from clusterscale.report.summary import Cases, SummaryRow, cases, row
 from clusterscale.report.verdicts import verdicts
 from clusterscale.utility import NEARLY_EMPTY
-from clusterscale.wording import find_ties
+from clusterscale.validation_messages import find_ties
 
 _LEFT, _RIGHT = 0.4, 1.0  # ends of the AUC strip
 _MOST_NAMED = 4  # mechanisms in a sentence

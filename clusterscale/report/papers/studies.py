@@ -64,7 +64,7 @@ class ComparedNumber:
     room: float
     verdict: Verdict
     why: str
-    undone: float = nan
+    as_in_paper: float = nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def differences(told: Sequence[StudyReport]) -> Markup:
             breakable(each.setting),
             _number(each.paper, each.step),
             _ours(each),
-            _number(each.undone, each.step / 10) if isfinite(each.undone) else "–",
+            _number(each.as_in_paper, each.step / 10) if isfinite(each.as_in_paper) else "–",
             _verdict(each.verdict),
             each.why or "not known",
         ]

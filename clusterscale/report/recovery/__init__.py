@@ -7,12 +7,12 @@ from clusterscale.report.recovery import curves, gains, table
 from clusterscale.report.recovery.overview import findings
 from clusterscale.report.section import Build, Section, build_all
 
-__all__ = ["tell"]
+__all__ = ["render_sections"]
 
 _SECTIONS: tuple[Build, ...] = (curves.spread, curves.hours, gains.build, table.build)
 
 
-def tell(found: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(found: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the part of a recovery in the first screen of a page, and its sections."""
     found = found.compute()
     return findings(found), build_all(found, _SECTIONS)

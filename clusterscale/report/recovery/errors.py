@@ -10,7 +10,7 @@ import xarray as xr
 
 from clusterscale.recovery import privacy_loss
 from clusterscale.report.figures import Floats
-from clusterscale.wording import name_best
+from clusterscale.validation_messages import name_best
 
 __all__ = ["BARE", "GOALS", "PRIOR", "Best", "Errors", "Goal", "find_best", "read_errors"]
 

@@ -9,12 +9,12 @@ from clusterscale.report.risk_factors import cells, characteristics, places, tim
 from clusterscale.report.risk_factors.comparisons import findings
 from clusterscale.report.section import Build, Section, build_all
 
-__all__ = ["tell"]
+__all__ = ["render_sections"]
 
 _SECTIONS: tuple[Build, ...] = (characteristics.build, places.build, cells.build, times.build)
 
 
-def tell(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the part of traits in the first screen of a page, and its sections.
 
     The characteristics of each user stay unread: only what they are summed up to is told.

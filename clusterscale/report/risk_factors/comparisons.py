@@ -10,7 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.section import fill, json_attribute, number, plural, quantity
-from clusterscale.wording import name_best
+from clusterscale.validation_messages import name_best
 
 __all__ = ["CLOSE", "FEW", "GroupComparison", "comparisons", "findings", "views"]
 

@@ -11,10 +11,10 @@ from clusterscale.report.screening.people import people
 from clusterscale.report.screening.spread import spread
 from clusterscale.report.section import Section
 
-__all__ = ["tell"]
+__all__ = ["render_sections"]
 
 
-def tell(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
+def render_sections(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return the part of a screen in the first screen of a page, and its sections.
 
     The dataset may be lazy and larger than memory: it is read once, a mechanism at a time.

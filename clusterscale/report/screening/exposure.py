@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.report.figures import Floats
 from clusterscale.screening import is_counted
-from clusterscale.wording import name_best
+from clusterscale.validation_messages import name_best
 
 __all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_places"]
 

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from clusterscale.report import figures
 from clusterscale.report.section import Section, fill, number, plural
+from clusterscale.report.trend.phrases import WORDS
 from clusterscale.report.trend.releases import ReleaseRow, Series
-from clusterscale.report.trend.words import WORDS
 
 __all__ = ["exposure", "judged"]
 

@@ -17,8 +17,8 @@ from clusterscale.report.section import (
     percent,
     plural,
 )
+from clusterscale.report.trend.phrases import WORDS, change, crossed, link, span, verdict
 from clusterscale.report.trend.releases import Series
-from clusterscale.report.trend.words import WORDS, change, crossed, link, span, verdict
 
 __all__ = ["findings"]
 

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from clusterscale.report.figures import verdict_mark
 from clusterscale.report.section import Section, fill, quantity
+from clusterscale.report.trend.phrases import WORDS, link
 from clusterscale.report.trend.releases import ReleaseRow, Series
-from clusterscale.report.trend.words import WORDS, link
 
 __all__ = ["reasons"]
 

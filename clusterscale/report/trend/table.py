@@ -9,8 +9,8 @@ import numpy as np
 
 from clusterscale.report.paged_table import LongColumn, long_table
 from clusterscale.report.section import Section
+from clusterscale.report.trend.phrases import WORDS, in_short, link, span
 from clusterscale.report.trend.releases import ReleaseRow, Series
-from clusterscale.report.trend.words import WORDS, in_short, link, span
 
 __all__ = ["table"]
 

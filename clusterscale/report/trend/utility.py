@@ -10,8 +10,8 @@ from markupsafe import Markup
 from clusterscale.report import figures
 from clusterscale.report.section import Section, fill, join, percent, quantity
 from clusterscale.report.trend.exposure import judged
+from clusterscale.report.trend.phrases import WORDS
 from clusterscale.report.trend.releases import Series
-from clusterscale.report.trend.words import WORDS
 from clusterscale.utility import NEARLY_EMPTY
 
 __all__ = ["utility"]

@@ -15,7 +15,7 @@ from clusterscale.priors.zero_knowledge import (
     synthetic_traces,
     triangulate,
 )
-from clusterscale.priors.zero_knowledge.crowd import PoissonCounts, SyntheticUsers
+from clusterscale.priors.zero_knowledge.reference_population import PoissonCounts, SyntheticUsers
 
 SIZE, N_ROIS, N_EPOCHS = 20, 5, 8
 TRACE = np.array([3, 4, 12, 30], np.int32)

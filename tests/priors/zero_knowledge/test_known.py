@@ -5,7 +5,11 @@ import pytest
 from mechanisms.published import fits
 
 from clusterscale.priors.zero_knowledge import Constant, SyntheticPopulation, VisitCounts
-from clusterscale.priors.zero_knowledge.known import KnownCells, KnownPlaces, find_haunts
+from clusterscale.priors.zero_knowledge.target_information import (
+    KnownCells,
+    KnownPlaces,
+    find_haunts,
+)
 
 N_EPOCHS = 6
 TRACE = np.array([1, 6, 8, 11, 13, 18, 19, 20, 25, 29, 31], np.int32)

@@ -20,7 +20,12 @@ from priors.zero_knowledge.populations import (
 
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.priors.zero_knowledge import estimate_marginals
-from clusterscale.priors.zero_knowledge.matching import ResponseCurve, learn_curve, match, weigh_up
+from clusterscale.priors.zero_knowledge.moment_matching import (
+    ResponseCurve,
+    learn_curve,
+    match,
+    weigh_up,
+)
 
 SHAPE, SIZE, MEAN = (30, 96), 800, 12.0
 SEEDS = range(4)

@@ -9,10 +9,10 @@ from clusterscale.html_tables import Cell
 if TYPE_CHECKING:
     from clusterscale.audit.plan import AuditPlan
 
-__all__ = ["tell_plan", "tell_size"]
+__all__ = ["describe_plan", "describe_size"]
 
 
-def tell_plan(plan: AuditPlan) -> dict[str, Cell]:
+def describe_plan(plan: AuditPlan) -> dict[str, Cell]:
     """Return what a plan asks, by name."""
     return {
         "targets": _targets(plan),
@@ -21,14 +21,14 @@ def tell_plan(plan: AuditPlan) -> dict[str, Cell]:
         "priors": [prior.label for prior in plan.priors],
         "mechanisms": [mechanism.label for mechanism in plan.mechanisms],
         "attacks": [attack.label for attack in plan.attacks],
-        "results of a target": tell_size(plan),
+        "results of a target": describe_size(plan),
         "controls": "yes" if plan.control else "none",
         "seed": str(plan.seed),
         "digest": plan.digest,
     }
 
 
-def tell_size(plan: AuditPlan) -> str:
+def describe_size(plan: AuditPlan) -> str:
     """Return how many results a target has, as a product."""
     parts = (
         (len(plan.periods), "period"),

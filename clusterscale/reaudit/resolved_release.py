@@ -17,7 +17,7 @@ from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit.entry import Declared, First, Name, ReleaseEntry, Size
 from clusterscale.reaudit.values import PublishedTotals, RawRelease
-from clusterscale.wording import explain
+from clusterscale.validation_messages import explain
 
 __all__ = ["Content", "ResolvedRelease", "settle"]
 

@@ -12,7 +12,7 @@ from clusterscale.recovery import RecoveryPlan
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.task import ALONE
 from clusterscale.schema import RECOVERY, RESULTS, TRAITS, Variable
-from clusterscale.wording import choices
+from clusterscale.validation_messages import choices
 
 __all__ = ["find_faults"]
 
@@ -29,7 +29,11 @@ def find_faults(study: PaperStudy) -> Iterator[str]:
     labels = _labels(study)
     for published in study.published:
         for figure in published.figures():
-            places = (figure.place,) if figure.undone is None else (figure.place, figure.undone)
+            places = (
+                (figure.place,)
+                if figure.as_in_paper is None
+                else (figure.place, figure.as_in_paper)
+            )
             for end in (end for place in places for end in place.ends()):
                 yield from _of(end, published.item, known, labels)
     for claim in study.claims:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterscale.cube.store import TraceCube
 
-__all__ = ["tell_origins", "tell_sizes"]
+__all__ = ["describe_origins", "describe_sizes"]
 
 
-def tell_sizes(cube: TraceCube) -> dict[str, str]:
+def describe_sizes(cube: TraceCube) -> dict[str, str]:
     """Return how many users, ROIs, epochs and events there are, and when."""
     return {
         "users": f"{cube.n_users:,}",
@@ -20,7 +20,7 @@ def tell_sizes(cube: TraceCube) -> dict[str, str]:
     }
 
 
-def tell_origins(cube: TraceCube) -> dict[str, str]:
+def describe_origins(cube: TraceCube) -> dict[str, str]:
     """Return the fingerprint, and what is known of where the records came from."""
     known = {"fingerprint": cube.fingerprint}
     for key, value in cube.attributes["provenance"].items():

@@ -23,9 +23,7 @@ from clusterscale.contracts import (
     publish,
 )
 from clusterscale.errors import InputError
-from clusterscale.game.controls import misled_auc, stand_in_auc
-from clusterscale.game.outcome import Outcome
-from clusterscale.game.panel import (
+from clusterscale.game.attack_ensemble import (
     AttackEnsemble,
     Path,
     RetrainPerRelease,
@@ -33,7 +31,9 @@ from clusterscale.game.panel import (
     TrainOnce,
     join,
 )
-from clusterscale.game.standing import ReleasePlacement, place_score
+from clusterscale.game.controls import misled_auc, stand_in_auc
+from clusterscale.game.outcome import Outcome
+from clusterscale.game.placement import ReleasePlacement, place_score
 from clusterscale.metrics import (
     N_PVALUE_BINS,
     accuracy,
@@ -182,7 +182,7 @@ class AttackEvaluation:
     def _stream(self, use: str, *path: str | int) -> np.random.Generator:
         return stream(self._seed, use, *self._place, *path)
 
-    def widest(self, confidence: float) -> float:
+    def max_interval_width(self, confidence: float) -> float:
         """Return the width of the widest interval of an AUC."""
         ends = (_interval(self._labels, scores, confidence) for scores in self._said.scores)
         return max(high - low for low, high in ends)
