@@ -29,7 +29,7 @@ class GuaranteeStatement:
     neighbours: str
     reason: str
     sensitivity: float
-    needed: float
+    required_sensitivity: float
     user_epsilon: float
     user_delta: float
     composed_epsilon: float
@@ -51,7 +51,7 @@ def state_guarantee(
         neighbours=stated.neighbours,
         reason=stated.reason + _proviso(mechanism, bounds, steps),
         sensitivity=stated.sensitivity,
-        needed=mechanism.required_sensitivity(bounds),
+        required_sensitivity=mechanism.required_sensitivity(bounds),
         user_epsilon=user.epsilon,
         user_delta=user.delta,
         composed_epsilon=user.composed_epsilon,

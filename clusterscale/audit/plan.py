@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.audit.describe import describe_plan
+from clusterscale.audit.describe import describe_plan, describe_size
 from clusterscale.audit.evaluation import MechanismEvaluationTask
 from clusterscale.audit.period import Period
 from clusterscale.audit.source import TraceSource

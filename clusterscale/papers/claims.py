@@ -20,9 +20,9 @@ class Claim(ResultSelection):
     ``relation`` compares the number: ``above`` or ``below`` another number, or the number at
     another place (``than``); ``near`` it; or numbers that ``rise`` or ``fall`` from each label of
     ``along`` to the next. ``tolerance`` is how far it may be off, or, below 0, the margin by which
-    it must hold where the paper says "clearly". ``each`` names dimensions with labels for all of which it
-    must hold; its margin is how much is left of that at the worst place.
-    Where ours do not keep it, ``differs`` says why.
+    it must hold where the paper says "clearly". ``each`` names dimensions with labels for all of
+    which it must hold; the margin is that of the worst label. ``differs`` says why ours does not
+    hold.
     """
 
     text: str

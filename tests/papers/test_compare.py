@@ -5,8 +5,7 @@ import pytest
 from papers.made import EXACT, audited, published, study
 from pydantic import ValidationError
 
-from clusterscale.papers import Claim, Results, ResultSelection, compare
-from clusterscale.papers import check_claims as check_claims
+from clusterscale.papers import Claim, Results, ResultSelection, check_claims, compare
 from clusterscale.report.papers import (
     AGREES,
     BREAKS,

@@ -11,9 +11,9 @@ from clusterscale.papers import (
     PublishedNumbers,
     Results,
     ResultSelection,
+    check_claims,
     find_faults,
 )
-from clusterscale.papers import check_claims as check_claims
 from clusterscale.papers.compare import compare
 from clusterscale.report.papers import HOLDS
 

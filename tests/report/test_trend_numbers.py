@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from report.made_trend import judged, make_trend, reason, said, shown
 
-from clusterscale.report.figures import Course, ReleaseAxis
-from clusterscale.report.figures import time_series as courses
+from clusterscale.report.figures import Course, ReleaseAxis, draw_time_series
 
 VERDICTS = "All verdicts"
 SHAPES = {"passed": "circle", "warned": "triangle", "failed": "square"}
@@ -116,18 +115,18 @@ def test_verdicts_are_told_apart_without_colour():
     words = ["passed", "warned", "failed", "failed"]
     verdicts = ["pass", "warn", "fail", "fail"]
     axis = ReleaseAxis(["a"] * 4, ["b"] * 4, verdicts, words)
-    box = courses([Course("x", [0.1, 0.2, np.nan, 0.4])], axis, axis="x", span=(0, 1))
+    box = draw_time_series([Course("x", [0.1, 0.2, np.nan, 0.4])], axis, axis="x", span=(0, 1))
     marks = [each for each in box.renderers if "mark" in each.data_source.data]
     assert {each.data_source.data["verdict"][0]: each.glyph.marker for each in marks} == SHAPES
     assert marks[-1].data_source.data["mark"] == [0, 0.4]  # what has no number, at the bottom
-    bare = courses([Course("x", [0.1, 0.2, np.nan, 0.4])], axis, axis="x")
+    bare = draw_time_series([Course("x", [0.1, 0.2, np.nan, 0.4])], axis, axis="x")
     marks = [each for each in bare.renderers if "mark" in each.data_source.data]
     assert marks[-1].data_source.data["mark"] == [0.4]
 
 
 @pytest.mark.parametrize("n", [1, 2, 12, 13, 60, 61, 500, 12_345])
 def test_ticks_are_few_whole_and_round(n):
-    box = courses(
+    box = draw_time_series(
         [Course("x", [0.0] * n)], ReleaseAxis([""] * n, [""] * n, ["pass"] * n, [""] * n), axis=""
     )
     ticks = box.xaxis[0].ticker.ticks
