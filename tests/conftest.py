@@ -83,7 +83,7 @@ def plan_fields(shared_plan_fields):
 @pytest.fixture
 def quick(monkeypatch):
     """Stores that fail are tried again at once."""
-    monkeypatch.setattr("clusterscale.cube.retries._FIRST", 0.001)
+    monkeypatch.setattr("clusterscale.storage.retries._FIRST", 0.001)
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,10 @@ from cube import crowd
 from typer.testing import CliRunner
 
 import clusterscale
+from clusterscale import storage
 from clusterscale.cli import app
 from clusterscale.config import parse
-from clusterscale.cube import TraceCube, storage
+from clusterscale.cube import TraceCube
 from clusterscale.cube.dense import pack
 from clusterscale.cube.fingerprint import digest
 from clusterscale.errors import ConfigError, FormatError, InputError

@@ -29,12 +29,12 @@ from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.contracts import MEMORY, Executor, Finished, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
-from clusterscale.cube.storage import list_names, put, read, remove
 from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
+from clusterscale.storage import list_names, put, read, remove
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:

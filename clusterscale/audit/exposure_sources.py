@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.results import open_results
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import exists
 from clusterscale.errors import ExistsError, MissingError
 from clusterscale.screening import open_screen
+from clusterscale.storage import exists
 from clusterscale.traits import TargetAUCs, list_exposures
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from clusterscale.audit.completion_index import Done
 from clusterscale.audit.evaluation import Price
-from clusterscale.cube.storage import put, remove
+from clusterscale.storage import put, remove
 
 __all__ = ["write_failures"]
 

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from clusterscale import storage
 from clusterscale.audit.dp_test import DPTestResult
 from clusterscale.audit.evaluation import GuaranteeStatement, Price, PriceKey
 from clusterscale.audit.task import Key
-from clusterscale.cube import storage
 from clusterscale.errors import DamagedError, StoreError
 from clusterscale.game import Outcome
 

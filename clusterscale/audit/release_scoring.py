@@ -17,8 +17,8 @@ from clusterscale.audit.task import AuditTask, Key, set_up
 from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Reduction, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
-from clusterscale.cube.storage import open_group
 from clusterscale.game import AttackEvaluation, ReleasePlacement
+from clusterscale.storage import open_group
 
 __all__ = ["VALUES", "PublishedTask", "fold_published", "list_published", "score_published"]
 

@@ -22,12 +22,12 @@ from clusterscale.audit.layout import (
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.cube import TraceCube
-from clusterscale.cube.atomic import staged
 from clusterscale.cube.provenance import describe_origin
-from clusterscale.cube.storage import exists, open_dataset, open_store
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
+from clusterscale.storage import exists, open_dataset, open_store
+from clusterscale.storage.atomic import staged
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -25,8 +25,8 @@ from clusterscale.audit.resources import plan_resources
 from clusterscale.contracts import MEMORY, Executor, Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
-from clusterscale.cube.storage import absolute
 from clusterscale.errors import InputError
+from clusterscale.storage import absolute
 from clusterscale.traits import (
     AnalysisSpec,
     TargetAUCs,

@@ -32,8 +32,8 @@ def gate(
     Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, people who are exposed fail,
     and a run that does not settle it warns. A run that cannot be judged is an error, never a pass.
     """
-    from clusterscale.cube.storage import put
     from clusterscale.redaction import clean
+    from clusterscale.storage import put
 
     told: dict[str, object] = {"verdict": "error"}
     try:

@@ -151,7 +151,7 @@ def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
 def check(config: ConfigFile = None) -> None:
     """Check a config and, where its cube is there already, that the cube can answer it."""
     from clusterscale.config import Config
-    from clusterscale.cube.storage import exists
+    from clusterscale.storage import exists
 
     chosen = load_either(config)
     if chosen.cube.preset is not None and not exists(chosen.cube.path):

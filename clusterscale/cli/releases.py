@@ -179,8 +179,8 @@ def _tell(
     to_junit: str | None,
 ) -> None:
     """Write verdicts where they are asked for, and the page of all of them."""
-    from clusterscale.cube.storage import put
     from clusterscale.reaudit.notify import junit, summary
+    from clusterscale.storage import put
 
     _complain(problems)
     if not verdicts and not problems:
@@ -203,8 +203,8 @@ def _tell(
 def _write_pages(work: Reaudit) -> None:
     """Write the page of each audit that has none, which the page of all of them leads to."""
     from clusterscale.cli.reports import gather
-    from clusterscale.cube.storage import exists
     from clusterscale.report import write_report
+    from clusterscale.storage import exists
 
     for run in dict.fromkeys(f"{work.output}/{row.run}" for row in work.ledger.rows):
         if not exists(f"{run}/report.html"):
@@ -214,8 +214,8 @@ def _write_pages(work: Reaudit) -> None:
 def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
     """Post the verdicts that were not posted yet; what cannot be is tried again by the next run."""
     from clusterscale.contracts import VERDICT_LEVELS
-    from clusterscale.cube.storage import exists, put, read
     from clusterscale.reaudit.notify import post, summary
+    from clusterscale.storage import exists, put, read
 
     if chosen.webhook is None:
         return

@@ -145,7 +145,7 @@ def _opened(
     folder: str, what: str, form: str, opener: Callable[[str], xr.Dataset]
 ) -> xr.Dataset | None:
     """Open one part of a run, in the folder itself or below it; None where there is none."""
-    from clusterscale.cube.table import is_table
+    from clusterscale.storage.result_table import is_table
 
     for place in (folder, f"{folder}/{what}"):
         if is_table(f"{place}/results.zarr", form):

@@ -16,11 +16,11 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, CellCoordinates, Traces, TraceStep, Values
 from clusterscale.cube.bounds import measure_bounds, merge_bounds
-from clusterscale.cube.storage import absolute
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.transforms import cut, with_null_roi
 from clusterscale.errors import FormatError, InputError
 from clusterscale.seeds import stream
+from clusterscale.storage import absolute
 
 __all__ = ["Block", "Range", "Source", "Span", "Steps", "Window"]
 __all__ += ["block_size", "expand", "open_source", "ranges", "read_block", "read_users"]

@@ -27,8 +27,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import Ints
-from clusterscale.cube import arrays, storage
+from clusterscale.cube import arrays
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.store import TraceCube

@@ -23,8 +23,9 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import CellCoordinates, Ints, Traces
-from clusterscale.cube import arrays, storage, transforms
+from clusterscale.cube import arrays, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.describe import describe_origins, describe_sizes
 from clusterscale.cube.fingerprint import digest

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import Ints, Traces
-from clusterscale.cube import storage
 from clusterscale.cube.blocks import Span, block_size
 from clusterscale.cube.fingerprint import Fingerprint
 from clusterscale.cube.store import TraceCube

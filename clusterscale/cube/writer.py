@@ -11,14 +11,15 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import Ints
-from clusterscale.cube import arrays, storage
-from clusterscale.cube.atomic import staged
+from clusterscale.cube import arrays
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.fingerprint import Fingerprint, digest
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
+from clusterscale.storage.atomic import staged
 
 __all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "new_cube"]
 

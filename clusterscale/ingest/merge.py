@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import Traces
-from clusterscale.cube import storage, transforms
+from clusterscale.cube import transforms
 from clusterscale.cube.writer import CubeWriter
 from clusterscale.errors import InputError
 from clusterscale.ingest.visits import combine, from_frame

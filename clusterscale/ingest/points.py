@@ -8,7 +8,7 @@ import io
 import fsspec
 import numpy as np
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.errors import MissingError, SourceError
 

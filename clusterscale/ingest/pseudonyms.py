@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import fsspec
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import InputError, MissingError
 
 __all__ = ["check_key", "pseudonyms", "read_key"]

@@ -13,7 +13,7 @@ import dask.dataframe
 import numpy as np
 from dask.callbacks import Callback
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.ingest import merge
 from clusterscale.ingest.clean import Cleaner, roi_names
 from clusterscale.ingest.merge import SpilledBlock

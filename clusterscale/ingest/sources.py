@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 from fsspec.utils import infer_compression, read_block
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import MissingError, SourceError
 
 __all__ = ["BYTES_PER_ROW", "File", "Pack", "Piece", "find", "pack", "slices", "text_blocks"]

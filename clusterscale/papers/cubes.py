@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from clusterscale.cube import Calendar, Grid, TraceCube
-from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import open_or_synthesise
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.papers.study import CABS, PaperStudy
+from clusterscale.storage import exists
 
 __all__ = ["Cubes"]
 

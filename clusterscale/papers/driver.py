@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from clusterscale import audit, recovery
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import put, read
 from clusterscale.errors import ClusterscaleError
 from clusterscale.papers.check_claims import check_claims
 from clusterscale.papers.compare import compare
@@ -20,6 +19,7 @@ from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.extract import Results
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
 from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
+from clusterscale.storage import put, read
 from clusterscale.traits import TraitsProgress
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from clusterscale import storage
 from clusterscale.contracts import hash_of
-from clusterscale.cube import TraceCube, storage
+from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
 from clusterscale.reaudit.entry import PLACES, ReleaseEntry
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, settle

@@ -9,9 +9,9 @@ from importlib.metadata import version
 
 import numpy as np
 
+from clusterscale import storage
 from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
 from clusterscale.contracts import MEMORY, Executor, Reason
-from clusterscale.cube import storage
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterscale import storage
 from clusterscale.audit import open_results
 from clusterscale.audit.release_scoring import VALUES
 from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Bounds, Ints
-from clusterscale.cube import storage
-from clusterscale.cube.atomic import staged
 from clusterscale.reaudit.json_safe import json_safe
 from clusterscale.reaudit.known_counts import INSIDE
 from clusterscale.reaudit.release_metrics import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.screening import open_screen
+from clusterscale.storage.atomic import staged
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -14,8 +14,8 @@ from clusterscale.audit.source import TraceSource, load_settings
 from clusterscale.contracts import Bounds, Counts, Executor, Ints, TraceStep
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
-from clusterscale.cube.storage import open_group
 from clusterscale.groups import count_visits
+from clusterscale.storage import open_group
 
 __all__ = ["INSIDE", "KnownCounts", "count_known"]
 

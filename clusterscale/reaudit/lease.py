@@ -15,7 +15,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import ClusterscaleError, DamagedError, StoreError
 
 __all__ = ["BEAT", "PATIENCE", "Lease", "LeaseHeldError", "LostLeaseError"]

@@ -7,8 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from clusterscale import storage
 from clusterscale.contracts import hash_of
-from clusterscale.cube import storage
 from clusterscale.errors import DamagedError, ExistsError
 
 if TYPE_CHECKING:

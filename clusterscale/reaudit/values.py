@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from clusterscale import storage
 from clusterscale.contracts import Values
-from clusterscale.cube import arrays, storage
+from clusterscale.cube import arrays
 from clusterscale.errors import (
     ConfigError,
     DamagedError,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 from clusterscale.contracts import MEMORY, Executor, drain
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, open_source
-from clusterscale.cube.storage import absolute
 from clusterscale.recovery.budget import check
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.release import ReleaseTask, measure
 from clusterscale.recovery.results import RecoveryStore, open_recovery
 from clusterscale.recovery.task import Recovered, RecoveryTask, recover
+from clusterscale.storage import absolute
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:

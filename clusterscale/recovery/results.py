@@ -13,12 +13,12 @@ import numpy as np
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin
-from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
 from clusterscale.schema import RECOVERY, RECOVERY_FORMAT
+from clusterscale.storage.result_table import TableStore, create_table, open_table
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -9,8 +9,8 @@ from pathlib import Path
 from bokeh.resources import Resources
 from markupsafe import Markup
 
-from clusterscale.cube.storage import put
 from clusterscale.report.section import TEMPLATES, Section, embedded, fill
+from clusterscale.storage import put
 
 __all__ = ["PageEntry", "page", "write"]
 

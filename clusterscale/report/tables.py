@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray as xr
 
-from clusterscale.cube.storage import put
 from clusterscale.errors import InputError
 from clusterscale.report.run import Run, variables_of
+from clusterscale.storage import put
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError
 from clusterscale.runtime.process import ProcessId
 from clusterscale.schema import STATUS

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Literal, Self
 
 from clusterscale.contracts import Executor
-from clusterscale.cube.storage import put
 from clusterscale.redaction import clean
 from clusterscale.runtime.process import ProcessId
 from clusterscale.runtime.status import BEAT, Stage, Status, place_of
+from clusterscale.storage import put
 
 __all__ = ["Beacon", "Pace"]
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import Bounds, Counts
-from clusterscale.cube import arrays, storage
-from clusterscale.cube.atomic import staged
+from clusterscale.cube import arrays
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import FormatError
 from clusterscale.screening.counting import GroupContributions
 from clusterscale.screening.plan import ScreenSetting
+from clusterscale.storage.atomic import staged
 
 __all__ = ["Base", "BaseWriter", "new_base", "open_base"]
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from clusterscale.contracts import MEMORY, Executor, Mechanism, drain
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, block_size, open_source, ranges
-from clusterscale.cube.storage import absolute, exists
 from clusterscale.screening.base_groups import new_base, open_base
 from clusterscale.screening.budget import check, part_size, plan_screen_resources, slice_size
 from clusterscale.screening.counting import CountTask, GroupContributions, combine, count
 from clusterscale.screening.plan import Screen, ScreenSetting
 from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import ScreenTask, score
+from clusterscale.storage import absolute, exists
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterscale import storage
 from clusterscale.contracts import ConfigModel
-from clusterscale.cube import TraceCube, storage
+from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin
 from clusterscale.cube.summary import count_events
-from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import SCREEN, SCREEN_FORMAT
 from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
+from clusterscale.storage.result_table import TableStore, create_table, open_table
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from clusterscale import storage
 from clusterscale.contracts import Ints, Traces, Values
-from clusterscale.cube import TraceCube, storage
+from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, open_source
 from clusterscale.seeds import stream
 from clusterscale.traits.exposure import TargetAUCs

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.contracts import Ints, Values
-from clusterscale.cube import storage
 from clusterscale.traits.importance import extreme_groups
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from clusterscale.contracts import Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
-from clusterscale.cube.table import TableStore, create_table, open_table
 from clusterscale.schema import TRAITS, TRAITS_FORMAT
+from clusterscale.storage.result_table import TableStore, create_table, open_table
 from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
 from clusterscale.traits.comparison import WHO, ComparisonResult

@@ -8,8 +8,8 @@ import pytest
 import xarray as xr
 from oracles.disks import small_disk
 
+from clusterscale import storage
 from clusterscale.audit import AuditPlan, open_results, run, screen
-from clusterscale.cube import storage
 from clusterscale.errors import StoreError
 from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import open_screen

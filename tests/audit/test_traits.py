@@ -8,11 +8,10 @@ import pytest
 from conftest import draw_dense, write_cube
 from oracles import traits as oracle
 
-from clusterscale import audit
+from clusterscale import audit, storage
 from clusterscale.attacks.spectral import Spectral
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import Finished
-from clusterscale.cube import storage
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.game import study
 from clusterscale.mechanisms import create

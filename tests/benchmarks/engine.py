@@ -21,11 +21,11 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.contracts import Traces
 from clusterscale.cube import TraceCube, with_null_roi
-from clusterscale.cube.storage import exists
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.errors import ClusterscaleError
 from clusterscale.priors import KnownSubset
 from clusterscale.seeds import stream
+from clusterscale.storage import exists
 
 EPOCHS = (0, 168)
 

@@ -17,10 +17,10 @@ from oracles.clock import Clock
 from rich.console import Console
 from typer.testing import CliRunner
 
+from clusterscale import storage
 from clusterscale.cli import app, watch
 from clusterscale.cli.status_view import draw, duration
 from clusterscale.cli.watch import Observer
-from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
 from clusterscale.runtime.process import ProcessId

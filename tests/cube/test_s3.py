@@ -14,7 +14,6 @@ from object_store import serve
 
 from clusterscale.cube import TraceCube
 from clusterscale.cube.dense import pack
-from clusterscale.cube.storage import exists, remove, size
 from clusterscale.cube.summary import summarise
 from clusterscale.errors import (
     DamagedError,
@@ -24,6 +23,7 @@ from clusterscale.errors import (
     MissingError,
     StoreError,
 )
+from clusterscale.storage import exists, remove, size
 
 OLD, NEW = crowd.draw(5, 3, 6), crowd.draw(8, 3, 6, seed=1)
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import write_cube
 from oracles.releases import dataset, touch, write
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import (
     ConfigError,
     DamagedError,

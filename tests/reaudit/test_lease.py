@@ -15,7 +15,7 @@ import pytest
 from object_store import serve
 from oracles.clock import Clock
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import DamagedError, StoreError
 from clusterscale.reaudit import Lease, LeaseHeldError, lease
 from clusterscale.reaudit.lease import LostLeaseError

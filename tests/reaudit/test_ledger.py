@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.verdicts import REASON, verdict
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import DamagedError, ExistsError, StoreError
 from clusterscale.reaudit import Ledger
 from clusterscale.reaudit.ledger import key_of

@@ -10,8 +10,8 @@ from object_store import UNCLOSED, serve
 from oracles.catalogues import write_catalogue, write_release
 from typer.testing import CliRunner
 
+from clusterscale import storage
 from clusterscale.cli import app
-from clusterscale.cube import storage
 
 pytestmark = [
     pytest.mark.nightly(group="object-store"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from conftest import write_cube
 
-from clusterscale import recovery
+from clusterscale import recovery, storage
 from clusterscale.contracts import Finished
-from clusterscale.cube import Calendar, Grid, TraceCube, new_cube, storage
+from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.mechanisms import create
 from clusterscale.runtime import Serial

@@ -34,7 +34,7 @@ def test_a_cube_is_told_without_its_events(cube, monkeypatch):
 
     fresh = TraceCube(cube.uri)
     monkeypatch.setattr(arrays, "read", refuse)
-    monkeypatch.setattr("clusterscale.cube.storage.open_store", refuse)
+    monkeypatch.setattr("clusterscale.storage.open_store", refuse)
     shown = texts(fresh)
     for text in (cube.uri, "60", "8", f"{cube.n_events:,}", cube.fingerprint, "test"):
         assert text in shown

@@ -10,7 +10,7 @@ import pytest
 from report.made_trend import make_trend, reason, said, shown
 from report.page import Page
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import FormatError
 from clusterscale.report import render_trend, write_trend
 

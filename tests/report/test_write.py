@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterscale.cube import storage
+from clusterscale import storage
 from clusterscale.errors import StoreError
 from clusterscale.report import render, write_report
 

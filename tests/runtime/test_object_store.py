@@ -20,10 +20,10 @@ import zarr
 from conftest import draw_dense, write_cube
 from object_store import UNCLOSED, Hold, serve
 
+from clusterscale import storage
 from clusterscale.audit import AuditPlan, open_results
 from clusterscale.audit import run as run_audit
 from clusterscale.audit import screen as run_screen
-from clusterscale.cube import storage
 from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import open_screen
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from oracles import inproc
 from oracles.clock import Clock
 
+from clusterscale import storage
 from clusterscale.audit import AuditPlan, run
 from clusterscale.contracts import WorkerCount
-from clusterscale.cube import storage
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import Beacon, SerialExecutor, read_status
 from clusterscale.runtime import status_writer as beacon

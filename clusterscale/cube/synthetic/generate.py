@@ -11,7 +11,6 @@ import numpy as np
 from clusterscale import seeds
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.storage import exists
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.synthetic.cabs import Cabs
 from clusterscale.cube.synthetic.commuters import Commuters
@@ -20,6 +19,7 @@ from clusterscale.cube.synthetic.phones import Phones, ReportingActivity, antenn
 from clusterscale.cube.synthetic.presets import PRESETS, Preset
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ExistsError, InputError, UnknownNameError
+from clusterscale.storage import exists
 from clusterscale.validation_messages import choices
 
 __all__ = ["open_or_synthesise", "synthesise", "write_like"]

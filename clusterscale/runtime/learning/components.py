@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
-from clusterscale.cube.storage import absolute
 from clusterscale.errors import InputError
 from clusterscale.runtime.learning.schedule import needs_dask_ml, scheduled
+from clusterscale.storage import absolute
 
 __all__ = ["components"]
 

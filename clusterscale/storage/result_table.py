@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 
-from clusterscale.cube import storage
-from clusterscale.cube.atomic import staged
-from clusterscale.cube.ownership import claim
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.schema import Variable, validate
+from clusterscale.storage import files
+from clusterscale.storage.atomic import staged
+from clusterscale.storage.ownership import claim
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,18 +68,18 @@ class TableStore:
             with staged(place, force=True) as staging:
                 create(staging)
         # A part is said to be done only when its numbers are sure to be there.
-        self._group = zarr.open_group(storage.open_store(place, "r+", durable=True), mode="r+")
+        self._group = zarr.open_group(files.open_store(place, "r+", durable=True), mode="r+")
 
     def done(self) -> set[str]:
         """Return the names of all that is there in full."""
-        return set(storage.list_names(f"{self.uri}/done"))
+        return set(files.list_names(f"{self.uri}/done"))
 
     def finish(self) -> None:
         """Say that all is there."""
         self._group.attrs["complete"] = True
 
     def _say_done(self, name: str) -> None:
-        storage.put(f"{self.uri}/done/{name}", b"")
+        files.put(f"{self.uri}/done/{name}", b"")
 
     def _array(self, name: str) -> zarr.Array[Any]:
         array = self._group[name]
@@ -110,7 +110,7 @@ def create_table(
     attributes
         Of the dataset.
     """
-    group = storage.create_group(uri)
+    group = files.create_group(uri)
     for name, variable in variables.items():
         shape = tuple(len(columns[dim]) for dim in variable.dims)
         whole = name in columns and not set(variable.dims) & set(chunks)
@@ -161,7 +161,7 @@ def open_table(
     place = next((each for each in places if is_table(each, form)), None)
     if place is None:
         raise MissingError(f"{uri}: there are no results of a {what}")
-    dataset = storage.open_dataset(place)
+    dataset = files.open_dataset(place)
     if not dataset.attrs.get("complete"):
         raise MissingError(f"{place}: this {what} has not finished; run it again to go on with it")
     return validate(dataset, variables)
@@ -169,9 +169,9 @@ def open_table(
 
 def is_table(uri: str, form: str) -> bool:
     """Tell whether a store of that ``format`` is at ``uri``, complete or not."""
-    if not storage.exists(f"{uri}/zarr.json"):
+    if not files.exists(f"{uri}/zarr.json"):
         return False
     try:
-        return bool(storage.open_group(uri).attrs.get("format") == form)
+        return bool(files.open_group(uri).attrs.get("format") == form)
     except FormatError:
         return False

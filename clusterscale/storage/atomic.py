@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from clusterscale.cube.storage import connect, exists, is_remote, local_path, remove
 from clusterscale.errors import ExistsError
+from clusterscale.storage.files import connect, exists, is_remote, local_path, remove
 
 __all__ = ["staged"]
 

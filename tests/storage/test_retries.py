@@ -14,10 +14,11 @@ import zarr
 from cube import crowd
 from object_store import ObjectStore, serve
 
-from clusterscale.cube import TraceCube, storage
-from clusterscale.cube.chunk_store import ChunkStore
-from clusterscale.cube.retries import ATTEMPTS, is_transient, retry
+from clusterscale import storage
+from clusterscale.cube import TraceCube
 from clusterscale.errors import DamagedError, FormatError, MissingError, StoreError
+from clusterscale.storage.chunk_store import ChunkStore
+from clusterscale.storage.retries import ATTEMPTS, is_transient, retry
 
 DENSE = crowd.draw(8, 3, 6)
 

@@ -11,7 +11,7 @@ from typing import Any
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
-from clusterscale.cube.retries import attempt_async, to_write
+from clusterscale.storage.retries import attempt_async, to_write
 
 __all__ = ["ChunkStore", "flush"]
 

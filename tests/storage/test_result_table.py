@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clusterscale.cube.table import create_table, open_table
 from clusterscale.errors import MissingError
 from clusterscale.schema import Variable
+from clusterscale.storage.result_table import create_table, open_table
 
 VARIABLES = {
     "row": Variable(("row",), "iu", "1", "number"),

@@ -13,8 +13,8 @@ import pytest
 from cube import crowd
 
 from clusterscale.cube import TraceCube, new_cube
-from clusterscale.cube.atomic import staged
 from clusterscale.errors import ClusterscaleError, ExistsError, MissingError
+from clusterscale.storage.atomic import staged
 
 OLD, NEW = crowd.draw(4, 2, 5), crowd.draw(6, 2, 5, seed=1)
 

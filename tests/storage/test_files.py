@@ -14,7 +14,8 @@ from cube import crowd
 from fsspec.implementations.local import LocalFileSystem
 from oracles.disks import small_disk
 
-from clusterscale.cube import TraceCube, storage
+from clusterscale import storage
+from clusterscale.cube import TraceCube
 from clusterscale.errors import MissingError, StoreError
 
 FULL = " is full; what was finished is kept; free some space and run the same command again"
@@ -90,7 +91,7 @@ def test_a_writer_killed_before_the_file_is_whole(tmp_path):
     path.write_bytes(b"old")
     code = (
         "import os, signal, sys\n"
-        "from clusterscale.cube import storage\n"
+        "from clusterscale import storage\n"
         "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
         "storage.put(sys.argv[1], b'new' * 10**6)\n"
     )

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import zarr
 
-from clusterscale.cube.chunk_store import flush
-from clusterscale.cube.connection import absolute, connect, is_remote, local_path, open_store
-from clusterscale.cube.retries import retry, to_write
 from clusterscale.errors import FormatError, MissingError, StoreError
+from clusterscale.storage.chunk_store import flush
+from clusterscale.storage.connection import absolute, connect, is_remote, local_path, open_store
+from clusterscale.storage.retries import retry, to_write
 
 if TYPE_CHECKING:
     import xarray as xr

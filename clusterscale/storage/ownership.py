@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from clusterscale.cube import storage
 from clusterscale.errors import ExistsError
+from clusterscale.storage import files
 
 __all__ = ["claim"]
 
@@ -32,8 +32,8 @@ def claim(uri: str, what: str, identity: Mapping[str, Any], *, force: bool) -> N
         If there is something else and ``force`` is not set.
     """
     text, name = json.dumps(identity, indent=2, sort_keys=True), f"{what}.json"
-    names = storage.list_names(uri)
-    if name in names and storage.read(f"{uri}/{name}").decode() == text:
+    names = files.list_names(uri)
+    if name in names and files.read(f"{uri}/{name}").decode() == text:
         return
     if names:
         if not force:
@@ -41,5 +41,5 @@ def claim(uri: str, what: str, identity: Mapping[str, Any], *, force: bool) -> N
                 f"{uri} holds another {what}, or one of another cube or version: choose another "
                 "`output`, or overwrite it with `force=True`"
             )
-        storage.remove(uri)
-    storage.put(f"{uri}/{name}", text.encode())
+        files.remove(uri)
+    files.put(f"{uri}/{name}", text.encode())

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import fsspec
 from zarr.storage import FsspecStore, LocalStore
 
-from clusterscale.cube.chunk_store import ChunkStore
-from clusterscale.cube.retries import retry
 from clusterscale.errors import InputError, PackageError
 from clusterscale.redaction import check_url
+from clusterscale.storage.chunk_store import ChunkStore
+from clusterscale.storage.retries import retry
 
 __all__ = ["absolute", "connect", "is_remote", "local_path", "open_store"]
 
@@ -63,7 +63,7 @@ def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = Fals
     mode
         ``r`` to read, ``r+`` to write too.
     durable
-        See :class:`~clusterscale.cube.chunk_store.ChunkStore`.
+        See :class:`~clusterscale.storage.chunk_store.ChunkStore`.
     """
     check_url(uri)
     read_only = mode == "r"
