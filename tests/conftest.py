@@ -118,7 +118,15 @@ def no_figures(monkeypatch):
 
     from clusterscale.report import figures
 
-    for name in ("boxes", "courses", "curves", "distributions", "heatmap", "map_of", "tradeoff"):
+    for name in (
+        "boxes",
+        "draw_time_series",
+        "curves",
+        "distributions",
+        "heatmap",
+        "map_of",
+        "tradeoff",
+    ):
         monkeypatch.setattr(figures, name, MagicMock())
     monkeypatch.setattr(figures, "plot", lambda model, **options: Markup())
 

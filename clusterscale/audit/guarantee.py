@@ -18,7 +18,7 @@ class GuaranteeStatement:
     """The guarantee of a mechanism for the counts of this cube and period.
 
     The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is what noise
-    is scaled to, ``needed`` what a unit of this cube asks for: if it is more, the guarantee does
+    is scaled to, ``required_sensitivity`` what a unit of this cube asks for: if it is more, the guarantee does
     not hold here. The rest is for all of one user (:class:`~clusterscale.mechanisms.UserLevel`),
     and the most AUC that any attack can have against it.
     """

@@ -26,7 +26,7 @@ _PROMISES = {
     "guarantee_neighbours": "neighbours",
     "guarantee_reason": "reason",
     "sensitivity": "sensitivity",
-    "sensitivity_needed": "needed",
+    "sensitivity_needed": "required_sensitivity",
     "user_epsilon": "user_epsilon",
     "user_delta": "user_delta",
     "composed_epsilon": "composed_epsilon",

@@ -28,14 +28,14 @@ and calls an honest table inconsistent with a probability of at most 1 − ``con
 >>> from clusterscale import consistency, mechanisms
 >>> counts = np.array([[7, 2, 9], [3, 8, 6]], dtype=np.int32)
 >>> declared = mechanisms.create("suppress_small", up_to=3)
->>> table = consistency.Table("week 1", counts.astype(float), 20, declared, 0, counts)
+>>> table = consistency.PublishedTable("week 1", counts.astype(float), 20, declared, 0, counts)
 >>> check = consistency.create("possible_values")
 >>> found = check.check(table, [], rng=np.random.default_rng(1))
 >>> found.level, found.measured
 ('inconsistent', 2.0)
 >>> redacted = np.where(counts > 3, counts, np.nan)
 >>> totals = dict(roi_totals=np.array([18.0, 17.0]), epoch_totals=np.array([10.0, 10.0, 15.0]))
->>> table = consistency.Table("week 1", redacted, 20, declared, 0, counts, **totals)
+>>> table = consistency.PublishedTable("week 1", redacted, 20, declared, 0, counts, **totals)
 >>> [found] = consistency.check_table(table, [], [consistency.create("totals")], seed=1)
 >>> found.text
 '2 of 2 hidden cells follow from the totals, 2 of them of 1 to 3 people'

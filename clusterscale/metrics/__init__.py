@@ -13,12 +13,12 @@
 
 A promise of ε is held against what was seen, and against what could have been seen.
 
->>> from clusterscale.metrics import judge, largest_bound
+>>> from clusterscale.metrics import claim_verdict, largest_bound
 >>> round(auc_ceiling(1.0), 3)
 0.731
->>> judge(0.0, declared=1.0, largest=largest_bound(10, 10))
+>>> claim_verdict(0.0, declared=1.0, largest=largest_bound(10, 10))
 'too few samples'
->>> judge(0.0, declared=1.0, largest=largest_bound(1000, 1000))
+>>> claim_verdict(0.0, declared=1.0, largest=largest_bound(1000, 1000))
 'consistent'
 """
 

@@ -20,7 +20,7 @@ of a cube on a cluster by ``clusterscale traits CONFIG``:
 >>> moves.shape == (40, len(traits.CHARACTERISTICS))
 True
 >>> exposure = np.linspace(0.5, 1.0, 40)  # of an attack that tells those who move more
->>> top, bottom = traits.sides(exposure, share=0.1)
+>>> top, bottom = traits.extreme_groups(exposure, share=0.1)
 >>> found = traits.importance(moves[top], moves[bottom], rng=np.random.default_rng(2))
 >>> bool(found.separation[traits.CHARACTERISTICS.index("total_events")] > 0.9)
 True
