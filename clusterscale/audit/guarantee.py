@@ -17,10 +17,10 @@ _ANYTHING = 10**12  # visits: more than anybody can make
 class GuaranteeStatement:
     """The guarantee of a mechanism for the counts of this cube and period.
 
-    The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is what noise
-    is scaled to, ``required_sensitivity`` what a unit of this cube asks for: if it is more, the guarantee does
-    not hold here. The rest is for all of one user (:class:`~clusterscale.mechanisms.UserLevel`),
-    and the most AUC that any attack can have against it.
+    The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is the one that
+    the noise is scaled to, ``required_sensitivity`` that of a unit of this cube: if it is larger,
+    the guarantee does not hold here. The rest is for all of one user
+    (:class:`~clusterscale.mechanisms.UserLevel`), and the largest AUC that any attack can reach.
     """
 
     unit: str
