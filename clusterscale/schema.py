@@ -15,7 +15,14 @@ if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its
 
 __all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY", "RECOVERY_FORMAT", "RESULTS"]
 __all__ += ["RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT"]
-__all__ += ["Variable", "validate"]
+__all__ += [
+    "RAW_COUNTS",
+    "RESULTS_REVISION",
+    "Variable",
+    "find_mechanism",
+    "validate",
+    "with_labels",
+]
 
 CUBE_FORMAT = "clusterscale-cube"
 CUBE_VERSION = 1
@@ -23,6 +30,12 @@ RESULTS_FORMAT = "clusterscale-results"
 SCREEN_FORMAT = "clusterscale-screen"
 RECOVERY_FORMAT = "clusterscale-recovery"
 TRAITS_FORMAT = "clusterscale-traits"
+
+RESULTS_REVISION = 2
+"""Raised whenever any number of any result may change; runs and verdicts of another are redone."""
+
+RAW_COUNTS = "exact"
+"""Id of the mechanism that publishes the counts themselves."""
 
 STATUS = "status"
 """Below a run's folder, how far those are who work on it; no part of any result."""
@@ -42,6 +55,15 @@ class Variable:
     optional: bool = False
 
 
+def _names(name: str, dim: str = "") -> dict[str, Variable]:
+    """Return the variables with the names that people use for the ids of ``name``."""
+    dims = (dim or name,)
+    return {
+        f"{name}_label": Variable(dims, "OUT", "", "short name", optional=True),
+        f"{name}_title": Variable(dims, "OUT", "", "settings in words", optional=True),
+    }
+
+
 _POOLED = ("period", "prior", "group_size", "mechanism", "attack")
 _CASE = ("target", *_POOLED)
 _PROMISE = ("period", "mechanism")
@@ -54,15 +76,23 @@ RESULTS: Mapping[str, Variable] = {
     "pseudonym": Variable(("target",), "OUT", "", "pseudonym of the target user"),
     "tertile": Variable(("target",), "OUT", "", "mobility tertile: high, mild or some"),
     "n_events": Variable(("target",), "iu", "1", "events of the target in all audited periods"),
-    "period": Variable(("period",), "OUT", "", "observation and inference epochs"),
+    "period": Variable(("period",), "OUT", "", "name of the period"),
+    "period_id": Variable(("period",), "OUT", "", "epochs of the period", optional=True),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "prior": Variable(("prior",), "OUT", "", "what the adversary knows"),
+    **_names("prior"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    **_names("mechanism"),
     "attack": Variable(("attack",), "OUT", "", "distinguisher"),
+    **_names("attack"),
     "level": Variable(("level",), "f", "1", "the largest p-value of a level"),
     "measure": Variable(("measure",), "OUT", "", "measure of utility"),
-    "measure_title": Variable(("measure",), "OUT", "", "the measure in words"),
+    **_names("measure"),
+    "measure_name": Variable(("measure",), "OUT", "", "name in the registry", optional=True),
+    "measure_kind": Variable(
+        ("measure",), "OUT", "", "relative to the counts, the total kept, or other", optional=True
+    ),
     "ideal": Variable(("measure",), "f", "1", "the best value that the measure can take"),
     "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),
     "privacy_loss": Variable(_CASE, "f", "1", "max(0, 2 auc - 1)"),
@@ -145,7 +175,9 @@ SCREEN: Mapping[str, Variable] = {
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    **_names("mechanism"),
     "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
+    **_names("attack"),
     "n_groups": Variable(
         ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"
     ),
@@ -166,10 +198,13 @@ RECOVERY: Mapping[str, Variable] = {
     "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
     "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    **_names("mechanism"),
     "prior": Variable(("prior",), "OUT", "", "what the adversary knows of everybody"),
+    **_names("prior"),
     "strategy": Variable(
         ("strategy",), "OUT", "", "what is made of prior and release; or either of them alone"
     ),
+    **_names("strategy"),
     "reading": Variable(
         ("reading",), "OUT", "", "which ROIs are told of shares: popular ones, or every one"
     ),
@@ -218,9 +253,12 @@ TRAITS: Mapping[str, Variable] = {
     "source": Variable(("comparison",), "OUT", "", "where exposure is from: audit or screen"),
     "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
     "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
+    **_names("compared_prior", "comparison"),
     "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
     "compared_mechanism": Variable(("comparison",), "OUT", "", "their mechanism"),
+    **_names("compared_mechanism", "comparison"),
     "compared_attack": Variable(("comparison",), "OUT", "", "their attack"),
+    **_names("compared_attack", "comparison"),
     "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
     "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
     "auc_bottom": Variable(("comparison",), "f", "1", "mean AUC of the least exposed"),
@@ -255,8 +293,10 @@ TRAITS: Mapping[str, Variable] = {
     "view": Variable(("view",), "iu", "1", "loadings of one setting, by number"),
     "view_period": Variable(("view",), "OUT", "", "its period"),
     "view_prior": Variable(("view",), "OUT", "", "its prior"),
+    **_names("view_prior", "view"),
     "view_group_size": Variable(("view",), "iu", "1", "its group size"),
     "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
+    **_names("view_mechanism", "view"),
     "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are told"),
     "loading": Variable(
         ("view", "who", "roi", "epoch"),
@@ -294,3 +334,26 @@ def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -
     if faults:
         raise FormatError("not a dataset of this schema: " + "; ".join(faults))
     return dataset
+
+
+def with_labels(dataset: xr.Dataset, *, suffix: str = "label") -> xr.Dataset:
+    """Return a dataset for display: ids of mechanisms, priors and the like become labels.
+
+    Results key everything by stable ids. ``suffix`` ``title`` gives the settings in words instead.
+    The ids remain as ``<name>_id``. Results of older versions, which have no ids, stay as they are.
+    """
+    for name in (str(name).removesuffix(f"_{suffix}") for name in dataset.variables):
+        shown = dataset.variables.get(f"{name}_{suffix}")
+        if shown is None or f"{name}_id" in dataset.variables or not (shown != "").all():
+            continue
+        ids = dataset.variables[name]
+        found = {name: (ids.dims, shown.values), f"{name}_id": (ids.dims, ids.values)}
+        to = dataset.assign_coords if name in dataset.coords else dataset.assign
+        dataset = to(found)
+    return dataset
+
+
+def find_mechanism(dataset: xr.Dataset, key: str) -> str | None:
+    """Return the name by which a dataset has the mechanism with this id, None where it has not."""
+    ids = dataset.variables.get("mechanism_id", dataset.variables["mechanism"]).values.tolist()
+    return str(dataset["mechanism"].values[ids.index(key)]) if key in ids else None

@@ -29,7 +29,7 @@ def game(cube):
 class Spy:
     """Keeps what it was given."""
 
-    name = label = "spy"
+    name = id = label = "spy"
 
     def __init__(self):
         self.seen = []

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import (
     NO_NOISE,
-    ConfigModel,
     Distinguisher,
     Examples,
     Knowledge,
+    NamedModel,
     Release,
     Scores,
     TargetKnowledge,
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9  # how far, relatively, expected counts may lie above the numbe
 _CHECKED: WeakSet[Release] = WeakSet()  # so that several attacks on a release check it once
 
 
-class BaseAttack(ConfigModel):
+class BaseAttack(NamedModel):
     """An attack that checks its inputs; a subclass defines ``_fit``."""
 
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:

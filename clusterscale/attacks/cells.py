@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.blocked_linalg import column_variances, combine
@@ -37,14 +36,6 @@ class Cells(BaseAttack):
 
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = True
-
-    @model_serializer(mode="wrap")
-    def _dump(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave ``standardize`` out unless it is set, which keeps the digests of older plans."""
-        fields: dict[str, Any] = dump(self)
-        if not self.standardize:
-            fields.pop("standardize", None)
-        return fields
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _FewCells:
         """Train, then choose the threshold."""

@@ -37,9 +37,8 @@ class CrossValidated(BaseAttack):
     folds: Annotated[int, Strict(), Field(ge=2, le=10)] = 2
 
     @property
-    def label(self) -> str:
-        """The name, with the candidates where they are not the papers' four."""
-        given = self.model_dump(exclude={"name", "candidates"}, exclude_defaults=True)
+    def _label(self) -> str:  # with the candidates where they are not the papers' four
+        given = self.model_dump(exclude={"name", "title", "candidates"}, exclude_defaults=True)
         fields = [f"{key}={value!r}" for key, value in given.items()]
         if self.candidates != type(self).model_fields["candidates"].default:
             fields.insert(0, " | ".join(candidate.label for candidate in self.candidates))

@@ -20,7 +20,7 @@ from clusterscale.metrics import (
     privacy_gain,
     privacy_loss,
 )
-from clusterscale.schema import RESULTS
+from clusterscale.schema import RAW_COUNTS, RESULTS
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,7 +54,8 @@ def lay_out_cases(
     status[:] = "missing"
     if attacked is not None:
         status[~attacked.T] = "unseen"
-    place = {dim: {value: i for i, value in enumerate(coords[dim][1].tolist())} for dim in dims}
+    keys = {dim: coords["period_id" if dim == "period" else dim][1].tolist() for dim in dims}
+    place = {dim: {value: i for i, value in enumerate(values)} for dim, values in keys.items()}
     for key, entry in entries.items():
         at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))
         if entry.error:
@@ -137,8 +138,8 @@ def pool(
 
 def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float64]:
     """Compare each mechanism with bare counts, where these were attacked too."""
-    if "exact" not in mechanisms:
+    if RAW_COUNTS not in mechanisms:
         return np.full_like(auc, np.nan)
     axis = RESULTS["auc"].dims.index("mechanism")
-    bare = np.take(auc, [mechanisms.index("exact")], axis=axis)
+    bare = np.take(auc, [mechanisms.index(RAW_COUNTS)], axis=axis)
     return np.asarray(privacy_gain(np.broadcast_to(bare, auc.shape), auc))

@@ -34,8 +34,8 @@ class Done:
 
     def __init__(self, plan: AuditPlan, chosen: Chosen, journal: Journal) -> None:
         self._users, self._journal = np.asarray(chosen.users, np.int64), journal
-        self._periods = {period.label: i for i, period in enumerate(plan.periods)}
-        self._priors = {prior.label: i for i, prior in enumerate(plan.priors)}
+        self._periods = {period.id: i for i, period in enumerate(plan.periods)}
+        self._priors = {prior.id: i for i, prior in enumerate(plan.priors)}
         self._sizes = {size: i for i, size in enumerate(plan.group_sizes)}
         shape = len(self._periods), len(self._users), len(self._priors), len(self._sizes)
         self._file = np.full(shape, _NOWHERE, np.int32)

@@ -74,7 +74,7 @@ class DPTestResult:
 
 
 def try_guarantee(
-    mechanism: Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, label: str
+    mechanism: Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, key: str
 ) -> DPTestResult:
     """Publish neighbouring groups again and again, and compare the ε that is seen with the stated.
 
@@ -92,7 +92,7 @@ def try_guarantee(
         Groups to publish, after the mechanism's trace steps.
     plan
         How often, of how many units, how sure.
-    label
+    key
         Names the stream of the noise.
     """
     stated, kind = mechanism.guarantee, kind_of(mechanism.guarantee)
@@ -107,7 +107,7 @@ def try_guarantee(
     for i, pair in enumerate(pairs):
         tests = _tests(*pair, mechanism.noise)
         scores = [
-            _publish(mechanism, counts, tests, n_trials, neighbours, (label, i, side))
+            _publish(mechanism, counts, tests, n_trials, neighbours, (key, i, side))
             for side, counts in zip(("inside", "outside"), pair, strict=True)
         ]
         found += list(np.concatenate(scores, axis=1))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +27,11 @@ from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.contracts import MEMORY, Executor, Finished, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, Source, open_source
-from clusterscale.errors import ExistsError
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenProgress
-from clusterscale.storage import list_names, put, read, remove
+from clusterscale.study import Identity
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -44,16 +41,8 @@ __all__ = ["Progress", "run"]
 
 Task = AuditTask | MechanismEvaluationTask
 
-_OURS = ("journal", "prices", "results.zarr", "plan.json", "failures.txt", "report.html")
-_BESIDE = {
-    "screen",
-    "traits",
-    "recovery",
-    "release",
-    "tables",
-    "report.html",
-    STATUS,
-}  # which say themselves what they are of
+_OWN = ("journal", "prices", "results.zarr", "audit.json", "failures.txt", "report.html")
+_SHARED = ("screen", "traits", "recovery", "release", "tables", "report.html", STATUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +80,7 @@ def run(
     plan, cube
         What to ask, and of whom.
     output
-        Folder of the run, a local path or fsspec URL: ``plan.json``, ``journal/``,
+        Folder of the run, a local path or fsspec URL: ``audit.json``, ``journal/``,
         ``prices/``, ``results.zarr``, and ``screen/`` where everyone was screened.
     executor
         Where the tasks run.
@@ -117,7 +106,8 @@ def run(
     output = str(output).rstrip("/")
     source = Source.of(cube, null_roi=plan.null_roi, seed=plan.seed)
     executor.preflight(partial(open_source, source))
-    _claim(output, plan, cube, force)
+    identity = Identity("audit", plan.digest, cube.fingerprint)
+    identity.claim(output, plan.describe(), force=force, own=_OWN, shared=_SHARED)
 
     def tell(now: ScreenProgress) -> None:
         on_progress(Progress(now.n_rows, now.n_done, 0, now.stage))
@@ -217,43 +207,3 @@ def _tell(finished: Finished[Task, list[Outcome] | Price]) -> tuple[str, str]:
     notes = getattr(finished.error, "__notes__", [])
     message = f"{type(finished.error).__name__}: {finished.error}"
     return clean(message), clean("\n".join([finished.traceback or message, *notes]))
-
-
-def _claim(output: str, plan: AuditPlan, cube: TraceCube, force: bool) -> None:
-    """Make ``output`` the folder of this run, or make sure that it already is."""
-    path = f"{output}/plan.json"
-    identity = {
-        "plan": plan.describe(),
-        "plan_digest": plan.digest,
-        "cube_fingerprint": cube.fingerprint,
-        "version": version("clusterscale"),
-    }
-    text = json.dumps(identity, indent=2, sort_keys=True)
-    names = set(list_names(output))
-    if "plan.json" in names and read(path).decode() == text:
-        return
-    if names - _BESIDE:
-        if not force:
-            raise ExistsError(
-                f"{output} holds {_differences(output, names, identity)}: "
-                "choose another `output`, or overwrite it with `force=True`"
-            )
-        for name in _OURS:
-            remove(f"{output}/{name}")
-    put(path, text.encode())
-
-
-def _differences(output: str, names: set[str], identity: dict[str, Any]) -> str:
-    if "plan.json" not in names:
-        return "something that is not a run of clusterscale"
-    try:
-        old = json.loads(read(f"{output}/plan.json"))
-    except ValueError:
-        return "a run whose plan.json is damaged"
-    words = {
-        "plan_digest": "plan",
-        "cube_fingerprint": "cube",
-        "version": "version of clusterscale",
-    }
-    other = [word for key, word in words.items() if old.get(key) != identity[key]]
-    return f"a run of another {' and '.join(other) or 'layout'}"

@@ -104,7 +104,7 @@ class MechanismEvaluationTask:
 class Price:
     """The result of a :class:`MechanismEvaluationTask`, or the error that ended it, and its origin.
 
-    All but ``guess`` go by the label of the mechanism. ``utility`` holds means over
+    All but ``guess`` are keyed by the id of the mechanism. ``utility`` holds means over
     groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
     without any data. Groups in which a measure has nothing to measure are left out. The
     ``released_share`` is known whatever is measured: the released total over the raw total of cells
@@ -264,14 +264,14 @@ def _price(
         tally, where = total[steps], cells[steps]
         neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), where.frame)
         for mechanism in mechanisms:
-            label, bound = mechanism.label, mechanism.bind(tally.bounds)
-            price.promises[label] = state_guarantee(bound, tally.bounds, steps)
-            price.judgements[label] = try_guarantee(bound, neighbours, task.verdict, label=label)
-            released = _publish(task, label, bound, where, tally.counts)
+            key, bound = mechanism.id, mechanism.bind(tally.bounds)
+            price.promises[key] = state_guarantee(bound, tally.bounds, steps)
+            price.judgements[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
+            released = _publish(task, key, bound, where, tally.counts)
             try:
-                price.utility[label], price.released_share[label] = _measure(task, raw, released)
+                price.utility[key], price.released_share[key] = _measure(task, raw, released)
             except InputError as error:
-                raise InputError(f"{label}: {error}") from error
+                raise InputError(f"{mechanism.label}: {error}") from error
     rng = stream(task.source.seed, "random guess", *task.key)
     guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
     (guess, _), _ = _measure(task, raw, guesses)
@@ -279,10 +279,10 @@ def _price(
 
 
 def _publish(
-    task: MechanismEvaluationTask, label: str, mechanism: Mechanism, cells: CellMap, counts: Counts
+    task: MechanismEvaluationTask, key: str, mechanism: Mechanism, cells: CellMap, counts: Counts
 ) -> Iterator[Values]:
     """Yield what is published of each group, on the cells of the cube."""
-    rng = stream(task.source.seed, "utility noise", *task.key, label)
+    rng = stream(task.source.seed, "utility noise", *task.key, key)
     for each in counts:
         yield cells.expand(mechanism.release(each, group_size=task.group_size, rng=rng))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from clusterscale.audit.plan import AuditPlan
@@ -43,8 +42,7 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
         _compare(results, cube, output, results.attrs["plan_digest"] == plan.digest, "audit")
         found += list_exposures(results, audited, "audit")
     if (screen := _open_screen(f"{output}/screen")) is not None:
-        wanted = json.loads(json.dumps(plan.whole_screen.describe()))
-        same = json.loads(screen.attrs["plan"]) == wanted
+        same = screen.attrs["plan_digest"] == plan.whole_screen.digest
         _compare(screen, cube, output, same, "screen")
         found += list_exposures(screen, screened, "screen")
     if not found:

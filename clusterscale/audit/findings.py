@@ -17,21 +17,19 @@ from clusterscale.metrics import (
     reject_holm,
     weak_cells,
 )
+from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.validation_messages import find_ties
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["EXPOSURES", "RAW_COUNTS", "ExposureVerdict", "Finding"]
+__all__ = ["EXPOSURES", "ExposureVerdict", "Finding"]
 __all__ += ["find_exposures", "worst_finding", "worst_findings"]
 
 ExposureVerdict = Literal["exposed", "partly exposed", "inconclusive", "not seen to be exposed"]
 
 EXPOSURES: tuple[ExposureVerdict, ...] = get_args(ExposureVerdict)
 """The verdicts, worst first."""
-
-RAW_COUNTS = "exact"
-"""Label of the mechanism that publishes the counts as they are."""
 
 _CHANCE = 0.5
 _DIMS = ("period", "prior", "group_size", "mechanism", "attack", "target")
@@ -100,7 +98,7 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
         Dataset of an audit, which keeps :data:`clusterscale.schema.RESULTS`.
     """
     ordered = results.transpose(..., *_DIMS, missing_dims="ignore")
-    cells = _CaseArrays(ordered)
+    cells, raw_counts = _CaseArrays(ordered), find_mechanism(results, RAW_COUNTS)
     labels = [ordered[dim].values.tolist() for dim in _DIMS[:4]]
     found: list[Finding] = []
     for place in np.ndindex(*(len(values) for values in labels[:3])):
@@ -109,10 +107,10 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
         for mechanism, name in enumerate(labels[3]):
             if candidates := list(cells.of(place, [mechanism])):
                 here[name] = _judge([*names, name], candidates)
-        if RAW_COUNTS in here:
+        if raw_counts in here:
             every = list(cells.of(place, range(len(labels[3]))))
-            raw = _judge([*names, RAW_COUNTS], every)
-            here[RAW_COUNTS] = _as_bad_as(raw, here.values())
+            raw = _judge([*names, raw_counts], every)
+            here[raw_counts] = _as_bad_as(raw, here.values())
         found += here.values()
     return found
 
@@ -125,7 +123,7 @@ def _as_bad_as(raw: Finding, others: Iterable[Finding]) -> Finding:
     worst = min(others, key=lambda each: EXPOSURES.index(each.exposure))
     if EXPOSURES.index(raw.exposure) <= EXPOSURES.index(worst.exposure):
         return raw
-    after = f", after applying {worst.mechanism}" if worst.mechanism != RAW_COUNTS else ""
+    after = f", after applying {worst.mechanism}" if worst.mechanism != raw.mechanism else ""
     return replace(raw, exposure=worst.exposure, reason=worst.reason + after)
 
 

@@ -42,10 +42,10 @@ def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
     """Return every variable on (period, mechanism); group sizes do not change a promise."""
     found = {name: empty(coords, name) for name in _PROMISES}
     for at, price in _placed(coords, prices):
-        for place, label in enumerate(coords["mechanism"][1].tolist()):
-            if label in price.promises:
+        for place, key in enumerate(coords["mechanism"][1].tolist()):
+            if key in price.promises:
                 for name, attribute in _PROMISES.items():
-                    found[name][at[0], place] = getattr(price.promises[label], attribute)
+                    found[name][at[0], place] = getattr(price.promises[key], attribute)
     return found
 
 
@@ -62,10 +62,10 @@ def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[A
     """Return every variable on (period, group_size, mechanism)."""
     found = {name: empty(coords, name) for name in _VERDICTS}
     for at, price in _placed(coords, prices):
-        for place, label in enumerate(coords["mechanism"][1].tolist()):
-            if label in price.judgements:
+        for place, key in enumerate(coords["mechanism"][1].tolist()):
+            if key in price.judgements:
                 for name, attribute in _VERDICTS.items():
-                    found[name][(*at, place)] = getattr(price.judgements[label], attribute)
+                    found[name][(*at, place)] = getattr(price.judgements[key], attribute)
     return found
 
 
@@ -74,10 +74,10 @@ def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[An
     names = ("utility", "utility_sd", "released_share", "random_guess")
     utility, spread, share, guess = found = [empty(coords, name) for name in names]
     for at, price in _placed(coords, prices):
-        for place, label in enumerate(coords["mechanism"][1].tolist()):
-            if label in price.utility:
-                utility[(*at, place)], spread[(*at, place)] = price.utility[label]
-                share[(*at, place)] = price.released_share[label]
+        for place, key in enumerate(coords["mechanism"][1].tolist()):
+            if key in price.utility:
+                utility[(*at, place)], spread[(*at, place)] = price.utility[key]
+                share[(*at, place)] = price.released_share[key]
         if price.guess:
             guess[at] = price.guess
     return dict(zip(names, found, strict=True))
@@ -93,6 +93,6 @@ def empty(coords: Coordinates, name: str) -> NDArray[Any]:
 
 
 def _placed(coords: Coordinates, prices: Prices) -> Iterator[tuple[tuple[int, int], Price]]:
-    periods, sizes = (coords[dim][1].tolist() for dim in ("period", "group_size"))
+    periods, sizes = (coords[name][1].tolist() for name in ("period_id", "group_size"))
     for (period, size), price in sorted(prices.items()):
         yield (periods.index(period), sizes.index(size)), price

@@ -78,7 +78,7 @@ def list_seen(
     mechanism. Exposure is told by the spectral attack, whose components these are, where it was
     played, else by the attack of highest mean AUC, the first of equals.
     """
-    mechanism, found = _mechanism(plan).label, dict[View, list[TargetAUCs]]()
+    mechanism, found = _mechanism(plan).id, dict[View, list[TargetAUCs]]()
     for each in exposures:
         if each.source == "audit" and each.mechanism == mechanism:
             view = View(each.period, each.prior, each.group_size, mechanism)
@@ -88,13 +88,10 @@ def list_seen(
         told = [(case.attack, case.read()) for case in cases]
         told = [each for each in told if len(each[1].users)]
         if told:
-            _, chosen = max(told, key=lambda each: (_is_spectral(each[0]), each[1].auc.mean()))
+            spectral = {each.id for each in plan.attacks if each.name == _PREFERRED}
+            _, chosen = max(told, key=lambda each: (each[0] in spectral, each[1].auc.mean()))
             seen.append(_thin(ViewTargets(view, chosen), how.targets, plan.seed))
     return seen
-
-
-def _is_spectral(label: str) -> bool:
-    return label.split("(")[0] == _PREFERRED
 
 
 def _thin(seen: ViewTargets, most: int, seed: int) -> ViewTargets:
@@ -115,7 +112,8 @@ def tasks_of(
 ) -> list[LoadTask]:
     """Return a task for each target of a view, in their order."""
     chosen = Chosen(seen.users, ("",) * len(seen.users))
-    wanted = seen.view.period, seen.view.prior, seen.view.group_size
+    period = next(each.id for each in plan.periods if each.name == seen.view.period)
+    wanted = period, seen.view.prior, seen.view.group_size
     one = {"mechanisms": (_mechanism(plan),), "control": False, "precision": None}
     return [
         LoadTask(replace(task, **one), how.components)  # type: ignore[arg-type]

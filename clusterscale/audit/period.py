@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import ConfigModel, Count
+from clusterscale.contracts import ConfigModel, Count, hash_of
 from clusterscale.contracts.lists import OptionalUnique
 
 __all__ = ["Period"]
@@ -32,6 +32,17 @@ class Period(ConfigModel):
     def label(self) -> str:
         """The name."""
         return self.name
+
+    @property
+    def canonical(self) -> dict[str, Any]:
+        """The epochs; the name is a label."""
+        return {key: value for key, value in super().canonical.items() if key != "name"}
+
+    @property
+    def id(self) -> str:
+        """The epochs, which the name does not change: ``0-168``, and a digest of past windows."""
+        span = f"{self.first}-{self.first + self.epochs}"
+        return f"{span}-{hash_of(self.observed)[:12]}" if self.observed else span
 
     @model_validator(mode="after")
     def _is_past(self) -> Self:

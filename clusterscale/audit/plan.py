@@ -105,7 +105,7 @@ class AuditPlan(AuditTemplate):
                 yield AuditTask(
                     source=self._source(cube, spans),
                     target=int(target),
-                    period=period.name,
+                    period=period.id,
                     prior=prior,
                     group_size=size,
                     mechanisms=self.mechanisms,
@@ -120,7 +120,7 @@ class AuditPlan(AuditTemplate):
         for period, size in product(self.periods, self.group_sizes):
             source = self._source(cube, period.spans[-1:])
             yield MechanismEvaluationTask(
-                source, period.name, size, self.mechanisms, self.utility, self.verdict
+                source, period.id, size, self.mechanisms, self.utility, self.verdict
             )
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:

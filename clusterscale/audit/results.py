@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from clusterscale.audit.layout import (
 )
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
+from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin
 from clusterscale.errors import FormatError, MissingError
@@ -134,21 +136,27 @@ def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinate
         "pseudonym": ("target", cube.pseudonyms(chosen.users)),
         "tertile": ("target", np.array(chosen.tertiles, dtype=object)),
         "n_events": ("target", presence.total[chosen.users]),
-        "period": ("period", _labels(plan.periods)),
+        "period": ("period", _texts(period.name for period in plan.periods)),
+        "period_id": ("period", _texts(period.id for period in plan.periods)),
         "n_seen": ("period", presence.n_seen),
-        "prior": ("prior", _labels(plan.priors)),
+        **_names("prior", plan.priors),
         "group_size": ("group_size", np.array(plan.group_sizes, np.int64)),
-        "mechanism": ("mechanism", _labels(plan.mechanisms)),
-        "attack": ("attack", _labels(plan.attacks)),
+        **_names("mechanism", plan.mechanisms),
+        **_names("attack", plan.attacks),
         "level": ("level", np.arange(1, N_PVALUE_BINS + 1) / N_PVALUE_BINS),
-        "measure": ("measure", _labels(measures)),
-        "measure_title": ("measure", np.array([each.title for each in measures], dtype=object)),
+        **_names("measure", measures),
+        "measure_name": ("measure", _texts(each.name for each in measures)),
+        "measure_kind": ("measure", _texts(each.kind for each in measures)),
         "ideal": ("measure", np.array([each.ideal for each in measures], np.float64)),
     }
 
 
-def _labels(items: tuple[Any, ...]) -> NDArray[Any]:
-    return np.array([item.label for item in items], dtype=object)
+def _names(dim: str, items: Iterable[Any]) -> Coordinates:
+    return {name: (dim, _texts(values)) for name, values in names_of(dim, items).items()}
+
+
+def _texts(values: Iterable[str]) -> NDArray[Any]:
+    return np.array(list(values), dtype=object)
 
 
 def _describe(name: str) -> dict[str, str]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import (
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import model_validator
 
 from clusterscale.audit.period import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, Share
@@ -114,16 +109,6 @@ class Targets(ConfigModel):
         if sum(getattr(self, kind) is not None for kind in _KINDS) != 1:
             raise ValueError(f"give exactly one of {', '.join(_KINDS)}")
         return self
-
-    @model_serializer(mode="wrap")
-    def _omit_unseen(
-        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
-    ) -> dict[str, Any]:
-        """Leave out the default of ``unseen``, so that plans from before it keep their digest."""
-        values: dict[str, Any] = handler(self)
-        if self.unseen == "exclude" and not (info.context or {}).get("defaults"):
-            values.pop("unseen", None)
-        return values
 
     def n_most_exposed(self, cube: TraceCube, periods: Sequence[Period] = ()) -> int:
         """Return how many of the most exposed are wanted, 0 where the choice is another.

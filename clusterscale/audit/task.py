@@ -39,8 +39,8 @@ class AuditTask:
 
     @property
     def key(self) -> Key:
-        """What tells this task from the others of its plan."""
-        return self.target, self.period, self.prior.label, self.group_size
+        """Target, id of the period, id of the prior, and group size."""
+        return self.target, self.period, self.prior.id, self.group_size
 
     @property
     def stops(self) -> tuple[int, ...]:

@@ -118,6 +118,7 @@ def traits(
 def _ask(
     plan: AuditPlan, how: TraitsPlan, exposures: list[TargetAUCs], seen: list[ViewTargets]
 ) -> AnalysisSpec:
+    named: tuple[Any, ...] = (*plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks)
     return AnalysisSpec(
         plan=how,
         audit=plan.describe(),
@@ -126,6 +127,8 @@ def _ask(
         periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
         exposures=tuple(each for each in exposures if _has_sides(each, how.share)),
         views=tuple(each.view for each in seen),
+        settings=plan.canonical,
+        names={each.id: (each.label, each.heading) for each in named},
     )
 
 

@@ -33,7 +33,7 @@ class TuningCase:
     def path(self) -> tuple[str | int, ...]:
         """What tells this case from the others of its plan."""
         target, period, prior, size = self.task.key
-        return period, prior, size, target, self.mechanism.label
+        return period, prior, size, target, self.mechanism.id
 
     def form(self) -> tuple[Examples, Examples | None]:
         """Return the groups the adversary trains on, and fresh ones of its own to judge by.

@@ -6,13 +6,17 @@ import json
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clusterscale.cli.options import argument
 from clusterscale.cli.releases import CODES, show_reasons
 from clusterscale.errors import ClusterscaleError, InputError
+from clusterscale.schema import RAW_COUNTS, find_mechanism
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["gate"]
 
@@ -23,7 +27,7 @@ def gate(
         Path | None, typer.Option(help="YAML file of a policy, or of a catalogue that has one.")
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="Label of the mechanism that is to be used.")
+        str | None, typer.Option(help="Label or id of the mechanism to judge.")
     ] = None,
     to_json: Annotated[str | None, typer.Option("--json", help="Write the verdict here.")] = None,
 ) -> None:
@@ -65,7 +69,7 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     run = gather(results)
     if run.audit is None:
         raise InputError(f"{results}: there is no audit to judge by")
-    label = _pick(list(map(str, run.audit.mechanism.values)), mechanism)
+    label = _pick(run.audit, mechanism)
     exposures = exposures_of(run.audit, run.screen, label)
     found = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
     reasons = list(evaluate_policy(rules, found, IntervalEstimate()))
@@ -75,10 +79,12 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     return {"verdict": verdict, "mechanism": label, "reasons": why}
 
 
-def _pick(labels: list[str], wanted: str | None) -> str:
+def _pick(audit: xr.Dataset, wanted: str | None) -> str:
+    """Return the label of the mechanism to judge; ``wanted`` is a label or an id."""
     if wanted is not None:
-        return wanted
-    ways = [label for label in labels if label != "exact"] or labels
+        return find_mechanism(audit, wanted) or wanted
+    raw_counts, labels = find_mechanism(audit, RAW_COUNTS), list(map(str, audit.mechanism.values))
+    ways = [label for label in labels if label != raw_counts] or labels
     if len(ways) > 1:
         raise InputError(
             f"the run has {len(ways)} ways to publish: say with --mechanism which is to be used, "

@@ -171,7 +171,7 @@ def show(config: ConfigFile = None) -> None:
     """Show a config with every default filled in."""
     import yaml
 
-    values = load_either(config).model_dump(mode="json", context={"defaults": True})
+    values = load_either(config).model_dump(mode="json")
     print(yaml.safe_dump(values, sort_keys=False), end="")
 
 

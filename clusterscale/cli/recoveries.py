@@ -23,6 +23,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.schema import with_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,6 +73,7 @@ def recover(
 
 def show_recovery(found: xr.Dataset) -> None:
     """Print mean errors over users of every prior and strategy, a table for each mechanism."""
+    found = with_labels(found)
     profiling = found.profiling_error.mean("user").compute()
     localization = found.localization_error.mean("user").compute()
     key = Key()

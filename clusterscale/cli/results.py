@@ -22,6 +22,7 @@ from clusterscale.cli.verdicts import (
     promise_table,
     worst_exposures,
 )
+from clusterscale.schema import with_labels
 from clusterscale.validation_messages import find_ties
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
         Print every case, each promise at each group size, and all of the utility. If not, the most
         exposing case of each mechanism, in at most 35 lines of 80 columns.
     """
-    results = results.assign(_judge_controls(results))
+    results = with_labels(results).assign(_judge_controls(results))
     key = Key()
     parts: Iterable[RenderableType] = _full(results, key)
     if not full:

@@ -23,6 +23,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.schema import with_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,6 +76,7 @@ def show_screen(screened: xr.Dataset) -> None:
     from clusterscale.report.screening.exposure import AUC_LEVELS, read_places
     from clusterscale.report.section import absent_users
 
+    screened = with_labels(screened)
     for sentence in absent_users(screened):
         out.print(sentence, markup=False, highlight=False)
     key = Key()

@@ -23,6 +23,7 @@ from clusterscale.cli.options import (
 )
 from clusterscale.cli.reports import write_page
 from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.schema import with_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -78,6 +79,7 @@ def traits(
 
 def show_traits(found: xr.Dataset) -> None:
     """Print how the two sides differ, by the strongest attack of each source; nobody by name."""
+    found = with_labels(found)
     for source in ("audit", "screen"):
         at = np.flatnonzero(found.source.values == source)
         if len(at):

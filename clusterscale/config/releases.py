@@ -55,7 +55,7 @@ class ReleasesConfig(ReauditPlan):
     @model_validator(mode="after")
     def _named_once(self) -> Self:
         if isinstance(self.releases, tuple) and (twice := _find_twice(self.releases)):
-            raise ValueError(f"releases: {', '.join(twice)} stands there twice; give names")
+            raise ValueError(f"releases: {', '.join(twice)} is listed twice; give names")
         return self
 
     @property

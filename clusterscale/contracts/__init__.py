@@ -6,10 +6,12 @@ from clusterscale.contracts.component import (
     ConfigModel,
     Count,
     Even,
+    NamedModel,
     Positive,
     Probability,
     Share,
     hash_of,
+    names_of,
 )
 from clusterscale.contracts.evidence import CellScore, CellwiseAttack, Reference
 from clusterscale.contracts.execution import (
@@ -76,6 +78,7 @@ __all__ = [
     "Level",
     "Mechanism",
     "Members",
+    "NamedModel",
     "Noise",
     "NoiseScope",
     "Positive",
@@ -96,5 +99,6 @@ __all__ = [
     "check_days",
     "drain",
     "hash_of",
+    "names_of",
     "publish",
 ]

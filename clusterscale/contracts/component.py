@@ -1,17 +1,19 @@
-"""What a config can name, and the kinds of numbers its fields hold."""
+"""Settings that a config can hold, their identity, and the kinds of numbers in their fields."""
 
 import json
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic_core import to_jsonable_python
 
 from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
 __all__ = ["Address", "ConfigModel", "Count", "Even", "Positive", "Probability", "Share"]
-__all__ += ["hash_of"]
+__all__ += ["NamedModel", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -32,8 +34,14 @@ class ConfigModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    _label_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
-    _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
+    _first_defaults: ClassVar[Mapping[str, Any]] = {}
+    """The first default of each field whose default has changed since: it keeps ids stable."""
+
+    _label_always: ClassVar[tuple[str, ...]] = ()
+    """Fields that the label states even where they have their default."""
+
+    _label_last: ClassVar[tuple[str, ...]] = ()
+    """Fields that the label states after all others."""
 
     def __init__(self, /, **fields: Any) -> None:
         """Check the fields.
@@ -55,16 +63,94 @@ class ConfigModel(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @property
+    def canonical(self) -> dict[str, Any]:
+        """Settings that decide results and differ from their first default, as plain values.
+
+        A field that is added later, with a default that changes no result, is therefore in no
+        older identity. Titles decide nothing and are left out.
+        """
+        found = {}
+        for key, field in type(self).model_fields.items():
+            value = getattr(self, key)
+            default = field.get_default(call_default_factory=True)
+            if key == "name" or (
+                key != "title" and value != self._first_defaults.get(key, default)
+            ):
+                found[key] = _plain(value)
+        return found
+
+    @property
     def digest(self) -> str:
-        """Hash of all fields: what is equal has the same."""
-        return hash_of(self.model_dump(mode="json"))
+        """Hash of the :attr:`canonical` settings: equal ones have equal digests."""
+        return hash_of(self.canonical)
 
     @property
     def label(self) -> str:
-        """The name with the fields that were set, e.g. ``laplace(epsilon=1.0)``."""
-        given = self.model_dump(exclude={"name"}, exclude_defaults=True)
+        """The name with the fields that were set: ``laplace(epsilon=1.0)``."""
+        return self._label
+
+    @property
+    def _label(self) -> str:
+        given = self.model_dump(exclude={"name", "title"}, exclude_defaults=True)
         given |= {key: getattr(self, key) for key in self._label_always}
-        given |= {key: given.pop(key) for key in self._told_last if key in given}
+        given |= {key: given.pop(key) for key in self._label_last if key in given}
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))
         return f"{name}({fields})" if fields else name
+
+
+class NamedModel(ConfigModel):
+    """A mechanism, attack, prior or measure: it has a stable id, and a label for people.
+
+    ``title``, which the user may give, replaces the label; results do not depend on it.
+    """
+
+    title: Annotated[str, Field(max_length=80)] = ""
+
+    @property
+    def id(self) -> str:
+        """The name, and a digest of the settings if any differs from its first default.
+
+        It keys random streams, journals, coordinates and ledgers.
+        """
+        settings = self.canonical
+        name = str(settings.pop("name", type(self).__name__))
+        return f"{name}-{hash_of(settings)[:_ID_DIGITS]}" if settings else name
+
+    @property
+    def label(self) -> str:
+        """The title, else the name with the fields that were set."""
+        return self.title or self._label
+
+    @property
+    def heading(self) -> str:
+        """The title, else the settings in words, for tables and figures."""
+        return self.title or self.phrase
+
+    @property
+    def phrase(self) -> str:
+        """The settings in words; other settings have another phrase."""
+        return self._label
+
+
+def names_of(dim: str, items: Iterable[Any]) -> dict[str, list[str]]:
+    """Return the ids, labels and titles of components, by the variables that hold them."""
+    every = list(items)
+    return {
+        dim: [item.id for item in every],
+        f"{dim}_label": [item.label for item in every],
+        f"{dim}_title": [item.heading for item in every],
+    }
+
+
+_ID_DIGITS = 12  # of the digest in an id: 48 bits
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ConfigModel):
+        return value.canonical
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return to_jsonable_python(value)

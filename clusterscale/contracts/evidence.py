@@ -76,8 +76,12 @@ class CellwiseAttack(Protocol):
         """Key in the registry."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
 
     def rule(self, reference: Reference) -> CellScore:
         """Return what the attack makes of each cell."""

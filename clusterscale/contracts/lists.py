@@ -8,13 +8,16 @@ __all__ = ["NonEmptyUnique", "OptionalUnique", "distinct"]
 
 
 def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return ``items``; raise ValueError where there is none, or two have the same label."""
+    """Return ``items``; raise ValueError if there is none, or two share an id or a label."""
     if not items:
         raise ValueError("give at least one")
-    labels = [getattr(item, "label", item) for item in items]
-    twice = sorted({str(label) for label in labels if labels.count(label) > 1})
-    if twice:
-        raise ValueError(f"{', '.join(twice)} stands there twice")
+    labels = [str(getattr(item, "label", item)) for item in items]
+    for keys in (labels, [getattr(item, "id", item) for item in items]):
+        twice = sorted(
+            {label for label, key in zip(labels, keys, strict=True) if keys.count(key) > 1}
+        )
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice")
     return items
 
 

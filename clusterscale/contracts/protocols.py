@@ -47,8 +47,12 @@ class Prior(Protocol):
         """Key in the registry."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
 
     @property
     def needs_past(self) -> bool:
@@ -109,8 +113,12 @@ class TraceStep(Protocol):
     """Changes traces before they are counted: once for a cube and period, not for each group."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
@@ -134,6 +142,10 @@ class Mechanism(Protocol):
     @property
     def name(self) -> str:
         """Key in the registry."""
+
+    @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
 
     @property
     def label(self) -> str:
@@ -245,8 +257,12 @@ class Attack(Protocol):
         """Key in the registry."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
 
     @property
     def needs_whereabouts(self) -> bool:

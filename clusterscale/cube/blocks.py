@@ -113,7 +113,7 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
     for (first, last), steps in windows:
         traces, frames = cut(whole, first - begin, last - begin), [cube.frame((first, last))]
         for i, step in enumerate(steps):
-            path = ("trace step", i, step.label, first, last, "users", start)
+            path = ("trace step", i, step.id, first, last, "users", start)
             traces, frame = step.apply(traces, frames[-1], rng=stream(source.seed, *path))
             frames.append(frame)
         traces = with_null_roi(traces) if source.null_roi else traces

@@ -65,7 +65,7 @@ class AttackEvaluation:
     game
         Drawn and counted groups.
     mechanism
-        What publishes them. It is called by its label as given, not as bound.
+        What publishes them. Results name it by its id as given, not as bound.
     attacks
         What to try.
     seed, path
@@ -98,7 +98,7 @@ class AttackEvaluation:
         self._group_size, self._asks_again = game.group_size, game.reuses_training_groups
         self._attacks, self._seed, self._n_first = attacks, seed, len(game.challenge)
         self._shape = game.challenge.counts.shape[1:]
-        self._label, self._place = mechanism.label, (*path, mechanism.label)
+        self._mechanism, self._place = mechanism, (*path, mechanism.id)
         self._bound = mechanism if bounds is None else mechanism.bind(bounds)
         self._noise, self._labels = self._stream("noise", "challenge"), game.challenge.labels
         challenge = self._publish(game.challenge, self._noise)
@@ -130,8 +130,8 @@ class AttackEvaluation:
         """
         if values.shape != self._shape:
             raise InputError(
-                f"the release has shape {values.shape}, but {self._label} publishes {self._shape} "
-                "of this cube: (roi, epoch)"
+                f"the release has shape {values.shape}, but {self._mechanism.label} publishes "
+                f"{self._shape} of this cube: (roi, epoch)"
             )
         bound, size = self._bound, self._group_size
         release = Release(values[None], size, bound.label, bound.noise, bound.law(size))
@@ -150,7 +150,7 @@ class AttackEvaluation:
             rng = self._stream("noise", "training", *path)
             knowledge = adversary.study(release, self._bound, rng=rng)
             rngs, label_shuffled = (
-                [self._stream(use, attack.label, *path) for attack in self._attacks]
+                [self._stream(use, attack.id, *path) for attack in self._attacks]
                 for use in ("attack", "control")
             )
             if not control:
@@ -207,8 +207,8 @@ class AttackEvaluation:
             nothing = (np.zeros(N_PVALUE_BINS, np.int64),) * 2
             inside, outside = _known(calibrated_counts, nothing, labels[first], scores[first])
             yield Outcome(
-                mechanism=self._label,
-                attack=attack.label,
+                mechanism=self._mechanism.id,
+                attack=attack.id,
                 auc=auc(labels, scores),
                 auc_low=low,
                 auc_high=high,
@@ -232,8 +232,8 @@ def first_shown(adversary: Adversary, *, seed: int, place: Sequence[str | int]) 
     """Return which challenge an adversary studies first, and the number of what is drawn for it.
 
     One who studies every release anew begins with the first, number 0. Others are shown one of a
-    pair, with the target or without, and have no number. ``place`` is the path of a contest and the
-    label of its mechanism.
+    pair, with the target or without, and have no number. ``place`` is the path of an evaluation
+    and the id of its mechanism.
     """
     if adversary.retrains_per_release:
         return 0, (0,)
@@ -253,7 +253,7 @@ def study(
     Parameters are those of a contest. Of an adversary who studies every release anew, it is what
     the first one tells.
     """
-    bound, place = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.label)
+    bound, place = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
     noise = stream(seed, "noise", *place, "challenge")
     release = publish(game.challenge.counts, bound, group_size=game.group_size, rng=noise)
     row, number = first_shown(game.adversary, seed=seed, place=place)

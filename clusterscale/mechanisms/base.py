@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from clusterscale.contracts import (
     NO_NOISE,
     Bounds,
-    ConfigModel,
     Counts,
     Guarantee,
+    NamedModel,
     Noise,
     NoiseScope,
     PrivacyLossSpec,
@@ -56,7 +56,7 @@ def no_guarantee(reason: str) -> Guarantee:
     return Guarantee("none", np.inf, 0.0, "add_remove", reason)
 
 
-class BaseMechanism(ConfigModel):
+class BaseMechanism(NamedModel):
     """A mechanism, with the answers of one that adds no noise and promises nothing."""
 
     stage: ClassVar[Stage] = "publish"
@@ -73,14 +73,6 @@ class BaseMechanism(ConfigModel):
         (Mironov, CCS 2012). A mechanism that adds noise is taken to do so unless it says otherwise.
         """
         return self.stage == "noise" and not self.whole_output
-
-    @property
-    def title(self) -> str:
-        """A short phrase for people, which is never parsed: the label unless a mechanism has one.
-
-        Other settings of a mechanism have another title.
-        """
-        return self.label
 
     @property
     def guarantee(self) -> Guarantee:
@@ -219,19 +211,19 @@ class AdditiveNoise(BaseMechanism):
 
     stage: ClassVar[Stage] = "noise"
     _sensitivity: ClassVar[str] = ""
-    _told_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
+    _label_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """The noise and the steps after it, in words."""
         size = getattr(self, self._sensitivity) if self._sensitivity else None
-        parts = [self._noise_title]
+        parts = [self._noise_phrase]
         parts += [] if size is None else [f"sensitivity {exact_number(size)}"]
         parts += {"round": ["rounded"], "floor": ["rounded down"]}.get(self.integers, [])
         return ", ".join([*parts, "from 0 to the group size"] if self.clip else parts)
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         raise NotImplementedError
 
     @property

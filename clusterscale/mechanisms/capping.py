@@ -29,7 +29,7 @@ class CapContributions(OnTraces):
     per_day: Count
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return f"at most {plural(self.per_day, 'event')} per user and day"
 

@@ -77,14 +77,13 @@ class Chain(BaseMechanism):
         return self
 
     @property
-    def label(self) -> str:
-        """The name with the labels of the steps."""
+    def _label(self) -> str:
         return f"chain({' + '.join(step.label for step in self.steps)})"
 
     @property
-    def title(self) -> str:
-        """The titles of the steps."""
-        return ", then ".join(step.title for step in self.steps)
+    def phrase(self) -> str:
+        """The headings of the steps."""
+        return ", then ".join(step.heading for step in self.steps)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -123,7 +123,7 @@ class CoarsenSpace(_Coarsening):
     name: Literal["coarsen_space"] = "coarsen_space"
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return "places merged " + self._merged_title
 
@@ -193,7 +193,7 @@ class CoarsenTime(_Coarsening):
     name: Literal["coarsen_time"] = "coarsen_time"
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return "epochs merged " + self._merged_title
 

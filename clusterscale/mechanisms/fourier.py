@@ -109,7 +109,7 @@ class Fourier(_FirstWaves):
     name: Literal["fourier"] = "fourier"
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         epsilon = exact_number(self.epsilon)
         return f"{self._kept_title} with noise, ε {epsilon} per user and place"
 
@@ -152,7 +152,7 @@ class UnscaledFourier(_FirstWaves):
     name: Literal["unscaled_fourier"] = "unscaled_fourier"
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         return f"{self._kept_title} with too little noise, stated ε {exact_number(self.epsilon)}"
 
     @property
@@ -191,7 +191,7 @@ class EnhancedFourier(_Transformed):
     delta: Probability
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
         return f"cosine coefficients with noise, ε {epsilon} and δ {delta} per user and place"
 

@@ -53,7 +53,7 @@ class Gaussian(AdditiveNoise):
     _sensitivity: ClassVar[str] = "l2_sensitivity"
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         epsilon, delta = exact_number(self.epsilon), exact_number(self.delta)
         return f"Gaussian noise, ε {epsilon} and δ {delta} per user"
 

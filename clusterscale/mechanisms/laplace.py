@@ -55,7 +55,7 @@ class Laplace(AdditiveNoise):
     _sensitivity: ClassVar[str] = "sensitivity"
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         law = "discrete Laplace" if self.discrete else "Laplace"
         return f"{law} noise, ε {exact_number(self.epsilon)} per {_PER[self.unit]}"
 

@@ -31,7 +31,7 @@ class RandomizedResponse(AdditiveNoise):
     whole_output: ClassVar[bool] = True  # a fixed function of how many said yes
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         return f"random answers, {exact_percent(self.p)} yes whatever the truth"
 
     @property

@@ -29,7 +29,7 @@ class FixedRanges(PostProcessing):
     whole_output: ClassVar[bool] = True
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         rounded = " rounded down" if self.integers == "floor" else ""
         return f"ranges of {self.size:,}, shown by their middle{rounded}"
@@ -68,7 +68,7 @@ class AdaptiveRanges(PostProcessing):
     reach: ClassVar[NoiseScope] = "series"
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return f"{plural(self.ranges, 'range')} per place, shown by their {self.publish}"
 

@@ -41,7 +41,7 @@ class SampleEvents(BaseMechanism):
     noise_is_count_independent: ClassVar[bool] = False
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return f"{exact_percent(self.remove)} of events removed"
 
@@ -89,7 +89,7 @@ class SampleTraces(OnTraces):
     remove: Probability
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return f"{exact_percent(self.remove)} of events removed, the same in all releases"
 

@@ -46,7 +46,7 @@ class SuppressSmall(PostProcessing):
         return self
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         small = f"up to {self.up_to:,}" if self.below is None else f"below {self.below:,}"
         return f"counts {small} set to 0"
@@ -77,7 +77,7 @@ class SuppressUnpopular(PostProcessing):
     reach: ClassVar[NoiseScope] = "release"
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         share = exact_percent(self.fraction)
         return f"quietest {share} of places set to 0 at the quietest {share} of times"
@@ -118,7 +118,7 @@ class PerturbSmall(BaseMechanism):
     whole_output: ClassVar[bool] = True
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What it does, in words."""
         return f"Laplace noise of ε {exact_number(self.epsilon)} on counts below {self.below:,}"
 

@@ -34,7 +34,7 @@ class TruncatedLaplace(AdditiveNoise):
     _claimed: ClassVar[float] = 1.0  # visits that one event is taken to change
 
     @property
-    def _noise_title(self) -> str:
+    def _noise_phrase(self) -> str:
         return (
             f"Laplace noise cut to whole numbers, stated ε {exact_number(self.epsilon)} per event"
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from clusterscale.errors import ConfigError
 from clusterscale.papers.published import ALL, BEST, PEOPLE, ResultSelection
+from clusterscale.schema import with_labels
 from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Results:
     """
 
     def __init__(self, datasets: Mapping[str, xr.Dataset], best: Sequence[str] = ()) -> None:
-        self._datasets, self._best = datasets, list(best)
+        self._datasets = {name: with_labels(each) for name, each in datasets.items()}
+        self._best = list(best)
 
     def find(self, place: ResultSelection) -> Number:
         """Return the number at a place.

@@ -9,12 +9,12 @@ import numpy as np
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
     CellCoordinates,
-    ConfigModel,
     Counts,
     Even,
     Game,
     Ints,
     Labels,
+    NamedModel,
     Share,
     TargetKnowledge,
     Traces,
@@ -25,7 +25,7 @@ from clusterscale.validation_messages import exact_percent
 __all__ = ["KnownSubset"]
 
 
-class KnownSubset(ConfigModel):
+class KnownSubset(NamedModel):
     """Traces of a random share of users, the target among them (NDSS18 §VI-A).
 
     Training groups are drawn from the known users; challenges from all the others and the target,
@@ -51,7 +51,7 @@ class KnownSubset(ConfigModel):
     adds_challenges: ClassVar[bool] = True
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What the adversary knows, in words."""
         text = f"adversary knows {exact_percent(self.alpha)} of users"
         if self.known_fraction < 1:

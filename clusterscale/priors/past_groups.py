@@ -9,11 +9,11 @@ from pydantic import Field, Strict
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
     CellCoordinates,
-    ConfigModel,
     Even,
     Game,
     GroupSample,
     Members,
+    NamedModel,
     Traces,
 )
 from clusterscale.errors import InputError
@@ -22,7 +22,7 @@ from clusterscale.groups import Counter, Pool, check_pool
 __all__ = ["DifferentGroups", "SameGroups"]
 
 
-class _PastGroups(ConfigModel):
+class _PastGroups(NamedModel):
     """Groups of all users, seen in every observed period; tells nothing of whereabouts.
 
     A prior says how many of the groups are seen in the past, from the first on, and how many are
@@ -133,7 +133,7 @@ class SameGroups(_PastGroups):
     beta: Even = 150
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What the adversary knows, in words."""
         return f"adversary saw past releases of the same {self.beta:,} groups"
 
@@ -157,7 +157,7 @@ class DifferentGroups(_PastGroups):
     beta: Annotated[int, Strict(), Field(ge=16, multiple_of=8)] = 400
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What the adversary knows, in words."""
         return f"adversary saw past releases of {self._n_seen:,} other groups"
 

@@ -8,9 +8,9 @@ import numpy as np
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
     CellCoordinates,
-    ConfigModel,
     Even,
     Game,
+    NamedModel,
     TargetKnowledge,
     Traces,
 )
@@ -19,7 +19,7 @@ from clusterscale.groups import Pool, check_pool, count_visits
 __all__ = ["Perfect"]
 
 
-class Perfect(ConfigModel):
+class Perfect(NamedModel):
     """The counts of the released groups themselves, and who is in them (NDSS18 §VII-B).
 
     Of ``groups`` groups of all users, half contain the target; the adversary trains on them and is
@@ -37,7 +37,7 @@ class Perfect(ConfigModel):
     adds_challenges: ClassVar[bool] = False
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What the adversary knows, in words."""
         seen = "noisy" if self.adversary == "strategic" else "exact"
         groups = f"{self.groups:,} groups"

@@ -46,7 +46,7 @@ def change_since(
         return Change()
     before = json.loads(last[-1][0].utility)
     utility = {
-        name: value - before[name] for name, (value, _) in found.utility.items() if name in before
+        key: each.value - before[key] for key, each in found.utility.items() if key in before
     }
     alike = [told for _, told in last if told.everyone == now.everyone]
     if not alike:

@@ -29,6 +29,7 @@ from clusterscale.reaudit.policy_evaluation import (
 from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
 from clusterscale.reaudit.release_store import AuditSpec, audit_release, make_table
 from clusterscale.reaudit.resolved_release import ResolvedRelease
+from clusterscale.schema import RESULTS_REVISION, find_mechanism
 
 __all__ = ["Pending", "Reaudit"]
 
@@ -68,7 +69,7 @@ class Reaudit:
         tell: Callable[[int, int], None] = lambda total, done: None,
     ) -> None:
         self._plan, self._catalogue = plan, catalogue
-        self._version, self._policy = version("clusterscale"), plan.policy.digest
+        self._policy = plan.policy.digest
         self.output = storage.absolute(output).rstrip("/")
         self.ledger = Ledger(self.output)
         found = catalogue.look(tell)
@@ -79,12 +80,12 @@ class Reaudit:
         """Return what has no verdict yet, in the order of the catalogue.
 
         A release is judged again when its content, what is said of it, the plan, the policy, the
-        cube or the version of the software is another.
+        cube or the revision of the results changed.
         """
         judged, found = self.ledger.keys(), []
         for listed in self.listed:
             cube = self._catalogue.cube_of(listed)
-            audit = self._plan.key(listed.identity(), cube.fingerprint, self._version)
+            audit = self._plan.key(listed.identity(), cube.fingerprint, RESULTS_REVISION)
             if key_of(listed.series, listed.name, audit, self._policy) not in judged:
                 found.append(Pending(listed, audit))
         return found
@@ -167,7 +168,8 @@ class Reaudit:
     def _judge(self, pending: Pending, facts: ReleaseRecord) -> Verdict:
         listed, policy = pending.listed, self._plan.policy
         folder = self._folder(pending.audit)
-        results, screen, label = folder.results(), folder.screen(), listed.mechanism.label
+        results, screen = folder.results(), folder.screen()
+        label = find_mechanism(results, listed.mechanism.id) or listed.mechanism.label
         exposures = exposures_of(results, screen, label)
         found = measure(results, exposures, label, exposed_above=policy.exposed_above)
         change = change_since(self._last(listed), exposures, found, limit=policy.exposed_above)
@@ -204,7 +206,9 @@ class Reaudit:
             folder = ReleaseStore(f"{self.output}/{row.run}")
             facts = folder.facts()
             if facts is not None and facts.cube == cube:
-                told = exposures_of(folder.results(), folder.screen(), row.mechanism)
+                results = folder.results()
+                name = find_mechanism(results, row.mechanism_id) or row.mechanism
+                told = exposures_of(results, folder.screen(), name)
                 found.append((row, told))
         return found
 
@@ -230,6 +234,7 @@ class Reaudit:
             epochs=listed.epochs,
             group_size=listed.group_size,
             mechanism=listed.mechanism.label,
+            mechanism_id=listed.mechanism.id,
             verdict=verdict_of(reasons),
             reasons=json.dumps([json_safe(asdict(reason)) for reason in reasons]),
             n_targets=found.n_targets,
@@ -244,7 +249,7 @@ class Reaudit:
             published_auc=facts.published.value,
             published_auc_low=facts.published.low,
             published_auc_high=facts.published.high,
-            utility=json.dumps({name: value for name, (value, _) in found.utility.items()}),
+            utility=json.dumps({key: each.value for key, each in found.utility.items()}),
             change=drift.change if drift else np.nan,
             change_low=drift.low if drift else np.nan,
             change_high=drift.high if drift else np.nan,
@@ -258,5 +263,6 @@ class Reaudit:
             audit=pending.audit,
             question=self._plan.question,
             policy=self._policy,
-            version=self._version,
+            version=version("clusterscale"),
+            results_revision=RESULTS_REVISION,
         )

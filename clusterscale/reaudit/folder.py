@@ -18,6 +18,7 @@ from clusterscale.reaudit.known_counts import INSIDE
 from clusterscale.reaudit.release_metrics import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.values import PublishedTotals
+from clusterscale.schema import with_labels
 from clusterscale.screening import open_screen
 from clusterscale.storage.atomic import staged
 
@@ -106,13 +107,15 @@ class ReleaseStore:
                     kept[:] = array
 
     def results(self) -> xr.Dataset:
-        """Open the results of the audit."""
-        return open_results(self.uri)
+        """Open the results of the audit, by labels."""
+        return with_labels(open_results(self.uri))
 
     def screen(self) -> xr.Dataset | None:
-        """Open the screen, None where there is none."""
+        """Open the screen, by labels; None where there is none."""
         place = f"{self.uri}/screen"
-        return open_screen(place) if storage.exists(f"{place}/results.zarr") else None
+        if not storage.exists(f"{place}/results.zarr"):
+            return None
+        return with_labels(open_screen(place))
 
 
 def _finding(told: dict[str, Any]) -> CheckResult:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Ledger", "Verdict", "key_of"]
 
 _TABLE = "verdicts.parquet"
+_ADDED = ("mechanism_id", "results_revision")  # columns that rows before results revision 2 lack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,8 @@ class Verdict:
     content, audit, question, policy, version
         Hashes of what was published, of its audit, of what is asked of every release and of the
         policy; version of the software.
+    mechanism_id, results_revision
+        Stable id of the mechanism, and :data:`clusterscale.schema.RESULTS_REVISION` of the audit.
     """
 
     number: int
@@ -91,6 +94,8 @@ class Verdict:
     question: str
     policy: str
     version: str
+    mechanism_id: str = ""  # rows before results revision 2 lack it
+    results_revision: int = 1
 
     @property
     def key(self) -> str:
@@ -181,9 +186,9 @@ class Ledger:
         try:
             # not read_table, which imports pandas: half a second where nothing is new
             table = pq.ParquetFile(content, page_checksum_verification=True).read()
-            if not table.schema.equals(_schema()):
-                raise ValueError("its columns are others")
             (row,) = table.to_pylist()
+            if not any(table.schema.equals(_schema(each)) for each in ((), _ADDED)):
+                raise ValueError("its columns are others")
             found = Verdict(**row)
         except MemoryError:
             raise
@@ -202,8 +207,8 @@ def _fields() -> dict[str, Any]:
     return Verdict.__annotations__
 
 
-def _schema() -> Any:
+def _schema(without: tuple[str, ...] = ()) -> Any:
     import pyarrow as pa
 
     kinds = {"int": pa.int64(), "float": pa.float64(), "str": pa.string()}
-    return pa.schema([(name, kinds[kind]) for name, kind in _fields().items()])
+    return pa.schema([(k, kinds[kind]) for k, kind in _fields().items() if k not in without])

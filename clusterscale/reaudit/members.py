@@ -64,7 +64,7 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
     FormatError
         If it is no such table, or has other columns.
     InputError
-        If a user stands there twice or is not in the cube, if ``inside`` is neither true nor
+        If a user is listed twice or is not in the cube, if ``inside`` is neither true nor
         false, or if more are inside than are counted. No user is named.
     """
     import pandas as pd

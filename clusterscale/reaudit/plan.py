@@ -30,9 +30,9 @@ class ReauditPlan(ConfigModel):
         """Hash of what is asked, whatever the policy."""
         return hash_of(self.model_dump(mode="json", exclude={"policy"}))
 
-    def key(self, identity: dict[str, Any], cube: str, version: str) -> str:
+    def key(self, identity: dict[str, Any], cube: str, revision: int) -> str:
         """Return what tells the audit of a release from any other, whatever the policy.
 
         ``identity`` is that of the release, ``cube`` the fingerprint of its cube.
         """
-        return hash_of([self.question, identity, cube, version])
+        return hash_of([self.question, identity, cube, revision])

@@ -144,13 +144,12 @@ def _rounded(policy: Policy, found: ReleaseMetrics) -> Reason:
 
 def _useful(name: str, limit: Limit, found: ReleaseMetrics) -> Reason:
     """Return what is left of the data by one measure, at its worst setting."""
-    fitting = [key for key in found.utility if key.split("(")[0] == name]
+    fitting = [each for key, each in found.utility.items() if name in (key, each.name)]
     if not fitting:
         return _of(name, limit, IntervalEstimate(), "")
-    worst = max(fitting, key=lambda key: abs(found.utility[key][0] - found.utility[key][1]))
-    value, ideal = found.utility[worst]
-    text = f"{worst} is {value:.3g}, where {ideal:g} is best"
-    return _of(name, limit, IntervalEstimate.exact(value), text, ideal=ideal)
+    worst = max(fitting, key=lambda each: abs(each.value - each.ideal))
+    text = f"{worst.label or name} is {worst.value:.3g}, where {worst.ideal:g} is best"
+    return _of(name, limit, IntervalEstimate.exact(worst.value), text, ideal=worst.ideal)
 
 
 def _told(found: IntervalEstimate, sign: str = "") -> str:

@@ -9,17 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit import count_failed
-from clusterscale.audit.findings import RAW_COUNTS, Finding, find_exposures, worst_findings
+from clusterscale.audit.findings import Finding, find_exposures, worst_findings
 from clusterscale.contracts import Ints
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
+from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.screening import is_counted
 from clusterscale.validation_messages import name_best
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Exposures", "IntervalEstimate", "ReleaseMetrics", "exposures_of", "measure"]
+__all__ = [
+    "Exposures",
+    "IntervalEstimate",
+    "ReleaseMetrics",
+    "UtilityValue",
+    "exposures_of",
+    "measure",
+]
 
 Floats = NDArray[np.float64]
 
@@ -71,6 +79,15 @@ class _Promise(NamedTuple):
     unit: str
 
 
+class UtilityValue(NamedTuple):
+    """A measure at its worst: the value, its ideal, and the name and label of the measure."""
+
+    value: float
+    ideal: float
+    name: str = ""
+    label: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseMetrics:
     """The numbers of a release.
@@ -91,7 +108,7 @@ class ReleaseMetrics:
         What was measured of the promise, at its unit; infinite and ``nothing promised`` where there
         is none.
     utility
-        By name of the measure: the value, and its ideal; without those not known everywhere.
+        By id of the measure; without those that are not known everywhere.
     float_noise
         Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
     """
@@ -108,7 +125,7 @@ class ReleaseMetrics:
     epsilon_declared: float
     verdict: str
     unit: str
-    utility: dict[str, tuple[float, float]] = field(default_factory=dict)
+    utility: dict[str, UtilityValue] = field(default_factory=dict)
     float_noise: str = ""
 
 
@@ -199,7 +216,8 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
 def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     """Return what was attacked: for raw counts every mechanism, for it can be applied to them."""
     told = _select(results, mechanism)
-    return results if mechanism == RAW_COUNTS else told.expand_dims("mechanism")
+    raw_counts = find_mechanism(results, RAW_COUNTS)
+    return results if mechanism == raw_counts else told.expand_dims("mechanism")
 
 
 def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
@@ -276,12 +294,14 @@ def _float_noise(told: xr.Dataset) -> str:
     return next((word for word in ("yes", "") if word in words), "no")
 
 
-def _utility(told: xr.Dataset) -> dict[str, tuple[float, float]]:
+def _utility(told: xr.Dataset) -> dict[str, UtilityValue]:
     """Return each measure that is known everywhere, at its worst: furthest from the ideal."""
-    found = {}
-    for name, ideal in zip(told.measure.values, told.ideal.values, strict=True):
-        values = told.utility.sel(measure=name).values.ravel()
+    found, labels = {}, told.measure.values
+    ids, names = (told.get(each, told.measure).values for each in ("measure_id", "measure_name"))
+    for i, (key, name, label) in enumerate(zip(ids, names, labels, strict=True)):
+        values = told.utility.isel(measure=i).values.ravel()
         if np.isfinite(values).all():
-            worst = values[np.argmax(np.abs(values - ideal))]
-            found[str(name)] = float(worst), float(ideal)
+            ideal = float(told.ideal[i])
+            worst = float(values[np.argmax(np.abs(values - ideal))])
+            found[str(key)] = UtilityValue(worst, ideal, str(name), str(label))
     return found

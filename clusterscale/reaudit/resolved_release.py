@@ -171,7 +171,7 @@ def _order(written: RawRelease, cube: TraceCube, where: str) -> Content:
             raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {strange}")
         return Content(written.values, written.totals)
     if len(set(written.rois)) < len(written.rois):
-        raise ConfigError(f"{where}: a ROI stands there twice")
+        raise ConfigError(f"{where}: a ROI is listed twice")
     place = {name: i for i, name in enumerate(written.rois)}
     wanted = [*names, "null"] if "null" in place and "null" not in names else list(names)
     rows = np.array([place[name] for name in wanted])

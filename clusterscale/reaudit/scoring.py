@@ -52,7 +52,7 @@ def score(
         if finished.value is None:
             n_lost += 1
         for standing in finished.value or ():
-            target, _, prior, _ = finished.item.key
+            (target, *_), prior = finished.item.key, finished.item.audit.prior.label
             found.setdefault((prior, standing.attack), {})[target] = standing
         tell("published", len(tasks), n_done - n_lost, n_lost)
     return found, dict(zip(rows.tolist(), labels.tolist(), strict=True)), n_lost

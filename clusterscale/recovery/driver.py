@@ -110,8 +110,8 @@ class _Work:
     ) -> None:
         self._plan, self._source, self._store = plan, source, store
         self._executor, self._tell = executor, tell
-        self._mechanisms = [mechanism.label for mechanism in plan.published]
-        self._priors = [belief.label for belief in plan.priors]
+        self._mechanisms = [mechanism.id for mechanism in plan.published]
+        self._priors = [belief.id for belief in plan.priors]
 
     def measure(self) -> None:
         """Say of every release how far it is from the counts."""
@@ -119,7 +119,7 @@ class _Work:
         stop = first + self._plan.epochs
         tasks = [ReleaseTask(self._source, first, stop, each) for each in self._plan.published]
         for task, error in self._do(measure, tasks):
-            self._store.price(self._mechanisms.index(task.mechanism.label), error)
+            self._store.price(self._mechanisms.index(task.mechanism.id), error)
 
     def recover(self, tasks: list[RecoveryTask]) -> None:
         """Do what is not done, and keep each case once its last block has come.

@@ -62,7 +62,7 @@ class RecoveryPlan(ConfigModel):
     def published(self) -> tuple[Mechanism, ...]:
         """All mechanisms, bare counts first."""
         exact: Mechanism = Exact()
-        return (exact, *(each for each in self.mechanisms if each.label != exact.label))
+        return (exact, *(each for each in self.mechanisms if each.id != exact.id))
 
     @property
     def span(self) -> tuple[int, int]:

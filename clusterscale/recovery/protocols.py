@@ -38,8 +38,12 @@ class InferencePrior(Protocol):
         """Key in the registry."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
 
     @property
     def needs(self) -> int:
@@ -75,8 +79,12 @@ class InferenceStrategy(Protocol):
         """Key in the registry."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
 
     def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return what is concluded of one epoch."""

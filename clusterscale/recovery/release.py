@@ -44,7 +44,7 @@ def publish(task: ReleaseTask) -> Values:
     """
     source, span, mechanism = task.source, (task.first, task.stop), task.mechanism
     counts, bounds, frames = _count(source, (span, mechanism.trace_steps))
-    rng = stream(source.seed, "recovery", *span, mechanism.label)
+    rng = stream(source.seed, "recovery", *span, mechanism.id)
     n_users = open_source(source).n_users
     values = mechanism.bind(bounds).release(counts, group_size=n_users, rng=rng)
     return expand(values, mechanism.trace_steps, frames)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin
 from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
@@ -19,6 +19,7 @@ from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
 from clusterscale.schema import RECOVERY, RECOVERY_FORMAT
 from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.study import Identity
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,13 +40,9 @@ class RecoveryStore(TableStore):
     """
 
     def __init__(self, uri: str, plan: RecoveryPlan, cube: TraceCube, *, force: bool) -> None:
-        identity = {
-            "plan": plan.describe(),
-            "cube_fingerprint": cube.fingerprint,
-            "version": version("clusterscale"),
-        }
-        create = partial(_create, plan=plan, cube=cube)
-        super().__init__(uri, "recovery", RECOVERY_FORMAT, identity, create, force=force)
+        identity = Identity("recovery", plan.digest, cube.fingerprint)
+        identity.claim(uri, plan.describe(), force=force)
+        super().__init__(uri, RECOVERY_FORMAT, partial(_create, plan=plan, cube=cube))
         self._plan = plan
 
     def add(self, mechanism: int, prior: int, found: Recovered, name: str) -> None:
@@ -96,19 +93,21 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
 
 
 def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
-    strategies = [*ALONE, *(strategy.label for strategy in plan.strategies)]
+    strategies = {
+        name: [*ALONE, *values] for name, values in names_of("strategy", plan.strategies).items()
+    }
     columns: dict[str, Sequence[Any]] = {
         "user": range(cube.n_users),
         "n_events": np.diff(cube.offsets),  # type: ignore[dict-item]
-        "mechanism": [mechanism.label for mechanism in plan.published],
-        "prior": [belief.label for belief in plan.priors],
-        "strategy": strategies,
+        **names_of("mechanism", plan.published),
+        **names_of("prior", plan.priors),
+        **strategies,
         "reading": DECISION_RULES,
         "epoch": range(*plan.inferred),
     }
     chunks = {
         "user": _USERS,
-        "strategy": len(strategies),
+        "strategy": len(strategies["strategy"]),
         "reading": len(DECISION_RULES),
         "epoch": plan.epochs,
     }

@@ -50,8 +50,8 @@ class RecoveryTask:
 
     @property
     def case(self) -> tuple[str, str]:
-        """The labels of mechanism and prior."""
-        return self.mechanism.label, self.belief.label
+        """The ids of mechanism and prior."""
+        return self.mechanism.id, self.belief.id
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterscale.report.defences import RAW_COUNTS, CaseIndex, Defences, Measure
+from clusterscale.report.defences import CaseIndex, Defences, Measure
 from clusterscale.report.summary import Floats, mean
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -104,7 +104,7 @@ def _compare(found: Defences) -> tuple[CaseIndex, dict[int, float]]:
     gains = {
         mechanism: gain
         for mechanism, name in enumerate(found.mechanisms)
-        if name != RAW_COUNTS and np.isfinite(gain := _least_gain(found, place, mechanism))
+        if name != found.raw_counts and np.isfinite(gain := _least_gain(found, place, mechanism))
     }
     return place, gains
 
@@ -127,7 +127,8 @@ def _shares(found: Defences, place: CaseIndex) -> Floats:
 
 def _exposure(found: Defences, place: CaseIndex) -> float:
     """Return the highest mean AUC of any attack and prior on bare counts."""
-    bare = found.mechanisms.index(RAW_COUNTS)
+    assert found.raw_counts is not None
+    bare = found.mechanisms.index(found.raw_counts)
     left = [found.left(place, prior, bare) for prior in _priors(found, place)]
     return max(left, default=float("nan"))
 

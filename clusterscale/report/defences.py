@@ -9,15 +9,14 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.audit.findings import RAW_COUNTS
 from clusterscale.report.section import breakable, fill
 from clusterscale.report.summary import Cases, Floats, cases, mean
+from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import find_ties
 
 __all__ = [
     "BROKEN",
-    "RAW_COUNTS",
     "CaseIndex",
     "Defences",
     "Measure",
@@ -42,16 +41,17 @@ class Measure:
     name: str
     title: str
     ideal: float
+    kind: str = ""
 
     @property
     def relative(self) -> bool:
-        """Whether it is relative to the counts, so that its loss may pass 1 many times over."""
-        return "relative_error" in self.name or self.is_total
+        """Whether its loss can exceed 1."""
+        return self.kind != ""
 
     @property
     def is_total(self) -> bool:
         """Whether it is the share of all events that is kept."""
-        return self.name == "events_kept"
+        return self.kind == "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,15 @@ class Defences:
     ``auc`` and ``gain`` are on the axes (period, prior, mechanism, group_size, attack, target),
     NaN wherever a case did not finish; ``utility`` and ``spread`` on (period, group_size,
     mechanism, measure), ``released_share`` on (period, group_size, mechanism), ``guess`` on
-    (period, group_size, measure).
+    (period, group_size, measure). ``raw_counts`` is the mechanism that publishes the counts
+    themselves, None where it was not audited.
     """
 
     table: Cases
     periods: tuple[str, ...]
     priors: tuple[str, ...]
     mechanisms: tuple[str, ...]
+    raw_counts: str | None
     measures: tuple[Measure, ...]
     auc: Floats
     gain: Floats
@@ -88,13 +90,13 @@ class Defences:
     @property
     def any(self) -> bool:
         """Whether counts were published in any other way than bare."""
-        return any(mechanism != RAW_COUNTS for mechanism in self.mechanisms)
+        return any(mechanism != self.raw_counts for mechanism in self.mechanisms)
 
     @property
     def gains_known(self) -> bool:
         """Whether what a defence buys is known: it was tried, and so were bare counts."""
-        others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != RAW_COUNTS]
-        return bool(RAW_COUNTS in self.mechanisms and np.isfinite(self.gain[:, :, others]).any())
+        others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != self.raw_counts]
+        return bool(self.raw_counts is not None and np.isfinite(self.gain[:, :, others]).any())
 
     @property
     def loss(self) -> Floats:
@@ -131,9 +133,10 @@ class Defences:
 
         Several where their means agree to three digits.
         """
-        if RAW_COUNTS not in self.mechanisms:
+        if self.raw_counts is None:
             return []
-        bare = self.auc[place.period, prior, self.mechanisms.index(RAW_COUNTS), place.size]
+        raw = self.mechanisms.index(self.raw_counts)
+        bare = self.auc[place.period, prior, raw, place.size]
         return find_ties([mean(values) for values in bare])
 
     def gains(self, place: CaseIndex, prior: int, mechanism: int) -> Floats:
@@ -238,7 +241,8 @@ def defences(results: xr.Dataset) -> Defences:
         return np.asarray(sorted_results[name].transpose(*dims).values, dtype=np.float64)
 
     columns = zip(
-        *(results[name].values for name in ("measure", "measure_title", "ideal")), strict=True
+        *(results[name].values for name in ("measure", "measure_title", "ideal", "measure_kind")),
+        strict=True,
     )
     price = ("period", "group_size", "mechanism", "measure")
     return Defences(
@@ -246,7 +250,11 @@ def defences(results: xr.Dataset) -> Defences:
         periods=labels["period"],
         priors=labels["prior"],
         mechanisms=labels["mechanism"],
-        measures=tuple(Measure(str(n), str(title), float(ideal)) for n, title, ideal in columns),
+        raw_counts=find_mechanism(results, RAW_COUNTS),
+        measures=tuple(
+            Measure(str(name), str(title), float(ideal), str(kind))
+            for name, title, ideal, kind in columns
+        ),
         auc=table.auc.reshape(by_setting),
         gain=table.gain.reshape(by_setting),
         utility=values("utility", *price),

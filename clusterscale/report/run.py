@@ -54,7 +54,7 @@ class Run:
             kind, variables = _KINDS[form]
             if kind in parts:
                 raise FormatError(f"two results of a kind in one run: {kind}")
-            parts[kind] = schema.validate(dataset, variables)
+            parts[kind] = schema.with_labels(schema.validate(dataset, variables))
         if not parts:
             raise FormatError("a report is made from results; there are none")
         _one_cube(parts.values())

@@ -9,21 +9,11 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from pydantic import ValidationError
 
-from clusterscale.mechanisms import MECHANISMS
-from clusterscale.priors import PRIORS
-from clusterscale.recovery.priors import BELIEFS
-from clusterscale.registry import Registry
 from clusterscale.report.run import Run
-from clusterscale.report.section import json_attribute
 
 __all__ = ["entitle"]
 
-_REGISTRIES: Mapping[str, Sequence[Registry[Any]]] = {
-    "mechanisms": (MECHANISMS,),
-    "priors": (PRIORS, BELIEFS),
-}
 _COORDINATES = ("mechanism", "prior")
 _VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
 
@@ -31,8 +21,8 @@ _VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_pr
 def entitle(runs: Sequence[Run]) -> list[Run]:
     """Return the runs with titles in place of the labels of mechanisms and priors.
 
-    The settings are read from the plans of the results. A label stays where its settings cannot be
-    read, or where another one on the page has the same title. What was replaced is in
+    A label stays where the results have no title, or where another one on the page has the same
+    title. What was replaced is in
     :attr:`~clusterscale.report.Run.titles`.
     """
     read = [dict.fromkeys(_read(run)) for run in runs]
@@ -62,23 +52,9 @@ def _rename(results: xr.Dataset, titles: Mapping[str, str]) -> xr.Dataset:
 
 
 def _read(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the label and the title of each mechanism and prior in the plans of a run."""
+    """Yield the label and the title of each mechanism and prior of a run."""
     for _, results in run.parts():
-        plan = json_attribute(results, "plan")
-        for asked in (plan, plan.get("audit"), json_attribute(results, "mechanisms")):
-            for key, registries in _REGISTRIES.items():
-                entries = asked.get(key) if isinstance(asked, Mapping) else None
-                for entry in entries if isinstance(entries, list) else ():
-                    yield from _describe(entry, registries)
-
-
-def _describe(entry: object, registries: Sequence[Registry[Any]]) -> Iterator[tuple[str, str]]:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    for registry in registries:
-        if name not in list(registry):
-            continue
-        try:
-            component = registry[str(name)].model_validate(entry)
-        except ValidationError:  # another version wrote it
-            continue
-        yield component.label, getattr(component, "title", component.label)
+        for name in (*_COORDINATES, *_VARIABLES):
+            pair = f"{name}_label", f"{name}_title"
+            if all(each in results.variables and (results[each] != "").all() for each in pair):
+                yield from zip(*(results[each].values.tolist() for each in pair), strict=True)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from clusterscale.audit.findings import Finding, worst_findings
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.report.best_defence import least_gains, price_of
-from clusterscale.report.defences import BROKEN, RAW_COUNTS, Defences, list_float_noise, tried
+from clusterscale.report.defences import BROKEN, Defences, list_float_noise, tried
 from clusterscale.report.section import (
     Column,
     Table,
@@ -56,7 +56,7 @@ def verdicts(found: Defences, results: xr.Dataset, findings: Sequence[Finding]) 
             interval(line.low, line.high),
             f"{line.n_certain:,} of {line.n_done:,}",
             number(gains.get(name, float("nan")), 2),
-            "none" if name == RAW_COUNTS else _lost(found, name),
+            "none" if name == found.raw_counts else _lost(found, name),
             promises.get(name, "–"),
         ]
         for name, line in worst_findings(findings).items()

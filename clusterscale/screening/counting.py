@@ -91,7 +91,7 @@ def members_within(
     """
     users, places, stands = [], [], []
     for group in groups:
-        path = ("screen groups", setting.period, setting.group_size, group)
+        path = ("screen groups", *setting.path[:2], group)
         rng = stream(source.seed, *path)
         members = rng.choice(n_users, setting.group_size, replace=False, shuffle=False)
         chosen = np.zeros(len(members), np.int64)

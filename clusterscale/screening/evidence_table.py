@@ -82,16 +82,16 @@ def table_bytes(n_rows: int, n_cells: int, n_groups: int, n_attacks: int) -> int
     return 4 * n_groups * (n_rows * n_attacks * 2 + 3 * n_cells + n_cells // 2)
 
 
-def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> PublishedGroups:
+def publish(base: Base, mechanism: Mechanism, groups: range, *, key: str) -> PublishedGroups:
     """Publish groups, each with noise of its own stream, whatever others are published with it.
 
-    ``mechanism`` is bound; ``label`` is what it was called before. ``present`` means nothing where
+    ``mechanism`` is bound; ``key`` is its id as given. ``present`` means nothing where
     one count reaches further than its cell.
     """
     found = PublishedGroups(*(np.empty((len(groups), base.n_cells), np.float32) for _ in range(3)))
     counts, stand_in = base.counts(groups)
     for i, group in enumerate(groups):
-        path = base, mechanism, label, group
+        path = base, mechanism, key, group
         found.nobody[i] = _release(*path, "nobody", counts[i])
         found.present[i] = _release(*path, "present", counts[i] + 1)
         found.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
@@ -99,7 +99,7 @@ def publish(base: Base, mechanism: Mechanism, groups: range, *, label: str) -> P
 
 
 def moments(
-    base: Base, mechanism: Mechanism, groups: range, *, width: int, label: str
+    base: Base, mechanism: Mechanism, groups: range, *, width: int, key: str
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of what is published of all members, float64, shape (cell,).
 
@@ -109,7 +109,7 @@ def moments(
     for first in range(groups.start, groups.stop, width):
         some = range(first, min(first + width, groups.stop))
         for group, counts, stand_in in zip(some, *base.counts(some), strict=True):
-            values = _release(base, mechanism, label, group, "stand-in", counts + stand_in)
+            values = _release(base, mechanism, key, group, "stand-in", counts + stand_in)
             total += values
             squares += np.square(values, dtype=np.float64)
     mean = total / len(groups)
@@ -117,12 +117,12 @@ def moments(
 
 
 def _release(
-    base: Base, mechanism: Mechanism, label: str, group: int, use: str, counts: Counts
+    base: Base, mechanism: Mechanism, key: str, group: int, use: str, counts: Counts
 ) -> Singles:
     """Publish one world of one group, shape (cell,)."""
     if mechanism.noise == NO_NOISE:
         return counts.astype(np.float32)
-    path = ("screen noise", base.setting.label, label, group)
+    path = ("screen noise", *base.setting.path, key, group)
     rng = stream(base.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,)))
     values = counts.reshape(1, *base.shape)
     released = mechanism.release(values, group_size=base.setting.group_size, rng=rng)

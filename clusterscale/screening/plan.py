@@ -20,6 +20,7 @@ from clusterscale.contracts import (
     TraceStep,
     hash_of,
 )
+from clusterscale.contracts.lists import distinct
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
 
@@ -36,10 +37,7 @@ def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
             f"{', '.join(wrong)} must be trained for each target: a screen scores everyone in one "
             "pass, by projection, diagonal or likelihood"
         )
-    labels = [attack.label for attack in attacks]
-    if len(set(labels)) < max(1, len(labels)):
-        raise ValueError("give at least one, and none twice")
-    return attacks
+    return distinct(attacks)
 
 
 if TYPE_CHECKING:
@@ -79,9 +77,10 @@ class ScreenSetting:
         return self.span, self.steps
 
     @property
-    def label(self) -> str:
-        """What tells this setting from the others."""
-        return " · ".join([self.period, str(self.group_size), *(s.label for s in self.steps)])
+    def path(self) -> tuple[str | int, ...]:
+        """Epochs, group size and ids of the trace steps: the seed path of this setting."""
+        first, stop = self.span
+        return f"{first}-{stop}", self.group_size, *(step.id for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,9 @@ class Screen:
             yield ScreenSetting(name, span, size, steps), tuple(mechanisms)
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values that tell this screen from any other."""
+        """Return the settings as plain values, with labels."""
         return {
-            **({"unseen": self.unseen} if self.unseen != "exclude" else {}),
+            "unseen": self.unseen,
             "seed": self.seed,
             "null_roi": self.null_roi,
             "periods": [[name, *span] for name, span in self.periods],
@@ -123,5 +122,15 @@ class Screen:
 
     @property
     def digest(self) -> str:
-        """Hash of what tells this screen from any other."""
-        return hash_of(self.describe())
+        """Hash of the settings that decide results; names of periods and titles do not."""
+        return hash_of(
+            {
+                "unseen": self.unseen,
+                "seed": self.seed,
+                "null_roi": self.null_roi,
+                "periods": [span for _, span in self.periods],
+                "group_sizes": self.group_sizes,
+                "mechanisms": [mechanism.id for mechanism in self.mechanisms],
+                "plan": self.plan.canonical,
+            }
+        )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clusterscale import storage
-from clusterscale.contracts import ConfigModel
+from clusterscale.contracts import ConfigModel, names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin
 from clusterscale.cube.summary import count_events
@@ -21,6 +20,7 @@ from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
 from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.study import Identity
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -40,13 +40,9 @@ class ScreenStore(TableStore):
     """
 
     def __init__(self, uri: str, screen: Screen, cube: TraceCube, *, force: bool) -> None:
-        identity = {
-            "screen": screen.describe(),
-            "cube_fingerprint": cube.fingerprint,
-            "version": version("clusterscale"),
-        }
-        create = partial(_create, screen=screen, cube=cube)
-        super().__init__(uri, "screen", SCREEN_FORMAT, identity, create, force=force)
+        identity = Identity("screen", screen.digest, cube.fingerprint)
+        identity.claim(uri, screen.describe(), force=force)
+        super().__init__(uri, SCREEN_FORMAT, partial(_create, screen=screen, cube=cube))
 
     def groups(self, index: int) -> str:
         """Return where the counted groups of a setting are kept."""
@@ -114,8 +110,8 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
     columns: dict[str, Sequence[Any]] = {
         "period": [name for name, _ in screen.periods],
         "group_size": screen.group_sizes,
-        "mechanism": [mechanism.label for mechanism in screen.mechanisms],
-        "attack": [attack.label for attack in screen.plan.attacks],
+        **names_of("mechanism", screen.mechanisms),
+        **names_of("attack", screen.plan.attacks),
         "user": range(cube.n_users),
         "n_events": n_events.T,  # type: ignore[dict-item]
         "n_seen": (n_events > 0).sum(axis=1).tolist(),

@@ -131,7 +131,7 @@ class _Prepared:
     """All that is made once of a mechanism and some groups."""
 
     mechanism: Mechanism
-    label: str
+    key: str
     rules: list[CellScore]
     table: EvidenceTable
     series: SeriesEvidence | None
@@ -148,22 +148,22 @@ def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) 
         return _MADE[key]
     while len(_MADE) >= task.kept:
         _MADE.popitem(last=False)
-    bound, label = mechanism.bind(base.bounds), mechanism.label
-    reference = _refer(task, base, bound, label)
+    bound, name = mechanism.bind(base.bounds), mechanism.id
+    reference = _refer(task, base, bound, name)
     rules = [attack.rule(reference) for attack in task.plan.attacks]
-    published = publish(base, bound, groups, label=label)
+    published = publish(base, bound, groups, key=name)
     by_series = mechanism.reach == "series"
     series = weigh_series(base, published, rules, groups) if by_series else None
-    _MADE[key] = _Prepared(bound, label, rules, tabulate(published, rules, base), series)
+    _MADE[key] = _Prepared(bound, name, rules, tabulate(published, rules, base), series)
     return _MADE[key]
 
 
-def _refer(task: ScreenTask, base: Base, mechanism: Mechanism, label: str) -> Reference:
+def _refer(task: ScreenTask, base: Base, mechanism: Mechanism, key: str) -> Reference:
     """Return what the adversary expects, with moments over groups of their own if it must."""
     outside = spread = None
     if mechanism.noise is None:
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
-        outside, spread = moments(base, mechanism, extra, width=task.width, label=label)
+        outside, spread = moments(base, mechanism, extra, width=task.width, key=key)
     size = base.setting.group_size
     return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
 
@@ -176,7 +176,7 @@ def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some
     gather(*events, base.rows, terms.reshape(len(terms), -1), some.start, total)
     sums = total.reshape(len(total), *terms.shape[1:])
     if prepared.series is not None:
-        made = (prepared.mechanism, prepared.label, prepared.rules, prepared.table)
+        made = (prepared.mechanism, prepared.key, prepared.rules, prepared.table)
         for i, user in enumerate(range(some.start, some.stop)):
             cells = traces.trace(user).astype(np.int64)
             name = task.start + user

@@ -53,7 +53,7 @@ def weigh_series(
 def inside_by_series(
     base: Base,
     mechanism: Mechanism,
-    label: str,
+    key: str,
     rules: list[CellScore],
     table: EvidenceTable,
     series: SeriesEvidence,
@@ -64,7 +64,7 @@ def inside_by_series(
 
     Parameters
     ----------
-    mechanism, label
+    mechanism, key
         As for :func:`~clusterscale.screening.evidence_table.publish`.
     cells
         Sorted flat cells of the user, those of the null ROI too.
@@ -77,7 +77,7 @@ def inside_by_series(
     own = np.searchsorted(touched, cells)
     counts = series.counts[:, rois].copy()
     counts.reshape(len(counts), -1)[:, own] += 1
-    path = ("screen noise", base.setting.label, label, "user", user)
+    path = ("screen noise", *base.setting.path, key, "user", user)
     size = base.setting.group_size
     values = mechanism.release(counts, group_size=size, rng=stream(base.source.seed, *path))
     released, here = values.reshape(len(values), -1), np.zeros(len(touched), np.bool_)

@@ -13,7 +13,6 @@ from clusterscale.errors import FormatError, MissingError
 from clusterscale.schema import Variable, validate
 from clusterscale.storage import files
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.ownership import claim
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,44 +24,22 @@ _TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 
 
 class TableStore:
-    """A table that is being written, below ``uri``; made, or gone on with.
+    """A table of results that is created empty, then filled part by part.
 
-    ``<what>.json`` says which it is, ``results.zarr`` holds the numbers, ``done/`` an empty file
-    for each part that is there in full.
+    ``results.zarr`` holds the numbers, ``done/`` an empty file for each part that is complete.
 
     Parameters
     ----------
     uri
-        Folder, a local path or fsspec URL.
-    what
-        What it is, in a word.
+        Folder that the study owns, a local path or fsspec URL.
     form
-        Its attribute ``format``.
-    identity
-        Plain values that tell it from any other.
+        Attribute ``format`` of the table.
     create
-        Makes the empty table at an address.
-    force
-        Overwrite another one.
-
-    Raises
-    ------
-    ExistsError
-        If another one is there and ``force`` is not set.
+        Creates the empty table at an address.
     """
 
-    def __init__(
-        self,
-        uri: str,
-        what: str,
-        form: str,
-        identity: Mapping[str, Any],
-        create: Callable[[str], None],
-        *,
-        force: bool,
-    ) -> None:
+    def __init__(self, uri: str, form: str, create: Callable[[str], None]) -> None:
         self.uri = uri.rstrip("/")
-        claim(self.uri, what, identity, force=force)
         place = f"{self.uri}/results.zarr"
         if not is_table(place, form):
             with staged(place, force=True) as staging:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.contracts import hash_of
 from clusterscale.cube.blocks import Span
 from clusterscale.traits.exposure import TargetAUCs, hash_exposures
 from clusterscale.traits.plan import TraitsPlan
@@ -20,7 +20,7 @@ __all__ = ["AnalysisSpec", "View"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A setting whose targets' components are told, by its labels."""
+    """A setting whose targets' components are computed: period, and ids of the others."""
 
     period: str
     prior: str
@@ -48,6 +48,10 @@ class AnalysisSpec:
         Of which the most and the least exposed are compared; two or more make either side.
     views
         Settings whose components are told.
+    settings
+        Settings of the audit that decide results.
+    names
+        Label and title of each mechanism, prior and attack, by id.
     """
 
     plan: TraitsPlan
@@ -57,6 +61,8 @@ class AnalysisSpec:
     periods: tuple[tuple[str, Span], ...]
     exposures: tuple[TargetAUCs, ...]
     views: tuple[View, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that tell what was asked."""
@@ -64,9 +70,16 @@ class AnalysisSpec:
 
     @property
     def digest(self) -> str:
-        """Hash of what was asked."""
-        text = json.dumps(self.describe(), sort_keys=True)
-        return blake2b(text.encode(), digest_size=16).hexdigest()
+        """Hash of the settings that decide results."""
+        return hash_of({"traits": self.plan.canonical, "audit": self.settings})
+
+    def names_of(self, variable: str, ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the labels and titles of ``ids``, by the variables that hold them."""
+        names = [self.names.get(key, (key, key)) for key in ids]
+        return {
+            f"{variable}_label": [label for label, _ in names],
+            f"{variable}_title": [title for _, title in names],
+        }
 
     @cached_property
     def exposure_digest(self) -> str:

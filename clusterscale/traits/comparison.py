@@ -66,7 +66,7 @@ def compare(task: CompareTask) -> ComparisonResult:
     told = task.exposure.read()
     users, auc = told.users, told.auc
     top, bottom = told.sides(task.plan.share)
-    rng = stream(task.source.seed, "traits", *task.exposure.path)
+    rng = stream(task.source.seed, "traits", *task.span, *task.exposure.path)
     pair = (_read(task.values, task.period, users[side]) for side in (top, bottom))
     with threadpool_limits(limits=1):
         found = importance(*pair, trees=task.plan.trees, rng=rng)

@@ -68,9 +68,8 @@ class TargetAUCs:
 
     @property
     def path(self) -> tuple[str | int, ...]:
-        """What tells this one from all others."""
-        setting = self.period, self.prior, self.group_size
-        return self.source, *setting, self.mechanism, self.attack
+        """Seed path of this setting; the epochs of its period come before it."""
+        return self.source, self.prior, self.group_size, self.mechanism, self.attack
 
     def read(self) -> Exposed:
         """Return who was told and how well.

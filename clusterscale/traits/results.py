@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from clusterscale.cube.provenance import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
 from clusterscale.schema import TRAITS, TRAITS_FORMAT
 from clusterscale.storage.result_table import TableStore, create_table, open_table
+from clusterscale.study import Identity
 from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
 from clusterscale.traits.comparison import WHO, ComparisonResult
@@ -45,14 +45,9 @@ class TraitsStore(TableStore):
     """
 
     def __init__(self, uri: str, question: AnalysisSpec, cube: TraceCube, *, force: bool) -> None:
-        identity = {
-            "plan": question.describe(),
-            "exposure": question.exposure_digest,
-            "cube_fingerprint": cube.fingerprint,
-            "version": version("clusterscale"),
-        }
-        create = partial(_create, question=question, cube=cube)
-        super().__init__(uri, "traits", TRAITS_FORMAT, identity, create, force=force)
+        identity = Identity("traits", question.digest, cube.fingerprint, question.exposure_digest)
+        identity.claim(uri, question.describe(), force=force)
+        super().__init__(uri, TRAITS_FORMAT, partial(_create, question=question, cube=cube))
         self._question, self._n_users = question, cube.n_users
 
     @property
@@ -147,6 +142,9 @@ def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         columns[f"compared_{name}"] = [getattr(each, name) for each in question.exposures]
     for name in ("period", "prior", "group_size", "mechanism"):
         columns[f"view_{name}"] = [getattr(each, name) for each in views]
+    for name in ("compared_prior", "compared_mechanism", "compared_attack", "view_prior"):
+        columns |= question.names_of(name, columns[name])
+    columns |= question.names_of("view_mechanism", columns["view_mechanism"])
     chunks = {
         "user": part_size(cube),
         "characteristic": len(CHARACTERISTICS),

@@ -5,7 +5,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import ConfigModel, Values
+from clusterscale.contracts import NamedModel, Values
+from clusterscale.utility.measure import MeasureKind
 from clusterscale.utility.pair import check_pair
 
 __all__ = ["Pearson", "pearson"]
@@ -59,11 +60,12 @@ def _or_one(divisors: Values) -> Values:
     return np.where(divisors > 0, divisors, 1)
 
 
-class Pearson(ConfigModel):
+class Pearson(NamedModel):
     """Correlation over time, as :func:`pearson` computes it (POMACS20 eq. 6)."""
 
     ideal: ClassVar[float] = 1.0
-    title: ClassVar[str] = "Pearson correlation"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "Pearson correlation"
 
     name: Literal["pearson"] = "pearson"
 

@@ -7,7 +7,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import ConfigModel, Values
+from clusterscale.contracts import NamedModel, Values
+from clusterscale.utility.measure import MeasureKind
 from clusterscale.utility.pair import check_pair, mean_known
 
 __all__ = [
@@ -114,11 +115,12 @@ def _shares(values: Values) -> Values:
     return mass
 
 
-class JensenShannon(ConfigModel):
+class JensenShannon(NamedModel):
     """Divergence over ROIs, as :func:`jensen_shannon` computes it (POMACS20 eq. 5)."""
 
     ideal: ClassVar[float] = 0.0
-    title: ClassVar[str] = "Jensen–Shannon divergence"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "Jensen–Shannon divergence"
 
     name: Literal["jensen_shannon"] = "jensen_shannon"
 
@@ -127,11 +129,12 @@ class JensenShannon(ConfigModel):
         return jensen_shannon(raw, released)
 
 
-class JensenShannonDistance(ConfigModel):
+class JensenShannonDistance(NamedModel):
     """Distance over ROIs, as :func:`jensen_shannon_distance` has it (POMACS20 appendix A)."""
 
     ideal: ClassVar[float] = 0.0
-    title: ClassVar[str] = "Jensen–Shannon distance"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "Jensen–Shannon distance"
 
     name: Literal["jensen_shannon_distance"] = "jensen_shannon_distance"
 
@@ -140,11 +143,12 @@ class JensenShannonDistance(ConfigModel):
         return jensen_shannon_distance(raw, released)
 
 
-class TotalVariation(ConfigModel):
+class TotalVariation(NamedModel):
     """Visits put elsewhere, as :func:`total_variation` computes them."""
 
     ideal: ClassVar[float] = 0.0
-    title: ClassVar[str] = "total-variation distance"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "total-variation distance"
     events_only: ClassVar[bool] = True
 
     name: Literal["total_variation"] = "total_variation"

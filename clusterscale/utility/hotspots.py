@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import ConfigModel, Share, Values
+from clusterscale.contracts import NamedModel, Share, Values
 from clusterscale.jit import kernel
+from clusterscale.utility.measure import MeasureKind
 from clusterscale.utility.pair import busiest, check_pair, mean_known
 
 __all__ = [
@@ -141,11 +142,12 @@ def _tau_b(
             taus[i] = net / ordered if n_ordered_second > 0 else 0.0
 
 
-class HotspotF1(ConfigModel):
+class HotspotF1(NamedModel):
     """Hotspots found again, as :func:`hotspot_f1` computes it (POMACS20 eq. 3)."""
 
     ideal: ClassVar[float] = 1.0
-    title: ClassVar[str] = "hotspot F1"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "hotspot F1"
 
     name: Literal["hotspot_f1"] = "hotspot_f1"
     top: Share = 0.1
@@ -155,11 +157,12 @@ class HotspotF1(ConfigModel):
         return hotspot_f1(raw, released, top=self.top)
 
 
-class HotspotTau(ConfigModel):
+class HotspotTau(NamedModel):
     """Order of raw's hotspots, as :func:`hotspot_tau` computes it (POMACS20 eq. 4)."""
 
     ideal: ClassVar[float] = 1.0
-    title: ClassVar[str] = "hotspot τ-b"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "hotspot τ-b"
 
     name: Literal["hotspot_tau"] = "hotspot_tau"
     top: Share = 0.1
@@ -169,11 +172,12 @@ class HotspotTau(ConfigModel):
         return hotspot_tau(raw, released, top=self.top)
 
 
-class HotspotTauListwise(ConfigModel):
+class HotspotTauListwise(NamedModel):
     """Lists of hotspots, as :func:`hotspot_tau_listwise` compares them (POMACS20 appendix A)."""
 
     ideal: ClassVar[float] = 1.0
-    title: ClassVar[str] = "hotspot τ of ordered lists"
+    kind: ClassVar[MeasureKind] = ""
+    phrase: ClassVar[str] = "hotspot τ of ordered lists"
 
     name: Literal["hotspot_tau_listwise"] = "hotspot_tau_listwise"
     top: Share = 0.1

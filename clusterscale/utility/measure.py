@@ -1,10 +1,12 @@
 """What every measure of utility looks like to others."""
 
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
-__all__ = ["Utility"]
+__all__ = ["MeasureKind", "Utility"]
+
+MeasureKind = Literal["", "relative", "total"]
 
 
 @runtime_checkable
@@ -18,20 +20,29 @@ class Utility(Protocol):
     ----------
     ideal
         The value when the release equals the raw counts, whatever these are.
-    title
-        Name for people, in tables and figures.
+    kind
+        ``relative`` to the counts, so that a loss can exceed 1; the share of the ``total`` that is
+        kept; or empty.
     """
 
     ideal: ClassVar[float]
-    title: ClassVar[str]
+    kind: ClassVar[MeasureKind]
 
     @property
     def name(self) -> str:
         """Key in the registry: the name of the function that computes it."""
 
     @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
     def label(self) -> str:
-        """Name with its settings."""
+        """Title, or name with its settings: for people only."""
+
+    @property
+    def heading(self) -> str:
+        """Title, or the measure in words, for tables and figures."""
 
     def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
         """Compare raw counts and published values, both of shape (roi, epoch).

@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import ConfigModel, Positive, Share, Values
+from clusterscale.contracts import NamedModel, Positive, Share, Values
 from clusterscale.errors import InputError
+from clusterscale.utility.measure import MeasureKind
 from clusterscale.utility.pair import busiest, check_pair, mean_known
 
 __all__ = [
@@ -114,11 +115,12 @@ def _relative_error(before: Values, after: Values, floor: float) -> float:
     return mean_known(np.abs(after - before) / np.maximum(least, before))
 
 
-class MeanRelativeError(ConfigModel):
+class MeanRelativeError(NamedModel):
     """Error relative to the counts, as :func:`mean_relative_error` computes it (NDSS18 eq. 7)."""
 
     ideal: ClassVar[float] = 0.0
-    title: ClassVar[str] = "mean relative error"
+    kind: ClassVar[MeasureKind] = "relative"
+    phrase: ClassVar[str] = "mean relative error"
 
     name: Literal["mean_relative_error"] = "mean_relative_error"
     floor: Positive = 0.001
@@ -128,11 +130,12 @@ class MeanRelativeError(ConfigModel):
         return mean_relative_error(raw, released, floor=self.floor)
 
 
-class BusiestRelativeError(ConfigModel):
+class BusiestRelativeError(NamedModel):
     """Error in the busiest ROIs, as :func:`busiest_relative_error` computes it (POMACS20 §5.1)."""
 
     ideal: ClassVar[float] = 0.0
-    title: ClassVar[str] = "mean relative error, busiest ROIs"
+    kind: ClassVar[MeasureKind] = "relative"
+    phrase: ClassVar[str] = "mean relative error, busiest ROIs"
 
     name: Literal["busiest_relative_error"] = "busiest_relative_error"
     top: Share = 0.1
@@ -143,11 +146,12 @@ class BusiestRelativeError(ConfigModel):
         return busiest_relative_error(raw, released, top=self.top, floor=self.floor)
 
 
-class EventsKept(ConfigModel):
+class EventsKept(NamedModel):
     """Released total over raw total, as :func:`events_kept` computes it."""
 
     ideal: ClassVar[float] = 1.0
-    title: ClassVar[str] = "events kept"
+    kind: ClassVar[MeasureKind] = "total"
+    phrase: ClassVar[str] = "events kept"
     events_only: ClassVar[bool] = True
 
     name: Literal["events_kept"] = "events_kept"

@@ -51,10 +51,10 @@ def test_the_dataset_holds_what_the_journal_does(finished):
     entries = [entry for number in range(journal.n_files) for entry in journal.read(number)]
     assert len(entries) == results.sizes["target"] * results.sizes["prior"]
     for entry in entries:
-        target, period, prior, size = entry.key
+        target, _, prior, size = entry.key
         for outcome in entry.outcomes:
             case = results.sel(
-                target=target, period=period, prior=prior, group_size=size,
+                target=target, period="all", prior=prior, group_size=size,
                 mechanism=outcome.mechanism, attack=outcome.attack,
             )  # fmt: skip
             for field in fields(Outcome):

@@ -95,8 +95,8 @@ def test_results_say_whose_noise_is_published_unrounded(cube, tmp_path, plan_fie
     old = open_results(tmp_path / "run")
     assert set(map(tuple, old.float_noise.values.tolist())) == {("", "", "")}
     for found, known in ((results, "yes"), (old, "")):
-        exposures = exposures_of(found, None, plan.mechanisms[1].label)
-        numbers = measure(found, exposures, plan.mechanisms[1].label, exposed_above=0.5)
+        exposures = exposures_of(found, None, plan.mechanisms[1].id)
+        numbers = measure(found, exposures, plan.mechanisms[1].id, exposed_above=0.5)
         assert numbers.float_noise == known
 
 
@@ -164,7 +164,7 @@ def test_another_plan_needs_force(plan, cube, tmp_path, plan_fields):
     with pytest.raises(ExistsError) as caught:
         run(other, cube, tmp_path / "run", SerialExecutor())
     assert str(caught.value) == (
-        f"{tmp_path}/run holds a run of another plan: "
+        f"{tmp_path}/run holds an audit of another plan: "
         "choose another `output`, or overwrite it with `force=True`"
     )
     assert open_results(tmp_path / "run").sizes["group_size"] == 2, "nothing may be lost"
@@ -175,7 +175,7 @@ def test_another_plan_needs_force(plan, cube, tmp_path, plan_fields):
 
 def test_a_foreign_folder_is_not_touched(plan, cube, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(ExistsError, match="holds something that is not a run of clusterscale"):
+    with pytest.raises(ExistsError, match="holds something else"):
         run(plan, cube, tmp_path, SerialExecutor())
     run(plan, cube, tmp_path, SerialExecutor(), force=True)
     assert (tmp_path / "precious.txt").read_text() == "mine"

@@ -16,6 +16,7 @@ from clusterscale.audit.source import load_settings
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.groups import count_visits
+from clusterscale.mechanisms import create
 from clusterscale.metrics import auc_ceiling, privacy_gain
 from clusterscale.runtime import SerialExecutor
 from clusterscale.seeds import stream
@@ -59,7 +60,7 @@ def test_a_price_task_is_small_and_pure(task):
 
 def test_promises_are_of_this_cube(task, defended, cube):
     found = evaluate_mechanism_task(task)
-    assert list(found.promises) == [mechanism.label for mechanism in defended.mechanisms]
+    assert list(found.promises) == [mechanism.id for mechanism in defended.mechanisms]
     bounds = measure_bounds(with_null_roi(cube.traces()), cube.frame().days)
     bare, noisy, *_, chain = found.promises.values()
     assert (bare.unit, bare.epsilon, bare.ceiling) == ("none", np.inf, 1.0)
@@ -91,7 +92,7 @@ def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
 
 def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
     """By hand: small counts are suppressed, but that of who is nowhere is large."""
-    label = "suppress_small(below=3)"
+    key = create("suppress_small", below=3).id
     found = evaluate_mechanism_task(task)
     rng = stream(task.source.seed, "utility groups", *task.key)
     kept, moved = [], []
@@ -104,8 +105,8 @@ def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
         moved.append(
             np.mean([np.abs(a - b / b.sum()).sum() / 2 if b.any() else 1 for a, b in epochs])
         )
-    assert found.released_share[label] == pytest.approx(np.mean(kept))
-    means = dict(zip((m.name for m in task.utility.measures), found.utility[label][0], strict=True))
+    assert found.released_share[key] == pytest.approx(np.mean(kept))
+    means = dict(zip((m.name for m in task.utility.measures), found.utility[key][0], strict=True))
     assert means["events_kept"] == pytest.approx(np.mean(kept))
     assert means["total_variation"] == pytest.approx(np.mean(moved))
     assert found.released_share["exact"] == 1
@@ -113,7 +114,7 @@ def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
 
 def test_noise_below_zero_does_not_take_from_what_is_released(task):
     """Laplace noise adds up to nothing on average, but a release of noise is not empty."""
-    assert evaluate_mechanism_task(task).released_share["laplace(epsilon=1.0)"] > 1
+    assert evaluate_mechanism_task(task).released_share[create("laplace", epsilon=1.0).id] > 1
 
 
 def test_a_release_that_cannot_be_measured_is_an_error_and_not_left_out(task, monkeypatch):
@@ -161,11 +162,11 @@ def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     results = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert (results.status == "done").all(), results.error.values
     price = evaluate_mechanism_task(next(iter(defended.prices(cube))))
-    label = "suppress_small(below=3)"
-    chosen = results.sel(mechanism=label, group_size=3, period="all")
-    np.testing.assert_array_equal(chosen.utility, price.utility[label][0])
-    np.testing.assert_array_equal(chosen.utility_sd, price.utility[label][1])
-    assert float(chosen.released_share) == price.released_share[label]
+    key = create("suppress_small", below=3).id
+    chosen = results.sel(mechanism=key, group_size=3, period="all")
+    np.testing.assert_array_equal(chosen.utility, price.utility[key][0])
+    np.testing.assert_array_equal(chosen.utility_sd, price.utility[key][1])
+    assert float(chosen.released_share) == price.released_share[key]
     np.testing.assert_array_equal(results.random_guess[0, 0], price.guess)
     assert list(results.ideal.values) == [m.ideal for m in defended.utility.measures]
     assert results.guarantee_unit.values.tolist() == [["none", "user", "none", "none", "user_day"]]
@@ -178,8 +179,8 @@ def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     np.testing.assert_array_equal(chosen.verdict_trials, [each.trials for each in judged])
     bare = results.auc.sel(mechanism="exact")
     np.testing.assert_array_equal(
-        results.privacy_gain.sel(mechanism=label),
-        privacy_gain(bare, results.auc.sel(mechanism=label)),
+        results.privacy_gain.sel(mechanism=key),
+        privacy_gain(bare, results.auc.sel(mechanism=key)),
     )
     assert (results.privacy_gain.sel(mechanism="exact") == 0).all()
     assert json.loads(results.attrs["price_errors"]) == []
@@ -225,7 +226,7 @@ def test_prices_come_back_as_they_were_put(task, tmp_path):
     price, failed = evaluate_mechanism_task(task), Price(("other", 3), error="it broke")
     journal.add(price)
     journal.add(failed)
-    assert price.judgements["laplace(epsilon=1.0)"].verdict == "consistent"
+    assert price.judgements[create("laplace", epsilon=1.0).id].verdict == "consistent"
     assert repr(sorted(journal.prices().items())) == repr(
         sorted({price.key: price, failed.key: failed}.items())
     )

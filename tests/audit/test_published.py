@@ -93,7 +93,7 @@ def test_scores_are_those_of_a_contest(people, tmp_path, mechanism):
     made, values = plan(mechanism), released(people, np.arange(SIZE), create(**mechanism))
     (prior,), (tried,) = made.priors, made.mechanisms
     for task in tasks(people, tmp_path, values, mechanism):
-        path = ("release", prior.label, SIZE, task.audit.target)
+        path = (made.periods[0].id, prior.id, SIZE, task.audit.target)
         game = prior.set_up(
             people.traces(),
             task.audit.target,
@@ -126,7 +126,7 @@ def test_tasks_are_an_address_and_a_few_numbers(people, tmp_path):
     for task in tasks(people, tmp_path, np.zeros((5, 24)), EXACT, LAPLACE):
         assert task.audit.mechanisms == (create(**LAPLACE),)
         assert not task.audit.control
-        assert task.key[1:] == ("release", plan(EXACT).priors[0].label, SIZE)
+        assert task.key[1:] == ("0-24", plan(EXACT).priors[0].id, SIZE)
         assert len(pickle.dumps(task)) < 4000
         assert pickle.loads(pickle.dumps(task)) == task
 

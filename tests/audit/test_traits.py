@@ -178,7 +178,8 @@ def test_a_comparison_is_what_the_parts_give(found, folder, crowd, plan):
     second = results.auc.sel({k: v for k, v in names.items() if k != "attack"}).mean("attack")
     top, bottom = (results.target.values[side] for side in extreme_groups(auc, 0.25, second.values))
     values = found.value.sel(period="late")
-    rng = stream(3, "traits", "audit", *at.values(), names["mechanism"], names["attack"])
+    key = at["prior"], at["group_size"], names["mechanism"], names["attack"]
+    rng = stream(3, "traits", 24, 44, "audit", *key)
     expected = importance(values.values[top], values.values[bottom], trees=50, rng=rng)
     for name in ("top_mean", "bottom_sd", "forest_importance", "logistic_coefficient"):
         np.testing.assert_allclose(case[name], getattr(expected, name), rtol=1e-5, atol=1e-6)
@@ -194,8 +195,9 @@ def test_a_comparison_is_what_the_parts_give(found, folder, crowd, plan):
 def by_hand(plan, cube, view, mechanism, targets):
     """Loadings of targets, from the groups that the audit plays on."""
     chosen = audit.targets.Chosen(targets, ("",) * len(targets))
+    period = next(each.id for each in plan.periods if each.name == view.view_period)
     for task in plan.tasks(cube, chosen):
-        if task.key[1:] == (view.view_period, view.view_prior, view.view_group_size):
+        if task.key[1:] == (period, view.view_prior, view.view_group_size):
             ((game, bounds),) = audit.task.set_up(task)
             path = (*task.key[1:], task.target)
             known = study(game, mechanism, seed=plan.seed, path=path, bounds=bounds).training
@@ -406,7 +408,7 @@ def test_results_of_another_plan_or_cube_are_refused(plan, cube, copied, tmp_pat
 def test_other_exposures_are_another_question(small, cube, small_copied):
     storage.remove(str(small_copied / "screen"))
     audit.traits(small, cube, small_copied, SerialExecutor(), how=HOW)
-    with pytest.raises(ExistsError, match="holds another traits"):
+    with pytest.raises(ExistsError, match="holds traits of another plan"):
         audit.traits(small, cube, small_copied, SerialExecutor())
     how = HOW.model_copy(update={"share": 0.5})
     again = audit.traits(small, cube, small_copied, SerialExecutor(), how=how, force=True)

@@ -16,7 +16,7 @@ class Listener:
     """An attack that keeps what it is trained on."""
 
     heard: list = field(default_factory=list)
-    name = label = "listener"
+    name = id = label = "listener"
     needs_whereabouts = validates = False
     threshold = 0.0
 

@@ -77,7 +77,7 @@ def tried(mechanism, seed=0, *, null_roi=False, dense=DENSE, **plan):
     plan = VerdictPlan(**({"trials": 2000} | plan))
     bound, traces, frame = follow(mechanism, null_roi=null_roi, dense=dense)
     neighbours = near(traces, frame, plan.units, seed, kind_of(bound.guarantee))
-    return try_guarantee(bound, neighbours, plan, label=mechanism.label)
+    return try_guarantee(bound, neighbours, plan, key=mechanism.label)
 
 
 CASES = [(each, null_roi) for each in SOUND for null_roi in (False, True)]
@@ -197,7 +197,7 @@ def test_the_same_whatever_was_tried_before():
 
     def judged(order):
         neighbours = near(traces, frame, 2, 3, "event", "user_day", "user")
-        found = {i: try_guarantee(bound[i], neighbours, plan, label=str(i)) for i in order}
+        found = {i: try_guarantee(bound[i], neighbours, plan, key=str(i)) for i in order}
         return [found[i] for i in range(3)]
 
     assert judged([0, 1, 2]) == judged([2, 0, 1])

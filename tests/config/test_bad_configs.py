@@ -25,7 +25,7 @@ TEXTS = {
         "cube: [1, 2\n",
         "line 2, column 1: expected ',' or ']', but got '<stream end>'",
     ),
-    "a key twice": ("cube: a\ncube: b\n", "line 2, column 1: key 'cube' stands there twice"),
+    "a key twice": ("cube: a\ncube: b\n", "line 2, column 1: key 'cube' is listed twice"),
     "a Python object": (
         "cube: !!python/object/apply:os.getcwd []\n",
         "line 1, column 7: could not determine a constructor for the tag "
@@ -77,7 +77,7 @@ CHANGES = [
     ("audit.targets", {"listed": []}, "audit.targets.listed: give at least one"),
     ("audit.group_sizes", 10, "audit.group_sizes: is 10, but should be a list"),
     ("audit.group_sizes", [], "audit.group_sizes: give at least one"),
-    ("audit.group_sizes", [10, 10], "audit.group_sizes: 10 stands there twice"),
+    ("audit.group_sizes", [10, 10], "audit.group_sizes: 10 is listed twice"),
     (
         "audit.group_sizes.0",
         1,
@@ -126,7 +126,7 @@ CHANGES = [
         "exact",
         "audit.mechanisms.1: is 'exact', but should be a mapping with a name",
     ),
-    ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact stands there twice"),
+    ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact is listed twice"),
     (
         "audit.mechanisms.1.epsilon",
         -1,

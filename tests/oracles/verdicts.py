@@ -4,6 +4,7 @@ import json
 
 from clusterscale.audit.findings import Finding
 from clusterscale.reaudit import IntervalEstimate, ReleaseMetrics, Verdict
+from clusterscale.reaudit.release_metrics import UtilityValue
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 
@@ -55,6 +56,11 @@ FOUND = ReleaseMetrics(
     epsilon_declared=1.0,
     verdict="consistent",
     unit="user_day",
-    utility={"pearson": (0.75, 1.0), "mean_relative_error(floor=1.0)": (0.5, 0.0)},
+    utility={
+        "pearson": UtilityValue(0.75, 1.0, "pearson", "pearson"),
+        "mean_relative_error-0123456789ab": UtilityValue(
+            0.5, 0.0, "mean_relative_error", "mean_relative_error(floor=1.0)"
+        ),
+    },
     float_noise="no",
 )

@@ -69,7 +69,7 @@ def figures(item, studies=CABS):
 
 
 def by_mechanism(item):
-    """Return the numbers of a table by mechanism and measure; none stands there twice."""
+    """Return the numbers of a table by mechanism and measure; none is listed twice."""
     keys = [(each.place.at["mechanism"], each.place.at["measure"]) for each in figures(item)]
     assert max(Counter(keys).values()) == 1
     return dict(zip(keys, (each.value for each in figures(item)), strict=True))

@@ -8,7 +8,7 @@ import pytest
 from oracles.verdicts import FOUND, verdict
 
 from clusterscale.reaudit.changes import change_since
-from clusterscale.reaudit.release_metrics import Exposures
+from clusterscale.reaudit.release_metrics import Exposures, UtilityValue
 
 USERS = np.arange(40)
 
@@ -20,7 +20,7 @@ def exposed(loss, users=USERS, *, width=0.01, everyone=True):
 
 
 def measured(**utility):
-    found = {name: (value, 1.0) for name, value in utility.items()}
+    found = {name: UtilityValue(value, 1.0) for name, value in utility.items()}
     return replace(FOUND, utility=found)
 
 

@@ -98,7 +98,7 @@ def test_some_names_that_the_cube_does_not_know(paris):
 def test_a_row_that_is_there_twice(paris):
     names = paris.regions.names
     told = refused(paris, written(np.zeros((5, 3)), rois=(*names, names[0])), **SAID)
-    assert told.endswith("a ROI stands there twice")
+    assert told.endswith("a ROI is listed twice")
 
 
 def test_rows_too_many_or_too_few(paris):

@@ -141,7 +141,7 @@ def test_the_promise_and_utility_at_their_worst(seed):
     assert found.unit == "event"
     for name, ideal in zip(MEASURES, IDEALS, strict=True):
         values = audit.utility.sel(mechanism=LAPLACE, measure=name).values.ravel()
-        assert found.utility[name] == (max(values, key=lambda each: abs(each - ideal)), ideal)
+        assert found.utility[name][:2] == (max(values, key=lambda each: abs(each - ideal)), ideal)
 
 
 @pytest.mark.parametrize("seed", range(4))

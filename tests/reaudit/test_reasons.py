@@ -18,6 +18,7 @@ from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
 from clusterscale.reaudit import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
 from clusterscale.reaudit.policy_evaluation import judge_change, judge_findings
+from clusterscale.reaudit.release_metrics import UtilityValue
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 
@@ -148,8 +149,8 @@ def test_utility():
 
 def test_one_measure_twice_is_judged_where_it_is_worst():
     found = replace(
-        FOUND, utility={"hotspot_f1(n=1)": (0.9, 1.0), "hotspot_f1(n=9)": (0.25, 1.0)}
-    )  # fmt: skip
+        FOUND, utility={str(x): UtilityValue(x, 1.0, "hotspot_f1") for x in (0.9, 0.25)}
+    )
     reason = judged(Policy(utility={"hotspot_f1": 0.5}), found)["hotspot_f1"]
     assert (reason.level, reason.measured) == ("fail", 0.25)
 

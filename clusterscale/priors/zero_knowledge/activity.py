@@ -25,7 +25,7 @@ class ActivityLaw(ConfigModel):
     name: str
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """A short phrase for people."""
         return self.name
 
@@ -68,7 +68,7 @@ class LogNormal(ActivityLaw):
     sigma: Positive = Field(default=1.0, le=5)
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """The name with its deviation."""
         return f"log-normal (σ {exact_number(self.sigma)})"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from clusterscale.contracts import CellCoordinates, ConfigModel, Count, Even, Game, Share, Traces
+from clusterscale.contracts import CellCoordinates, Count, Even, Game, NamedModel, Share, Traces
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, subsample_trace
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
@@ -32,7 +32,7 @@ else:
     Law = ACTIVITIES.field()
 
 
-class ZeroKnowledge(ConfigModel):
+class ZeroKnowledge(NamedModel):
     """A release, what the publisher says of it, and the target's trace (POPETS24 §2.5, §4).
 
     Challenges are groups of all users. From a challenge's release the adversary tells where, when
@@ -83,7 +83,7 @@ class ZeroKnowledge(ConfigModel):
         return self
 
     @property
-    def title(self) -> str:
+    def phrase(self) -> str:
         """What the adversary knows, and each choice that is not the paper's, in words."""
         known = "the target’s trace" if self.knows == "trace" else "the target’s places"
         if self.known_fraction < 1:
@@ -97,7 +97,7 @@ class ZeroKnowledge(ConfigModel):
             "refit": "trained once",
             "sampling": "not in pairs",
             "times": "times at random",
-            "activity": f"{self.activity.title} activity",
+            "activity": f"{self.activity.phrase} activity",
             "correction": "no correction" if self.correction == "none" else "matched correction",
             "rhythm": "mixed rhythms",
             "rank": f"rank {self.rank:,}",

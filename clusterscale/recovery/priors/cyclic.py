@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from clusterscale.contracts import ConfigModel
+from clusterscale.contracts import NamedModel
 from clusterscale.recovery.epoch_belief import Ids
 
 __all__ = ["DAY", "WEEK", "Cyclic"]
@@ -14,7 +14,7 @@ __all__ = ["DAY", "WEEK", "Cyclic"]
 DAY, WEEK = 24, 168  # epochs, which are hours
 
 
-class Cyclic(ConfigModel):
+class Cyclic(NamedModel):
     """A prior that says the same of all epochs of one season (PETS17 §3.2.1)."""
 
     cycle: ClassVar[int]

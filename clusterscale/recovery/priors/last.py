@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from clusterscale.contracts import ConfigModel
+from clusterscale.contracts import NamedModel
 from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.priors.cyclic import DAY, WEEK
 from clusterscale.recovery.visits import Visits
@@ -15,7 +15,7 @@ from clusterscale.recovery.visits import Visits
 __all__ = ["LastDay", "LastHour", "LastWeek"]
 
 
-class _Last(ConfigModel):
+class _Last(NamedModel):
     lag: ClassVar[int]
     hourly: ClassVar[bool] = True
 
@@ -39,7 +39,7 @@ class LastWeek(_Last):
     lag: ClassVar[int] = WEEK
 
     name: Literal["last_week"] = "last_week"
-    title: ClassVar[str] = "whereabouts a week ago"
+    phrase: ClassVar[str] = "whereabouts a week ago"
 
 
 class LastDay(_Last):
@@ -48,7 +48,7 @@ class LastDay(_Last):
     lag: ClassVar[int] = DAY
 
     name: Literal["last_day"] = "last_day"
-    title: ClassVar[str] = "whereabouts a day ago"
+    phrase: ClassVar[str] = "whereabouts a day ago"
 
 
 class LastHour(_Last):
@@ -57,4 +57,4 @@ class LastHour(_Last):
     lag: ClassVar[int] = 1
 
     name: Literal["last_hour"] = "last_hour"
-    title: ClassVar[str] = "whereabouts an hour ago"
+    phrase: ClassVar[str] = "whereabouts an hour ago"

@@ -43,7 +43,7 @@ class FreqRoi(_Seasonal):
     cycle: ClassVar[int] = 1
 
     name: Literal["freq_roi"] = "freq_roi"
-    title: ClassVar[str] = "frequency of places"
+    phrase: ClassVar[str] = "frequency of places"
 
 
 class RoiDay(_Seasonal):
@@ -52,7 +52,7 @@ class RoiDay(_Seasonal):
     cycle: ClassVar[int] = DAY
 
     name: Literal["roi_day"] = "roi_day"
-    title: ClassVar[str] = "frequency of places by hour of the day"
+    phrase: ClassVar[str] = "frequency of places by hour of the day"
 
 
 class RoiDayWeek(_Seasonal):
@@ -61,7 +61,7 @@ class RoiDayWeek(_Seasonal):
     cycle: ClassVar[int] = WEEK
 
     name: Literal["roi_day_week"] = "roi_day_week"
-    title: ClassVar[str] = "frequency of places by hour of the week"
+    phrase: ClassVar[str] = "frequency of places by hour of the week"
 
 
 @kernel

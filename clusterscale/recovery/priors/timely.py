@@ -37,7 +37,7 @@ class TimeDay(_Timely):
     cycle: ClassVar[int] = DAY
 
     name: Literal["time_day"] = "time_day"
-    title: ClassVar[str] = "active hours of the day"
+    phrase: ClassVar[str] = "active hours of the day"
 
 
 class TimeDayWeek(_Timely):
@@ -46,4 +46,4 @@ class TimeDayWeek(_Timely):
     cycle: ClassVar[int] = WEEK
 
     name: Literal["time_day_week"] = "time_day_week"
-    title: ClassVar[str] = "active hours of the week"
+    phrase: ClassVar[str] = "active hours of the week"

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from clusterscale.contracts import ConfigModel, Values
+from clusterscale.contracts import NamedModel, Values
 from clusterscale.recovery.epoch_belief import EpochBelief
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
@@ -14,7 +14,7 @@ from clusterscale.recovery.protocols import Aggregate
 __all__ = ["Bayes", "crowd"]
 
 
-class Bayes(ConfigModel):
+class Bayes(NamedModel):
     """The prior of each user, updated by where the crowd is; users are taken as independent.
 
     PETS17 eq. 15, algorithm 3.1. Of a user whose prior is nowhere that anybody is published to be,

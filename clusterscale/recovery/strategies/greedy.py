@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from clusterscale.contracts import ConfigModel, Values
+from clusterscale.contracts import NamedModel, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 from clusterscale.recovery.epoch_belief import EpochBelief, Flags, Ids, Ranks
@@ -20,7 +20,7 @@ from clusterscale.recovery.visits import settle
 __all__ = ["MaxRoi", "MaxUser", "whole"]
 
 
-class MaxRoi(ConfigModel):
+class MaxRoi(NamedModel):
     """The most probable users for each ROI (PETS17 algorithm 3.2).
 
     Where fewer have any probability than are published, the most active of the others follow, as
@@ -34,7 +34,7 @@ class MaxRoi(ConfigModel):
         return _assign(prior, aggregate, by_probability=True)
 
 
-class MaxUser(ConfigModel):
+class MaxUser(NamedModel):
     """The most active users first, each to all ROIs they may be in that still lack users.
 
     PETS17 algorithm 3.3.

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from clusterscale.contracts import ConfigModel, Values
+from clusterscale.contracts import NamedModel, Values
 from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Ranks
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate
@@ -28,7 +28,7 @@ from clusterscale.recovery.visits import settle
 __all__ = ["Joint"]
 
 
-class Joint(ConfigModel):
+class Joint(NamedModel):
     """The most probable assignment of all users together, under the published counts.
 
     Not of any paper; the linear program is solved by HiGHS.

@@ -53,7 +53,7 @@ class Trained(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, inputs: Floats, labels: Labels) -> Self:
         """Train."""
-        rng = stream(self.seed, "tuning", *self.path, self.attack.label)
+        rng = stream(self.seed, "tuning", *self.path, self.attack.id)
         with threadpool_limits(limits=1):
             self.model_ = self.attack.train(inputs, labels, rng=rng)
         return self

@@ -54,7 +54,7 @@ def test_every_choice_works_with_every_defence_of_the_paper(option):
     n_studies = 1 if OPTIONS[option].get("refit") == "shared" else 6
     assert len(watched.studied) == n_studies * len(DEFENCES)
     assert {values.shape for values in watched.studied} == {(1, *game.challenge.counts.shape[1:])}
-    assert [outcome.mechanism for outcome in found[::2]] == [each.label for each in by]
+    assert [outcome.mechanism for outcome in found[::2]] == [each.id for each in by]
     assert [outcome.attack for outcome in found[:2]] == ["cells", "likelihood"]
     for outcome in found:
         for name in ("auc", "control_auc", "absent_auc", "naive_auc"):

@@ -18,7 +18,7 @@ from clusterscale.seeds import stream
 class Recorder:
     """An attack that keeps what it trains on and says nothing."""
 
-    name = label = "recorder"
+    name = id = label = "recorder"
     needs_whereabouts = validates = False
     threshold = 0.0
 
