@@ -1,7 +1,7 @@
 """Audits: what to run, one task a target, results that survive a crash."""
 
+from clusterscale.audit.analysis import AuditAnalysis, run
 from clusterscale.audit.cost import Cost, predict
-from clusterscale.audit.driver import Progress, run
 from clusterscale.audit.evaluation import UtilityPlan
 from clusterscale.audit.exposure_sources import find_exposures
 from clusterscale.audit.period import Period
@@ -12,17 +12,18 @@ from clusterscale.audit.screens import rank, screen
 from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.audit.template import AuditTemplate
-from clusterscale.audit.traits import traits
+from clusterscale.audit.traits import TraitsAnalysis, traits
 
 __all__ = [
+    "AuditAnalysis",
     "AuditPlan",
     "AuditTask",
     "AuditTemplate",
     "Cost",
     "Period",
-    "Progress",
     "ResourcePlan",
     "Targets",
+    "TraitsAnalysis",
     "UtilityPlan",
     "count_failed",
     "find_exposures",

@@ -11,6 +11,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
+from clusterscale.study import describe_bytes
 
 __all__ = ["ResourcePlan", "plan_resources"]
 
@@ -92,7 +93,7 @@ def plan_resources(
     traces, beside = needs.traces(cube.n_users), needs.beside()
     whole = _PROCESS + traces + beside
     if whole <= memory:
-        why = f"everyone's traces and a task need {_tell(whole)} of the {_tell(memory)} of a worker"
+        why = f"everyone's traces and a task need {describe_bytes(whole)} of the {describe_bytes(memory)} of a worker"
         n_busy = min(n_workers, n_tasks)
         work = seconds * n_targets + needs.read_seconds * n_busy + once
         total = work + needs.start_seconds * (1 + n_busy * (n_workers > 1))
@@ -112,7 +113,7 @@ def plan_resources(
     width = -(-n_blocks // n_parts) * size
     users = tuple(ranges(0, cube.n_users, width))
     why = (
-        f"everyone's traces and a task need {_tell(whole)}, more than the {_tell(memory)} of a "
+        f"everyone's traces and a task need {describe_bytes(whole)}, more than the {describe_bytes(memory)} of a "
         f"worker: counts are added over {len(users)} parts of up to {width:,} users"
     )
     turns = ceil(len(users) / n_workers)
@@ -173,7 +174,3 @@ class _Needs(Workload):
     def _n_copies(self) -> int:
         """Whether an attack takes the training groups apart, to choose among others."""
         return any(getattr(attack, "candidates", ()) for attack in self._plan.attacks)
-
-
-def _tell(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.2g} GB" if n_bytes >= 10**9 else f"{n_bytes / 1e6:.0f} MB"

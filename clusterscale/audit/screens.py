@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale import screening
+from clusterscale import study
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
-from clusterscale.contracts import MEMORY, Executor
+from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
-from clusterscale.screening import ScreenProgress, is_counted
+from clusterscale.screening import ScreenAnalysis, is_counted
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -26,14 +25,7 @@ _USERS = 1 << 18  # read at once
 
 
 def screen(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor,
-    *,
-    memory: int = MEMORY,
-    force: bool = False,
-    on_progress: Callable[[ScreenProgress], None] = lambda progress: None,
+    plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> xr.Dataset:
     """Screen every user of ``cube`` under the plan's mechanisms, by attacks in closed form.
 
@@ -45,18 +37,9 @@ def screen(
     Parameters
     ----------
     plan, cube
-        What to ask, and of whom.
-    output
-        Folder of the run, a local path or fsspec URL that all workers reach; the screen is kept in
-        ``screen/`` below it.
-    executor
-        Where the work is done.
-    memory
-        Bytes that a worker may use; changes no result.
-    force
-        Overwrite a screen of another plan, cube or version.
-    on_progress
-        Called at the start of each stage and after each block of users.
+        The settings, and the traces.
+    output, executor, options
+        As for :func:`clusterscale.study.run`; the screen is kept in ``screen/`` below ``output``.
 
     Returns
     -------
@@ -70,42 +53,23 @@ def screen(
     ConfigError, PoolError
         If the cube cannot answer the plan, a mechanism cannot be screened, or memory is short.
     ExistsError
-        If ``output`` holds another screen and ``force`` is not set.
+        If there is another screen and ``force`` is not set.
     """
-    check_kinds(plan=(plan, AuditPlan), cube=(cube, TraceCube))
-    return screening.run(
-        plan.whole_screen,
-        cube,
-        f"{str(output).rstrip('/')}/screen",
-        executor,
-        memory=memory,
-        force=force,
-        on_progress=on_progress,
-    )
+    check_kinds(plan=(plan, AuditPlan))
+    return study.run(ScreenAnalysis(plan.whole_screen), cube, output, executor, **options)
 
 
 def choose_targets(
-    plan: AuditPlan,
-    cube: TraceCube,
-    output: str | Path,
-    executor: Executor,
-    *,
-    memory: int = MEMORY,
-    force: bool = False,
-    on_progress: Callable[[ScreenProgress], None] = lambda progress: None,
+    plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> Chosen:
-    """Choose whom the plan attacks; the most exposed ask for a screen of everyone first.
+    """Choose whom the plan attacks; the most exposed are found by a screen first.
 
-    Parameters and errors are those of :func:`screen`, which is only run where it is needed, and of
-    :meth:`~clusterscale.audit.targets.Targets.choose`.
+    Parameters and errors are those of :func:`screen`.
     """
-    ranking = None
-    if plan.targets.most_exposed is not None:
-        screened = screen(
-            plan, cube, output, executor, memory=memory, force=force, on_progress=on_progress
-        )
-        ranking = rank(screened)
-    return plan.choose(cube, ranking)
+    exposed = plan.targets.most_exposed is not None
+    return plan.choose(
+        cube, rank(screen(plan, cube, output, executor, **options)) if exposed else None
+    )
 
 
 def rank(screened: xr.Dataset) -> NDArray[np.int64]:

@@ -1,15 +1,15 @@
-"""Why users are exposed whom an audit or a screen has found: how they move, where attacks look."""
+"""What exposed users have in common, as an analysis: how they move, and where attacks look."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from clusterscale import study
 from clusterscale.audit.exposure_sources import find_exposures
 from clusterscale.audit.loadings import (
     LoadTask,
@@ -22,27 +22,114 @@ from clusterscale.audit.loadings import (
 )
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.resources import plan_resources
-from clusterscale.contracts import MEMORY, Executor, Finished
+from clusterscale.contracts import Executor, Values, hash_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Range, Source, open_source
 from clusterscale.errors import InputError
-from clusterscale.storage import absolute
+from clusterscale.study import Analysis, Stage, Study, each
 from clusterscale.traits import (
     AnalysisSpec,
     TargetAUCs,
     TraitsPlan,
-    TraitsProgress,
     TraitsStore,
-    Work,
+    comparison_stage,
+    hash_exposures,
+    mobility_stages,
     open_traits,
 )
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["traits"]
+__all__ = ["TraitsAnalysis", "traits"]
 
-Tell = Callable[[TraitsProgress], None]
+
+class TraitsAnalysis(Analysis):
+    """What the users have in common whom the audit or the screen of a run found most exposed."""
+
+    kind: ClassVar[str] = "traits"
+
+    def __init__(self, plan: AuditPlan, how: TraitsPlan | None = None) -> None:
+        self.plan, self.how = plan, how or TraitsPlan()
+        self.seed, self.null_roi = plan.seed, plan.null_roi
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that decide results."""
+        return hash_of({"traits": self.how.canonical, "audit": self.plan.canonical})
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the plan as plain values; listed users are counted, not named."""
+        return {"traits": self.how.model_dump(mode="json"), "audit": self.plan.describe()}
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Do nothing: the audit or the screen has checked the plan."""
+
+    def input_digest(self, cube: TraceCube, run_uri: str) -> str:
+        """Return a digest of the exposure of every user in the audit or the screen.
+
+        Raises
+        ------
+        MissingError
+            If neither an audit nor a screen has finished there.
+        ExistsError
+            If these are of another plan or cube.
+        """
+        return hash_exposures(self._exposures(cube, run_uri))
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the traits below the folder of a run."""
+        return open_traits(self.uri(uri))
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the stages of mobility, comparison and, for each view, components."""
+        plan, exposures = self.plan, find_exposures(self.plan, job.cube, job.run_uri)
+        seen = list_seen(plan, exposures, self.how)
+        question = self._ask(tuple(each for each in exposures if self._has_sides(each)), seen)
+        store = TraitsStore(job.uri, question, job.cube)
+        yield from mobility_stages(question, job, store)
+        yield comparison_stage(question, job, store)
+        users = plan_resources(plan, job.cube, job.memory, job.n_workers).users if seen else ()
+        for number, view in enumerate(seen):
+            if f"view-{number}" in store.done():
+                continue
+            sums = Sums(view.groups(self.how.share))
+
+            def keep(task: LoadTask, values: Values, view: ViewTargets = view) -> None:
+                sums.add(int(np.searchsorted(view.users, task.audit.target)), values)
+
+            tasks = tasks_of(view, plan, job.cube, self.how)
+            function = partial(fold_loading, users=users) if users else load
+            yield Stage("components", function, tasks, each(keep), len(tasks), by_parts=bool(users))
+            store.add_view(number, *sums.means())
+        store.finish()
+
+    def _exposures(self, cube: TraceCube, run_uri: str) -> tuple[TargetAUCs, ...]:
+        every = find_exposures(self.plan, cube, run_uri)
+        return tuple(exposure for exposure in every if self._has_sides(exposure))
+
+    def _has_sides(self, exposure: TargetAUCs) -> bool:
+        try:
+            exposure.read().sides(self.how.share)
+        except InputError:
+            return False
+        return True
+
+    def _ask(self, exposures: tuple[TargetAUCs, ...], seen: Sequence[ViewTargets]) -> AnalysisSpec:
+        plan = self.plan
+        named: tuple[Any, ...] = (
+            *plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks,
+        )  # fmt: skip
+        return AnalysisSpec(
+            plan=self.how,
+            digest=self.digest,
+            description=self.describe(),
+            seed=plan.seed,
+            null_roi=plan.null_roi,
+            periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
+            exposures=exposures,
+            views=tuple(view.view for view in seen),
+            names={each.id: (each.label, each.heading) for each in named},
+        )
 
 
 def traits(
@@ -52,33 +139,20 @@ def traits(
     executor: Executor,
     *,
     how: TraitsPlan | None = None,
-    memory: int = MEMORY,
-    force: bool = False,
-    on_progress: Tell = lambda progress: None,
+    **options: Any,
 ) -> xr.Dataset:
-    """Find out what the most exposed users of ``cube`` have in common (POMACS20 §3).
+    """Compare the most with the least exposed users of ``cube`` (POMACS20 §3).
 
-    Exposure is what the audit or the screen in ``output`` has found, or both. Called again with
-    the same plans and results, it does only what is not done, and ends with the same bits,
-    whatever the workers and the memory.
+    Exposure is that of the audit or the screen in ``output``, or of both.
 
     Parameters
     ----------
     plan, cube
-        What was audited or screened, and of whom.
-    output
-        Folder of that run, a local path or fsspec URL that all workers reach; traits are kept in
-        ``traits/`` below it.
-    executor
-        Where the work is done.
+        Plan of the audit or the screen, and the traces.
+    output, executor, options
+        As for :func:`clusterscale.study.run`; traits are kept in ``traits/`` below ``output``.
     how
-        How the exposed are compared; the defaults where None.
-    memory
-        Bytes that a worker may use.
-    force
-        Overwrite traits of another plan, cube, audit or screen.
-    on_progress
-        Called at the start of each stage and after each task.
+        How users are compared; the defaults where None.
 
     Returns
     -------
@@ -94,84 +168,4 @@ def traits(
     ConfigError
         If the cube cannot answer, or memory is too short.
     """
-    how, place = how or TraitsPlan(), absolute(str(output)).rstrip("/")
-    exposures = find_exposures(plan, cube, place)
-    seen = list_seen(plan, exposures, how)
-    question = _ask(plan, how, exposures, seen)
-    source = Source.of(cube, null_roi=plan.null_roi, seed=plan.seed)
-    executor.preflight(partial(open_source, source))
-    store = TraitsStore(f"{place}/traits", question, cube, force=force)
-    work = Work(question, cube, source, store, executor, memory=memory, tell=on_progress)
-    work.measure()
-    work.compare()
-    users = plan_resources(plan, cube, memory, executor.n_workers).users if seen else ()
-    for number, each in enumerate(seen):
-        if f"view-{number}" not in store.done():
-            tasks = tasks_of(each, plan, cube, how)
-            sums = Sums(each.groups(how.share))
-            _look(executor, tasks, users, each, sums, on_progress)
-            store.add_view(number, *sums.means())
-    store.finish()
-    return open_traits(store.uri)
-
-
-def _ask(
-    plan: AuditPlan, how: TraitsPlan, exposures: list[TargetAUCs], seen: list[ViewTargets]
-) -> AnalysisSpec:
-    named: tuple[Any, ...] = (*plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks)
-    return AnalysisSpec(
-        plan=how,
-        audit=plan.describe(),
-        seed=plan.seed,
-        null_roi=plan.null_roi,
-        periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
-        exposures=tuple(each for each in exposures if _has_sides(each, how.share)),
-        views=tuple(each.view for each in seen),
-        settings=plan.canonical,
-        names={each.id: (each.label, each.heading) for each in named},
-    )
-
-
-def _has_sides(exposure: TargetAUCs, share: float) -> bool:
-    try:
-        exposure.read().sides(share)
-    except InputError:
-        return False
-    return True
-
-
-def _look(
-    executor: Executor,
-    tasks: list[LoadTask],
-    users: tuple[Range, ...],
-    seen: ViewTargets,
-    sums: Sums,
-    tell: Tell,
-) -> None:
-    """Add the loadings of all targets.
-
-    Raises
-    ------
-    Exception
-        The first error of a target, when all others are done.
-    """
-    errors: list[BaseException] = []
-    tell(TraitsProgress("components", len(tasks), 0))
-    for n_done, finished in enumerate(_finish(executor, tasks, users), 1):
-        if finished.value is None:
-            errors.append(finished.error or RuntimeError("a target came back empty"))
-        else:
-            place = int(np.searchsorted(seen.users, finished.item.audit.target))
-            sums.add(place, finished.value)
-        tell(TraitsProgress("components", len(tasks), n_done))
-    if errors:
-        errors[0].add_note(f"{len(errors)} of {len(tasks)} targets failed; the rest is kept")
-        raise errors[0]
-
-
-def _finish(
-    executor: Executor, tasks: list[LoadTask], users: tuple[Range, ...]
-) -> Iterator[Finished[LoadTask, Any]]:
-    if users:
-        return executor.map_folds(fold_loading(task, users) for task in tasks)
-    return chain.from_iterable(executor.map_batches(load, tasks))
+    return study.run(TraitsAnalysis(plan, how), cube, output, executor, **options)

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from clusterscale.cli.console import err, out, show_cost, show_cube
+from clusterscale.cli.console import err, out, show_cube
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
+    Explain,
     Force,
     Full,
     Memory,
     Output,
     Workers,
     argument,
-    describe_memory,
     load_config,
     load_either,
-    parse_memory,
-    pick_cluster,
-    report_status,
-    running_cluster,
     say_command,
 )
-from clusterscale.cli.reports import write_page
 from clusterscale.cli.results import show_results
+from clusterscale.cli.running import RunOptions, run_analysis
 from clusterscale.cli.verdicts import warn_of_float_noise
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 app = typer.Typer(
     help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
@@ -66,42 +65,27 @@ def audit(
     cluster: ClusterName = None,
     workers: Workers = None,
     memory: Memory = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    explain: Explain = False,
     full: Full = False,
     force: Force = False,
 ) -> None:
     """Run an audit, or go on with one that was interrupted, and write its report."""
-    from clusterscale.audit import Progress, predict, run
+    from clusterscale.audit import AuditAnalysis
 
-    chosen = load_config(config)
-    place = pick_cluster(chosen.cluster, cluster, workers)
-    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
-    cube = chosen.cube.open()
-    allowed = parse_memory(memory, place)
-    if explain:
-        from clusterscale.audit.workload import measure_slowness
+    def show(results: xr.Dataset) -> None:
+        show_results(results, full=full)
+        if not full:
+            folder = (output or load_config(config).output).rstrip("/")
+            say_command("every case, and utility", "report", folder, "--full")
 
-        cost = predict(plan, cube, allowed, place.n_workers, slowness=measure_slowness())
-        show_cost(cost, place.label, folder, describe_memory(memory, place))
+    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    results = run_analysis(lambda chosen: AuditAnalysis(chosen.the_audit()), options, show)
+    if results is None:
+        plan = load_config(config).the_audit()
         unrounded = [each.label for each in plan.mechanisms if each.publishes_float_noise]
         for line in warn_of_float_noise(map(escape, unrounded)):
             out.print(line, highlight=False)
         return
-    with report_status(folder, "audit", place) as beacon:
-        with running_cluster(place, "audit", beacon) as (executor, move):
-
-            def tell(now: Progress) -> None:
-                move(now.stage, now.n_tasks, now.n_done, now.n_failed)
-
-            results = run(
-                plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
-            )
-        beacon.tell("report", 0, 0)
-        show_results(results, full=full)
-        if not full:
-            say_command("every case, and utility", "report", folder, "--full")
-        out.print(f"results  {folder}/results.zarr", highlight=False, soft_wrap=True)
-        write_page(folder)
     n_failed = int((results.status == "failed").sum())
     if n_failed:
         err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")

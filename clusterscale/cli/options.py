@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from threading import Timer, main_thread
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from clusterscale.cli.console import err, out, progress, size_of
+from clusterscale.cli.console import out
 from clusterscale.errors import InputError
 from clusterscale.redaction import check_url
 
 if TYPE_CHECKING:
     from clusterscale.config import Config, ReleasesConfig
-    from clusterscale.contracts import Executor
-    from clusterscale.runtime import Beacon, Cluster
+    from clusterscale.runtime import Cluster
 
-__all__ = ["ClusterName", "ConfigFile", "Force", "Full", "Memory", "Move", "Output", "Workers"]
+__all__ = ["ClusterName", "ConfigFile", "Explain", "Force", "Full", "Memory", "Output", "Workers"]
 __all__ += [
     "argument",
     "in_flags",
@@ -32,13 +24,8 @@ __all__ += [
     "load_either",
     "option",
     "parse_memory",
-    "running_cluster",
 ]
-__all__ += ["pick_cluster", "report_status", "say_command"]
-
-
-_ENDING = (signal.SIGINT, signal.SIGTERM)
-_AGAIN = 0.05  # seconds until a signal whose exception was dropped is sent again
+__all__ += ["describe_memory", "pick_cluster", "say_command"]
 
 
 _FLAGS = {
@@ -96,6 +83,7 @@ Memory = Annotated[
     typer.Option(help="What a worker may use, e.g. 4GB; if not, 70 % of what it has, or 2GB."),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Show every case, not the strongest alone.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Only say what would run.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 
 
@@ -143,111 +131,6 @@ def _find_cluster(configured: Cluster, name: str) -> Cluster:
     return CLUSTERS.create("address", **{**known, "address": name})
 
 
-class Move(Protocol):
-    """Moves a progress bar."""
-
-    def __call__(self, doing: str, total: int, done: int, failed: int = 0) -> None:
-        """Say what is being done, how much of it there is, is done, and has failed."""
-
-
-@contextmanager
-def report_status(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
-    """Let `clusterscale watch` see how far the work in ``folder`` is, and how the block ends.
-
-    SIGTERM and SIGINT end it as an error would.
-    """
-    from clusterscale.runtime import Beacon
-
-    def warn(message: str) -> None:
-        err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
-
-    with _orderly_end(), Beacon(folder, work, cluster=place.label, warn=warn) as beacon:
-        yield beacon
-
-
-@contextmanager
-def running_cluster(
-    place: Cluster, what: str, beacon: Beacon | None = None
-) -> Iterator[tuple[Executor, Move]]:
-    """Open a cluster under a progress bar; yield its executor, and what moves the bar.
-
-    The ``beacon`` tells of the same. SIGTERM and SIGINT end the work as an error would: the cluster
-    is closed, and its jobs are cancelled.
-    """
-    with ExitStack() as stack:
-        stack.enter_context(_orderly_end())
-        with err.status(f"starting {place.label}"):
-            executor = stack.enter_context(place.open())
-        bar = stack.enter_context(progress())
-        line = bar.add_task(what)
-        if link := executor.dashboard:
-            bar.print(f"dashboard {link}")
-        if beacon is not None:
-            stack.enter_context(beacon.seeing(executor))
-
-        def tell(doing: str, total: int, done: int, failed: int = 0) -> None:
-            bar.update(line, description=doing, total=total, completed=done + failed)
-            if beacon is not None:
-                beacon.tell(doing, total, done, failed)
-
-        yield executor, tell
-
-
-class _Leave:
-    """Handle a signal that ends the process: raise ``SystemExit``, once.
-
-    A signal may arrive in a callback of compiled code or in a destructor. There Python reports an
-    exception and drops it; :meth:`report` then sends the signal again, a moment later.
-    """
-
-    def __init__(self) -> None:
-        self._raised: SystemExit | None = None
-
-    def __call__(self, number: int, _: object) -> None:
-        if self._raised is None:
-            self._raised = SystemExit(128 + number)
-            for ending in _ENDING:
-                signal.signal(ending, signal.SIG_IGN)
-            raise self._raised
-
-    def report(
-        self,
-        unraisable: sys.UnraisableHookArgs,
-        otherwise: Callable[[sys.UnraisableHookArgs], object],
-    ) -> None:
-        """Handle an exception that was dropped; ``otherwise`` handles those that are not ours."""
-        dropped = unraisable.exc_value
-        if not isinstance(dropped, SystemExit) or dropped is not self._raised:
-            otherwise(unraisable)
-            return
-        for ending in _ENDING:
-            signal.signal(ending, self)
-        Timer(_AGAIN, self._send, [int(dropped.code or 0) - 128]).start()
-
-    def _send(self, number: int) -> None:
-        self._raised = None
-        signal.pthread_kill(main_thread().ident or 0, number)
-
-
-@contextmanager
-def _orderly_end() -> Iterator[None]:
-    """Let the signals that end a process unwind it first; the outermost of such blocks does it."""
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    if any(isinstance(handler, _Leave) for handler in before.values()):
-        yield
-        return
-    leave, otherwise = _Leave(), sys.unraisablehook
-    sys.unraisablehook = partial(leave.report, otherwise=otherwise)
-    for number in before:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        sys.unraisablehook = otherwise
-
-
 def parse_memory(text: str | None, place: Cluster) -> int:
     """Return the bytes that work may use on each worker of ``place``.
 
@@ -274,11 +157,12 @@ def parse_memory(text: str | None, place: Cluster) -> int:
 def describe_memory(text: str | None, place: Cluster) -> str:
     """Return how much memory work may use on each worker of ``place``, and what decides it."""
     from clusterscale.contracts import MEMORY
+    from clusterscale.study import describe_bytes
 
-    size = size_of(parse_memory(text, place))
+    size = describe_bytes(parse_memory(text, place))
     if text is not None:
         return f"{size} of each worker, as `--memory` says"
     if place.budget is None:
-        usual = size_of(MEMORY)
+        usual = describe_bytes(MEMORY)
         return f"{usual} of each worker, as cluster {place.name} names none; set it by `--memory`"
     return f"{size} of each worker, 70 % of what it has; set it by `--memory`"

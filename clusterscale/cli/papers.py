@@ -15,9 +15,8 @@ from clusterscale.cli.options import (
     option,
     parse_memory,
     pick_cluster,
-    report_status,
-    running_cluster,
 )
+from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import add_numbers, new_table
 from clusterscale.errors import ClusterError, ClusterscaleError, InputError, StoreError
 
@@ -104,25 +103,21 @@ def _work(
 ) -> tuple[list[StudyReport], int]:
     """Run what can be run, one by one; return what they tell, and how many failed."""
     from clusterscale.papers import report_without_results, reproduce
+    from clusterscale.study import prefixed
 
     told: list[StudyReport] = []
     n_failed, allowed = 0, parse_memory(memory, place)
     with (
         report_status(folder, "reproduction", place) as beacon,
-        running_cluster(place, "reproduce", beacon) as (executor, move),
+        running_cluster(place, "reproduce", beacon) as (executor, tell),
     ):
         for name, study in studies.items():
             if not study.runs or not cubes.has(study):
                 told.append(report_without_results(name, study, _NO_CABS if study.runs else ""))
                 continue
-
-            def tell(stage: str, total: int, done: int, failed: int, name: str = name) -> None:
-                move(f"{name}: {stage}", total, done, failed)
-
+            address = cubes, f"{folder}/{name}", executor
             try:
-                found = reproduce(
-                    name, study, cubes, f"{folder}/{name}", executor, memory=allowed, tell=tell
-                )
+                found = reproduce(name, study, *address, memory=allowed, tell=prefixed(tell, name))
             except (ClusterError, StoreError):
                 raise
             except ClusterscaleError as error:

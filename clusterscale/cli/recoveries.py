@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from clusterscale.cli.console import out, show_recovery_cost
+from clusterscale.cli.console import out
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
+    Explain,
     Force,
     Memory,
     Output,
     Workers,
-    describe_memory,
-    load_config,
-    parse_memory,
-    pick_cluster,
-    report_status,
-    running_cluster,
 )
-from clusterscale.cli.reports import write_page
+from clusterscale.cli.running import RunOptions, run_analysis
 from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.schema import with_labels
 
@@ -39,7 +32,7 @@ def recover(
     cluster: ClusterName = None,
     workers: Workers = None,
     memory: Memory = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    explain: Explain = False,
     force: Force = False,
 ) -> None:
     """Infer where every user was from what is published of all, and write the report.
@@ -47,28 +40,10 @@ def recover(
     Or go on with a recovery that was cut off. The `recovery` section of a config says what the
     adversary knows, what is published, and of which epochs.
     """
-    from clusterscale.recovery import RecoveryProgress, predict, run
+    from clusterscale.recovery import RecoveryAnalysis
 
-    chosen = load_config(config)
-    place = pick_cluster(chosen.cluster, cluster, workers)
-    plan, folder = chosen.the_recovery(), (output or chosen.output).rstrip("/")
-    cube, allowed = chosen.cube.open(), parse_memory(memory, place)
-    if explain:
-        cost = predict(plan, cube, allowed, place.n_workers)
-        told = describe_memory(memory, place)
-        show_recovery_cost(cost, place.label, f"{folder}/recovery", told)
-        return
-    with report_status(folder, "recovery", place) as beacon:
-        with running_cluster(place, "recover", beacon) as (executor, move):
-
-            def tell(now: RecoveryProgress) -> None:
-                move("recover", now.n_tasks, now.n_done)
-
-            found = run(plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell)
-        beacon.tell("report", 0, 0)
-        show_recovery(found)
-        out.print(f"results  {folder}/recovery/results.zarr", highlight=False, soft_wrap=True)
-        write_page(folder)
+    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    run_analysis(lambda chosen: RecoveryAnalysis(chosen.the_recovery()), options, show_recovery)
 
 
 def show_recovery(found: xr.Dataset) -> None:

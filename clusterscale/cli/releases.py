@@ -16,15 +16,13 @@ from clusterscale.cli.console import err, out
 from clusterscale.cli.options import (
     ClusterName,
     Memory,
-    Move,
     Output,
     Workers,
     argument,
     parse_memory,
     pick_cluster,
-    report_status,
-    running_cluster,
 )
+from clusterscale.cli.running import report_status, running_cluster
 from clusterscale.cli.tables import Key, new_table
 from clusterscale.errors import TEMPORARY, ClusterError, InputError, StoreError
 from clusterscale.redaction import clean
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from clusterscale.contracts import Executor
     from clusterscale.reaudit import Problem, Reaudit, Verdict
     from clusterscale.runtime import Cluster
+    from clusterscale.study import Tell
 
 __all__ = ["CODES", "reaudit", "show_reasons"]
 
@@ -143,32 +142,27 @@ def _judge_all(
     """Judge what is new; a cluster is opened only if something must be audited."""
     from clusterscale.reaudit import Problem
     from clusterscale.runtime import SerialExecutor
+    from clusterscale.study import prefixed
 
     pending, verdicts, problems = work.pending(), [], list(work.problems)
     if not pending:
         return [], problems
     with report_status(work.output, "reaudit", place) as beacon, ExitStack() as stack:
         executor: Executor = SerialExecutor()
-        move: Move = _stay
+        tell: Tell = lambda now: None  # noqa: E731 - replaced where a cluster is needed
         if not all(map(work.is_audited, pending)):
-            executor, move = stack.enter_context(running_cluster(place, "reaudit", beacon))
+            executor, tell = stack.enter_context(running_cluster(place, "reaudit", beacon))
         for number, each in enumerate(pending, 1):
             name = each.listed.name
-
-            def tell(stage: str, total: int, done: int, failed: int, name: str = name) -> None:
-                move(f"{name}: {stage}", total, done, failed)
-
-            found = work.judge(each, executor, memory=memory, check=check, tell=tell)
+            found = work.judge(
+                each, executor, memory=memory, check=check, tell=prefixed(tell, name)
+            )
             if isinstance(found, Problem):
                 problems.append(found)
                 continue
             verdicts.append(found)
             show_reasons(f"{name} ({number} of {len(pending)})", found.verdict, found.why)
     return verdicts, problems
-
-
-def _stay(doing: str, total: int, done: int, failed: int = 0) -> None:
-    """Move no bar."""
 
 
 def _tell(

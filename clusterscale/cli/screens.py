@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from clusterscale.cli.console import out, show_screen_cost
+from clusterscale.cli.console import out
 from clusterscale.cli.options import (
     ClusterName,
     ConfigFile,
+    Explain,
     Force,
     Memory,
     Output,
     Workers,
-    describe_memory,
-    load_config,
-    parse_memory,
-    pick_cluster,
-    report_status,
-    running_cluster,
 )
-from clusterscale.cli.reports import write_page
+from clusterscale.cli.running import RunOptions, run_analysis
 from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.schema import with_labels
 
@@ -37,7 +30,7 @@ def screen(
     cluster: ClusterName = None,
     workers: Workers = None,
     memory: Memory = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Only say what would run.")] = False,
+    explain: Explain = False,
     force: Force = False,
 ) -> None:
     """Score every user of the cube under every mechanism, or go on with a screen that was cut off.
@@ -45,30 +38,12 @@ def screen(
     The attacks are those that need no training; `targets: {most_exposed: …}` in a config spends
     the others on whom they find.
     """
-    from clusterscale.audit import screen as run
-    from clusterscale.screening import ScreenProgress, predict
+    from clusterscale.screening import ScreenAnalysis
 
-    chosen = load_config(config)
-    place = pick_cluster(chosen.cluster, cluster, workers)
-    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
-    cube, allowed = chosen.cube.open(), parse_memory(memory, place)
-    if explain:
-        cost = predict(plan.whole_screen, cube, allowed, place.n_workers)
-        show_screen_cost(cost, place.label, f"{folder}/screen", describe_memory(memory, place))
-        return
-    with report_status(folder, "screen", place) as beacon:
-        with running_cluster(place, "screen", beacon) as (executor, move):
-
-            def tell(now: ScreenProgress) -> None:
-                move(now.stage, now.n_rows, now.n_done)
-
-            screened = run(
-                plan, cube, folder, executor, memory=allowed, force=force, on_progress=tell
-            )
-        beacon.tell("report", 0, 0)
-        show_screen(screened)
-        out.print(f"results  {folder}/screen/results.zarr", highlight=False, soft_wrap=True)
-        write_page(folder)
+    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    run_analysis(
+        lambda chosen: ScreenAnalysis(chosen.the_audit().whole_screen), options, show_screen
+    )
 
 
 def show_screen(screened: xr.Dataset) -> None:

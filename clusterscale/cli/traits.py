@@ -15,13 +15,8 @@ from clusterscale.cli.options import (
     Memory,
     Output,
     Workers,
-    load_config,
-    parse_memory,
-    pick_cluster,
-    report_status,
-    running_cluster,
 )
-from clusterscale.cli.reports import write_page
+from clusterscale.cli.running import RunOptions, run_analysis
 from clusterscale.cli.tables import Key, add_numbers, new_table
 from clusterscale.schema import with_labels
 
@@ -46,35 +41,15 @@ def traits(
     How they move, which of that tells them from the least exposed, and where and when the attack
     looks. The `traits` section of a config says how they are compared.
     """
-    from clusterscale.audit import find_exposures
-    from clusterscale.audit import traits as run
-    from clusterscale.traits import TraitsProgress
+    from clusterscale.audit import TraitsAnalysis, find_exposures
 
-    chosen = load_config(config)
-    place = pick_cluster(chosen.cluster, cluster, workers)
-    plan, folder = chosen.the_audit(), (output or chosen.output).rstrip("/")
-    cube, allowed = chosen.cube.open(), parse_memory(memory, place)
-    find_exposures(plan, cube, folder)  # before a cluster is started in vain
-    with report_status(folder, "traits", place) as beacon:
-        with running_cluster(place, "traits", beacon) as (executor, move):
-
-            def tell(now: TraitsProgress) -> None:
-                move(now.stage, now.n_tasks, now.n_done)
-
-            found = run(
-                plan,
-                cube,
-                folder,
-                executor,
-                how=chosen.traits,
-                memory=allowed,
-                force=force,
-                on_progress=tell,
-            )
-        beacon.tell("report", 0, 0)
-        show_traits(found)
-        out.print(f"results  {folder}/traits/results.zarr", highlight=False, soft_wrap=True)
-        write_page(folder)
+    options = RunOptions(config, output, cluster, workers, memory, force)
+    run_analysis(
+        lambda chosen: TraitsAnalysis(chosen.the_audit(), chosen.traits),
+        options,
+        show_traits,
+        check=lambda chosen, folder: find_exposures(chosen.the_audit(), chosen.cube.open(), folder),
+    )
 
 
 def show_traits(found: xr.Dataset) -> None:

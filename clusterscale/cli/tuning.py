@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,16 +19,15 @@ from clusterscale.cli.options import (
     load_config,
     parse_memory,
     pick_cluster,
-    running_cluster,
 )
+from clusterscale.cli.running import running_cluster
 from clusterscale.cli.tables import Key, add_numbers, new_table
 
 if TYPE_CHECKING:
     from clusterscale.attacks.learned import LearnedAttack
     from clusterscale.audit.tuning import TuningCase, TuningResult
     from clusterscale.contracts import Attack, Executor
-
-    Tell = Callable[[str, int, int], None]
+    from clusterscale.study import Tell
 
 __all__ = ["tune"]
 
@@ -67,7 +65,7 @@ def tune(
             folder,
             executor,
             memory=allowed,
-            on_progress=lambda now: tell(now.stage, now.n_rows, now.n_done),
+            on_progress=tell,
         )
         cases = list(list_cases(plan, cube, who, targets))
         executor.preflight(partial(open_source, cases[0].task.source))
@@ -88,12 +86,13 @@ def _search(
     """Try the variants of all attacks on every case at once, so that these share what they can."""
     from clusterscale.audit.tuning import choose
     from clusterscale.runtime.learning import cross_validate
+    from clusterscale.study import Progress
 
     variants = [attack.variants() for attack in attacks]
     candidates = tuple(chain.from_iterable(variants))
     scores = []
     for i, case in enumerate(cases):
-        tell("cross-validation", len(cases), i)
+        tell(Progress("cross-validation", len(cases), i))
         found = cross_validate(
             case.form, candidates, executor, n_folds=n_folds, seed=seed, path=case.path
         )
@@ -112,17 +111,18 @@ def _judge(
     Over cases whose prior has fresh groups; not a number where none has.
     """
     from clusterscale.runtime.learning import evaluate_on_fresh_groups
+    from clusterscale.study import Progress
 
     attacks = tuple(
         dict.fromkeys(attack for each in choices for attack in (each.given, each.chosen))
     )
     found = []
     for i, case in enumerate(cases):
-        tell("fresh groups", len(cases), i)
+        tell(Progress("fresh groups", len(cases), i))
         found.append(
             evaluate_on_fresh_groups(case.form, attacks, executor, seed=seed, path=case.path)
         )
-    tell("done", len(cases), len(cases))
+    tell(Progress("done", len(cases), len(cases)))
     known = np.array([row for row in found if np.isfinite(row).all()])
     means = known.mean(axis=0) if len(known) else np.full(len(attacks), np.nan)
     return dict(zip(attacks, means.tolist(), strict=True))

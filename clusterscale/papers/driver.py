@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import nan
 from time import monotonic
@@ -20,15 +20,12 @@ from clusterscale.papers.extract import Results
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
 from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.storage import put, read
-from clusterscale.traits import TraitsProgress
+from clusterscale.study import Tell
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Tell", "report_without_results", "reproduce"]
-
-Tell = Callable[[str, int, int, int], None]
-"""Told of a stage: its name, how much there is, is done, and has failed."""
+__all__ = ["report_without_results", "reproduce"]
 
 
 def reproduce(
@@ -39,7 +36,7 @@ def reproduce(
     executor: Executor,
     *,
     memory: int = MEMORY,
-    tell: Tell = lambda stage, total, done, failed: None,
+    tell: Tell = lambda now: None,
 ) -> StudyReport:
     """Run a study, or go on with it: what was done in its folder is not done again.
 
@@ -109,10 +106,6 @@ def _run(
     if study.audit is not None:
         yield "audit", _audit(study.audit, cube, folder, executor, memory, tell)
     if study.audit is not None and study.traits is not None:
-
-        def tell_traits(now: TraitsProgress) -> None:
-            tell(now.stage, now.n_tasks, now.n_done, 0)
-
         traits = audit.traits(
             study.audit,
             cube,
@@ -120,16 +113,12 @@ def _run(
             executor,
             how=study.traits,
             memory=memory,
-            on_progress=tell_traits,
+            on_progress=tell,
         )
         yield "traits", traits
     if study.recovery is not None:
-
-        def tell_recovery(now: recovery.RecoveryProgress) -> None:
-            tell("recovery", now.n_tasks, now.n_done, 0)
-
         recovered = recovery.run(
-            study.recovery, cube, folder, executor, memory=memory, on_progress=tell_recovery
+            study.recovery, cube, folder, executor, memory=memory, on_progress=tell
         )
         yield "recovery", recovered
 
@@ -142,10 +131,7 @@ def _audit(
     memory: int,
     tell: Tell,
 ) -> xr.Dataset:
-    def tell_audit(now: audit.Progress) -> None:
-        tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
-
-    results = audit.run(plan, cube, folder, executor, memory=memory, on_progress=tell_audit)
+    results = audit.run(plan, cube, folder, executor, memory=memory, on_progress=tell)
     if n_failed := audit.count_failed(results):
         raise ClusterscaleError(f"{folder}: {n_failed} cases failed; the same command tries again")
     return results

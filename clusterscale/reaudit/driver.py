@@ -30,12 +30,11 @@ from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics, expo
 from clusterscale.reaudit.release_store import AuditSpec, audit_release, make_table
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
+from clusterscale.study import Tell
 
 __all__ = ["Pending", "Reaudit"]
 
 _RUNS = "runs"
-
-Tell = Callable[[str, int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class Reaudit:
         *,
         memory: int = MEMORY,
         check: Callable[[], None] = lambda: None,
-        tell: Tell = lambda stage, total, done, failed: None,
+        tell: Tell = lambda now: None,
     ) -> Verdict | Problem:
         """Audit one release, unless that is done, and add its verdict to the ledger.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from clusterscale.audit import AuditPlan, Progress, count_failed, plan_resources, run, screen
+from clusterscale.audit import AuditPlan, count_failed, plan_resources, run, screen
 from clusterscale.consistency import CHECKS, PublishedTable, check_table
 from clusterscale.contracts import Bounds, Counts, Executor
 from clusterscale.cube import TraceCube
@@ -17,13 +16,10 @@ from clusterscale.reaudit.known_counts import count_known
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.scoring import pool, score
-from clusterscale.screening import ScreenProgress
 from clusterscale.screening import check as check_screen
+from clusterscale.study import Progress, Tell
 
-__all__ = ["AuditSpec", "Tell", "audit_release", "make_table"]
-
-Tell = Callable[[str, int, int, int], None]
-"""Told of a stage: its name, how much there is, is done, and has failed."""
+__all__ = ["AuditSpec", "audit_release", "make_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +79,7 @@ def audit_release(
     plan.check(cube)
     folder.lay(content, members.inside)
 
-    def tell_audit(now: Progress) -> None:
-        tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
-
-    results = run(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_audit)
+    results = run(plan, cube, folder.uri, executor, memory=memory, on_progress=tell)
     if question.everyone:
         _screen(plan, cube, folder, executor, memory, tell)
     users = plan_resources(plan, cube, memory, executor.n_workers).users
@@ -102,7 +95,7 @@ def audit_release(
     complete = len(members.inside) == listed.group_size and not steps
     table = make_table(listed, content, known.bounds, known.counts(complete=complete))
     alone = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
-    tell("consistency", len(alone), 0, 0)
+    tell(Progress("consistency", len(alone)))
     findings = tuple(check_table(table, [], alone, seed=plan.seed))
     n_failed = count_failed(results) + n_lost
     facts = ReleaseRecord(
@@ -127,10 +120,7 @@ def _screen(
     except ConfigError:
         return
 
-    def tell_screen(now: ScreenProgress) -> None:
-        tell(now.stage, now.n_rows, now.n_done, 0)
-
-    screen(plan, cube, folder.uri, executor, memory=memory, on_progress=tell_screen)
+    screen(plan, cube, folder.uri, executor, memory=memory, on_progress=tell)
 
 
 def make_table(

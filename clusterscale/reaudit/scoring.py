@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -22,6 +22,7 @@ from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.release_metrics import IntervalEstimate
+from clusterscale.study import Progress, Tell
 
 __all__ = ["Scored", "pool", "score"]
 
@@ -37,7 +38,7 @@ def score(
     most: int,
     values: str,
     users: tuple[Range, ...],
-    tell: Callable[[str, int, int, int], None],
+    tell: Tell,
 ) -> tuple[Scored, dict[int, bool], int]:
     """Return what attacks say of known users, who of these is inside, and how many tasks failed.
 
@@ -54,7 +55,7 @@ def score(
         for standing in finished.value or ():
             (target, *_), prior = finished.item.key, finished.item.audit.prior.label
             found.setdefault((prior, standing.attack), {})[target] = standing
-        tell("published", len(tasks), n_done - n_lost, n_lost)
+        tell(Progress("published", len(tasks), n_done - n_lost, n_lost))
     return found, dict(zip(rows.tolist(), labels.tolist(), strict=True)), n_lost
 
 

@@ -20,8 +20,8 @@ by the papers' names.
 True
 """
 
+from clusterscale.recovery.analysis import RecoveryAnalysis, run
 from clusterscale.recovery.budget import RecoveryCost, check, predict
-from clusterscale.recovery.driver import RecoveryProgress, run
 from clusterscale.recovery.errors import (
     localization_error,
     privacy_gain,
@@ -55,9 +55,9 @@ from clusterscale.recovery.strategies import STRATEGIES
 __all__ = [
     "BELIEFS",
     "STRATEGIES",
+    "RecoveryAnalysis",
     "RecoveryCost",
     "RecoveryPlan",
-    "RecoveryProgress",
     "assign",
     "bayes",
     "check",

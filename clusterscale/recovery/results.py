@@ -19,7 +19,6 @@ from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
 from clusterscale.schema import RECOVERY, RECOVERY_FORMAT
 from clusterscale.storage.result_table import TableStore, create_table, open_table
-from clusterscale.study import Identity
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,17 +30,9 @@ _BARE = 0  # the place of bare counts among mechanisms
 
 
 class RecoveryStore(TableStore):
-    """A recovery that is being written, case by case: a mechanism and a prior each.
+    """A recovery that is being written, case by case: a mechanism and a prior each."""
 
-    Raises
-    ------
-    ExistsError
-        If another recovery is there and ``force`` is not set.
-    """
-
-    def __init__(self, uri: str, plan: RecoveryPlan, cube: TraceCube, *, force: bool) -> None:
-        identity = Identity("recovery", plan.digest, cube.fingerprint)
-        identity.claim(uri, plan.describe(), force=force)
+    def __init__(self, uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
         super().__init__(uri, RECOVERY_FORMAT, partial(_create, plan=plan, cube=cube))
         self._plan = plan
 
@@ -58,8 +49,8 @@ class RecoveryStore(TableStore):
         self._array("localization_error_of_epoch")[place] = found.by_epoch[:, 1:]
         self._say_done(name)
 
-    def price(self, mechanism: int, relative_error: float) -> None:
-        """Keep what is left of the counts."""
+    def add_error(self, mechanism: int, relative_error: float) -> None:
+        """Keep the mean relative error of what a mechanism publishes."""
         self._array("relative_error")[mechanism] = relative_error
 
     def finish(self) -> None:

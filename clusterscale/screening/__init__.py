@@ -7,19 +7,18 @@ and a mechanism treats cells one by one, only the user's own events matter, so m
 can be audited; the attacks that learn then spend their time on the most exposed.
 """
 
+from clusterscale.screening.analysis import ScreenAnalysis
 from clusterscale.screening.budget import ScreenCost, check, predict
-from clusterscale.screening.driver import ScreenProgress, run
 from clusterscale.screening.plan import Screen, ScreenPlan
 from clusterscale.screening.results import is_counted, open_screen
 
 __all__ = [
     "Screen",
+    "ScreenAnalysis",
     "ScreenCost",
     "ScreenPlan",
-    "ScreenProgress",
     "check",
     "is_counted",
     "open_screen",
     "predict",
-    "run",
 ]

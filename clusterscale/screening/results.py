@@ -20,7 +20,6 @@ from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
 from clusterscale.storage.result_table import TableStore, create_table, open_table
-from clusterscale.study import Identity
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,17 +30,9 @@ Place = tuple[int, int]  # of period and group size
 
 
 class ScreenStore(TableStore):
-    """A screen that is being written, block by block; ``groups-….zarr`` holds what was counted.
+    """A screen that is being written, block by block; ``groups-….zarr`` holds counted groups."""
 
-    Raises
-    ------
-    ExistsError
-        If another screen is there and ``force`` is not set.
-    """
-
-    def __init__(self, uri: str, screen: Screen, cube: TraceCube, *, force: bool) -> None:
-        identity = Identity("screen", screen.digest, cube.fingerprint)
-        identity.claim(uri, screen.describe(), force=force)
+    def __init__(self, uri: str, screen: Screen, cube: TraceCube) -> None:
         super().__init__(uri, SCREEN_FORMAT, partial(_create, screen=screen, cube=cube))
 
     def groups(self, index: int) -> str:

@@ -35,11 +35,11 @@ from clusterscale.traits.characteristics import (
 )
 from clusterscale.traits.comparison import WHO, frequency
 from clusterscale.traits.components import loading
-from clusterscale.traits.driver import TraitsProgress, Work
-from clusterscale.traits.exposure import Exposed, TargetAUCs, list_exposures
+from clusterscale.traits.exposure import Exposed, TargetAUCs, hash_exposures, list_exposures
 from clusterscale.traits.importance import LEAST, MOST, Importance, extreme_groups, importance
 from clusterscale.traits.plan import TraitsPlan
 from clusterscale.traits.results import TraitsStore, open_traits
+from clusterscale.traits.stages import comparison_stage, mobility_stages
 from clusterscale.traits.unicity import unicity
 
 __all__ = [
@@ -53,16 +53,17 @@ __all__ = [
     "Importance",
     "TargetAUCs",
     "TraitsPlan",
-    "TraitsProgress",
     "TraitsStore",
     "View",
-    "Work",
     "characteristics",
+    "comparison_stage",
     "extreme_groups",
     "frequency",
+    "hash_exposures",
     "importance",
     "list_exposures",
     "loading",
+    "mobility_stages",
     "movement",
     "open_traits",
     "unicity",

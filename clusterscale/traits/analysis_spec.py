@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import hash_of
 from clusterscale.cube.blocks import Span
 from clusterscale.traits.exposure import TargetAUCs, hash_exposures
 from clusterscale.traits.plan import TraitsPlan
@@ -34,10 +33,9 @@ class AnalysisSpec:
 
     Attributes
     ----------
-    plan
-        How.
-    audit
-        The plan of what was audited or screened, as plain values that may be shown to anyone.
+    plan, digest, description
+        Settings of the comparison; their digest with those of the audit; and both as plain values
+        that may be shown to anyone.
     seed
         Root seed of all draws.
     null_roi
@@ -48,30 +46,19 @@ class AnalysisSpec:
         Of which the most and the least exposed are compared; two or more make either side.
     views
         Settings whose components are told.
-    settings
-        Settings of the audit that decide results.
     names
         Label and title of each mechanism, prior and attack, by id.
     """
 
     plan: TraitsPlan
-    audit: dict[str, Any]
+    digest: str
+    description: Mapping[str, Any]
     seed: int
     null_roi: bool
     periods: tuple[tuple[str, Span], ...]
     exposures: tuple[TargetAUCs, ...]
     views: tuple[View, ...]
-    settings: dict[str, Any] = field(default_factory=dict)
     names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    def describe(self) -> dict[str, Any]:
-        """Return plain values that tell what was asked."""
-        return {"traits": self.plan.model_dump(mode="json"), "audit": self.audit}
-
-    @property
-    def digest(self) -> str:
-        """Hash of the settings that decide results."""
-        return hash_of({"traits": self.plan.canonical, "audit": self.settings})
 
     def names_of(self, variable: str, ids: Sequence[str]) -> dict[str, list[str]]:
         """Return the labels and titles of ``ids``, by the variables that hold them."""

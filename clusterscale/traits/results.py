@@ -18,7 +18,6 @@ from clusterscale.cube.provenance import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
 from clusterscale.schema import TRAITS, TRAITS_FORMAT
 from clusterscale.storage.result_table import TableStore, create_table, open_table
-from clusterscale.study import Identity
 from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
 from clusterscale.traits.comparison import WHO, ComparisonResult
@@ -36,17 +35,9 @@ Ints = NDArray[np.int64]
 
 
 class TraitsStore(TableStore):
-    """Traits that are being written: of users, of comparisons, of views.
+    """Traits that are being written: of users, of comparisons, of views."""
 
-    Raises
-    ------
-    ExistsError
-        If those of another question are there and ``force`` is not set.
-    """
-
-    def __init__(self, uri: str, question: AnalysisSpec, cube: TraceCube, *, force: bool) -> None:
-        identity = Identity("traits", question.digest, cube.fingerprint, question.exposure_digest)
-        identity.claim(uri, question.describe(), force=force)
+    def __init__(self, uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         super().__init__(uri, TRAITS_FORMAT, partial(_create, question=question, cube=cube))
         self._question, self._n_users = question, cube.n_users
 
@@ -159,7 +150,7 @@ def _attributes(question: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
     return {
         "format": TRAITS_FORMAT,
         "complete": False,
-        "plan": json.dumps(question.describe()),
+        "plan": json.dumps(dict(question.description)),
         "plan_digest": question.digest,
         "seed": question.seed,
         "exposure_digest": question.exposure_digest,

@@ -1,0 +1,206 @@
+"""How a verb runs an analysis: options, cluster, progress, status, results and report."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Timer, main_thread
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from clusterscale.cli.console import err, out, progress
+from clusterscale.cli.options import (
+    describe_memory,
+    load_config,
+    parse_memory,
+    pick_cluster,
+)
+from clusterscale.cli.reports import write_page
+from clusterscale.cli.tables import show_pairs
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.config import Config
+    from clusterscale.contracts import Executor
+    from clusterscale.runtime import Beacon, Cluster
+    from clusterscale.study import Analysis, Progress, Tell
+
+__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster"]
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_AGAIN = 0.05  # seconds until a signal whose exception was dropped is sent again
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of every verb that runs an analysis."""
+
+    config: Path | None
+    output: str | None
+    cluster: str | None
+    workers: int | None
+    memory: str | None
+    force: bool
+    explain: bool = False
+
+
+def run_analysis(
+    make: Callable[[Config], Analysis],
+    options: RunOptions,
+    show: Callable[[xr.Dataset], None],
+    *,
+    check: Callable[[Config, str], object] = lambda config, folder: None,
+) -> xr.Dataset | None:
+    """Run the analysis that ``make`` returns for a config, show its results, write the report.
+
+    Parameters
+    ----------
+    make
+        Returns the analysis of a config.
+    options
+        As typed; with ``explain`` nothing is run.
+    show
+        Prints the results.
+    check
+        Called with the config and the folder before a cluster is started.
+
+    Returns
+    -------
+    xr.Dataset or None
+        The results, None if nothing was run.
+    """
+    from clusterscale import study
+
+    chosen = load_config(options.config)
+    place = pick_cluster(chosen.cluster, options.cluster, options.workers)
+    analysis, folder = make(chosen), (options.output or chosen.output).rstrip("/")
+    cube, memory = chosen.cube.open(), parse_memory(options.memory, place)
+    home = analysis.uri(folder)
+    if options.explain:
+        rows = analysis.explain(cube, memory, place.n_workers)
+        about = {"memory": describe_memory(options.memory, place), "output": home}
+        show_pairs(out, "what would run", {"cluster": place.label, **rows, **about})
+        return None
+    check(chosen, folder)
+    with report_status(folder, analysis.kind, place) as beacon:
+        with running_cluster(place, analysis.kind, beacon) as (executor, tell):
+            results = study.run(
+                analysis,
+                cube,
+                folder,
+                executor,
+                memory=memory,
+                force=options.force,
+                on_progress=tell,
+            )
+        beacon.tell("report", 0, 0)
+        show(results)
+        out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
+        write_page(folder)
+    return results
+
+
+@contextmanager
+def report_status(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
+    """Let `clusterscale watch` see how far the work in ``folder`` is, and how the block ends.
+
+    SIGTERM and SIGINT end it as an error would.
+    """
+    from clusterscale.runtime import Beacon
+
+    def warn(message: str) -> None:
+        err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
+
+    with _orderly_end(), Beacon(folder, work, cluster=place.label, warn=warn) as beacon:
+        yield beacon
+
+
+@contextmanager
+def running_cluster(
+    place: Cluster, what: str, beacon: Beacon | None = None
+) -> Iterator[tuple[Executor, Tell]]:
+    """Open a cluster under a progress bar; yield its executor, and what moves the bar.
+
+    The ``beacon`` tells of the same. SIGTERM and SIGINT end the work as an error would: the cluster
+    is closed, and its jobs are cancelled.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_orderly_end())
+        with err.status(f"starting {place.label}"):
+            executor = stack.enter_context(place.open())
+        bar = stack.enter_context(progress())
+        line = bar.add_task(what)
+        if link := executor.dashboard:
+            bar.print(f"dashboard {link}")
+        if beacon is not None:
+            stack.enter_context(beacon.seeing(executor))
+
+        def tell(now: Progress) -> None:
+            n_ended = now.n_done + now.n_failed
+            bar.update(line, description=now.stage, total=now.n_tasks, completed=n_ended)
+            if beacon is not None:
+                beacon.tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
+
+        yield executor, tell
+
+
+class _Leave:
+    """Handle a signal that ends the process: raise ``SystemExit``, once.
+
+    A signal may arrive in a callback of compiled code or in a destructor. There Python reports an
+    exception and drops it; :meth:`report` then sends the signal again, a moment later.
+    """
+
+    def __init__(self) -> None:
+        self._raised: SystemExit | None = None
+
+    def __call__(self, number: int, _: object) -> None:
+        if self._raised is None:
+            self._raised = SystemExit(128 + number)
+            for ending in _ENDING:
+                signal.signal(ending, signal.SIG_IGN)
+            raise self._raised
+
+    def report(
+        self,
+        unraisable: sys.UnraisableHookArgs,
+        otherwise: Callable[[sys.UnraisableHookArgs], object],
+    ) -> None:
+        """Handle an exception that was dropped; ``otherwise`` handles those that are not ours."""
+        dropped = unraisable.exc_value
+        if not isinstance(dropped, SystemExit) or dropped is not self._raised:
+            otherwise(unraisable)
+            return
+        for ending in _ENDING:
+            signal.signal(ending, self)
+        Timer(_AGAIN, self._send, [int(dropped.code or 0) - 128]).start()
+
+    def _send(self, number: int) -> None:
+        self._raised = None
+        signal.pthread_kill(main_thread().ident or 0, number)
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let the signals that end a process unwind it first; the outermost of such blocks does it."""
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    if any(isinstance(handler, _Leave) for handler in before.values()):
+        yield
+        return
+    leave, otherwise = _Leave(), sys.unraisablehook
+    sys.unraisablehook = partial(leave.report, otherwise=otherwise)
+    for number in before:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook = otherwise

@@ -1,0 +1,113 @@
+"""Recovery of everyone's places from a release, as an analysis (PETS17)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale import study
+from clusterscale.contracts import Executor
+from clusterscale.cube import TraceCube
+from clusterscale.recovery.budget import check, predict
+from clusterscale.recovery.plan import RecoveryPlan
+from clusterscale.recovery.release import ReleaseTask, measure
+from clusterscale.recovery.results import RecoveryStore, open_recovery
+from clusterscale.recovery.task import Recovered, RecoveryTask, recover
+from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost, each
+from clusterscale.validation_messages import check_kinds
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["RecoveryAnalysis", "run"]
+
+
+class RecoveryAnalysis(Analysis):
+    """Infer where every user of a cube was, and how well that went."""
+
+    kind: ClassVar[str] = "recovery"
+    null_roi: bool = True
+
+    def __init__(self, plan: RecoveryPlan) -> None:
+        check_kinds(plan=(plan, RecoveryPlan))
+        self.plan, self.seed = plan, plan.seed
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that decide results."""
+        return self.plan.digest
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the plan as plain values."""
+        return self.plan.describe()
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError` if the cube cannot answer the plan, or memory is too short."""
+        check(self.plan, cube, memory)
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return what the recovery would do and take."""
+        cost = predict(self.plan, cube, memory, n_workers)
+        return {
+            "users": f"{cost.n_users:,}",
+            "tasks": f"{cost.n_tasks:,}",
+            **describe_cost(
+                read=f"{describe_bytes(cost.store_bytes)}, by each worker",
+                worker=describe_bytes(cost.worker_bytes),
+                core_seconds=cost.core_seconds,
+                seconds=(cost.seconds,),
+            ),
+        }
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the recovery below the folder of a run."""
+        return open_recovery(self.uri(uri))
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the errors of each release, then the recovery of each mechanism and prior."""
+        plan, store = self.plan, RecoveryStore(job.uri, self.plan, job.cube)
+        mechanisms = [mechanism.id for mechanism in plan.published]
+        priors = [belief.id for belief in plan.priors]
+
+        def keep_error(task: ReleaseTask, error: float) -> None:
+            store.add_error(mechanisms.index(task.mechanism.id), error)
+
+        releases = [ReleaseTask(job.source, *plan.inferred, each) for each in plan.published]
+        yield Stage("measure", measure, releases, each(keep_error), len(releases))
+
+        tasks, done = list(plan.tasks(job.cube)), store.done()
+        n_blocks = len({task.start for task in tasks})
+        found: dict[tuple[str, str], dict[int, Recovered]] = {}
+
+        def place(case: tuple[str, str]) -> tuple[int, int]:
+            return mechanisms.index(case[0]), priors.index(case[1])
+
+        def name(case: tuple[str, str]) -> str:
+            return "-".join(map(str, place(case)))
+
+        def keep(task: RecoveryTask, recovered: Recovered) -> None:
+            blocks = found.setdefault(task.case, {})
+            blocks[task.start] = recovered
+            if len(blocks) == n_blocks:
+                total = reduce(Recovered.plus, (blocks[start] for start in sorted(blocks)))
+                store.add(*place(task.case), total, name(task.case))
+                del found[task.case]
+
+        left = [task for task in tasks if name(task.case) not in done]
+        yield Stage("recover", recover, left, each(keep), len(tasks), len(tasks) - len(left))
+        store.finish()
+
+
+def run(
+    plan: RecoveryPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
+) -> xr.Dataset:
+    """Run or resume a recovery; parameters and errors are those of :func:`clusterscale.study.run`.
+
+    Returns
+    -------
+    xr.Dataset
+        Keeps :data:`clusterscale.schema.RECOVERY`; read lazily.
+    """
+    return study.run(RecoveryAnalysis(plan), cube, output, executor, **options)

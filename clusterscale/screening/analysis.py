@@ -1,0 +1,206 @@
+"""The screen of everyone, as an analysis: count the groups of a setting, then score all users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale.contracts import Finished, Mechanism, Reduction
+from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import block_size, ranges
+from clusterscale.screening.base_groups import new_base, open_base
+from clusterscale.screening.budget import (
+    check,
+    part_size,
+    plan_screen_resources,
+    predict,
+    slice_size,
+)
+from clusterscale.screening.counting import CountTask, GroupContributions, combine, count
+from clusterscale.screening.plan import Screen, ScreenSetting
+from clusterscale.screening.results import ScreenStore, open_screen
+from clusterscale.screening.scoring import Scored, ScreenTask, score
+from clusterscale.storage import exists
+from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost, each
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ScreenAnalysis"]
+
+
+class ScreenAnalysis(Analysis):
+    """The screen of every user of a cube: one row a user.
+
+    Groups are counted in one pass over the store. In a second one, users are scored block by block
+    against all groups; each block is durable at once.
+    """
+
+    kind: ClassVar[str] = "screen"
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen, self.seed, self.null_roi = screen, screen.seed, screen.null_roi
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that decide results."""
+        return self.screen.digest
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings as plain values, with labels."""
+        return self.screen.describe()
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError` or :class:`PoolError` if ``cube`` cannot answer."""
+        check(self.screen, cube)
+
+    def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
+        """Return what the screen would do and take."""
+        cost = predict(self.screen, cube, memory, n_workers)
+        return {
+            "users": f"{cost.n_users:,}",
+            "rows": f"{cost.n_rows:,}",
+            "blocks of users": f"{cost.n_blocks:,}",
+            **describe_cost(
+                read=f"{describe_bytes(cost.store_bytes)}, {cost.n_readings} times",
+                worker=describe_bytes(cost.worker_bytes),
+                core_seconds=cost.core_seconds,
+                seconds=(cost.seconds,),
+            ),
+        }
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the screen below the folder of a run."""
+        return open_screen(self.uri(uri))
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the counting and the scoring of each setting that is not done."""
+        store = ScreenStore(job.uri, self.screen, job.cube)
+        work = _Settings(self.screen, job, store)
+        for index, (setting, mechanisms) in enumerate(self.screen.settings()):
+            if left := work.left(index, mechanisms):
+                yield from work.count(index, setting, mechanisms)
+                yield work.score(index, setting, mechanisms, left)
+        store.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Groups that are counted together, and the tasks that count them."""
+
+    first: int
+    tasks: tuple[CountTask, ...]
+
+
+def _reduce(part: _Slice) -> Reduction[_Slice, CountTask, GroupContributions, GroupContributions]:
+    return Reduction(part, part.tasks, count, combine, _total)
+
+
+def _total(part: _Slice, total: GroupContributions) -> GroupContributions:
+    return total
+
+
+class _Settings:
+    """Stages of each setting of a screen."""
+
+    def __init__(self, screen: Screen, job: Study, store: ScreenStore) -> None:
+        self._screen, self._job, self._store, cube = screen, job, store, job.cube
+        self._block = block_size(cube)
+        self._parts = list(ranges(0, cube.n_users, part_size(cube, screen.mechanisms)))
+        self._done = store.done()
+        sizes = {start: stop - start for start, stop in self._parts}
+        self._n_done = sum(sizes[int(name.rsplit("-", 1)[1])] for name in self._done)
+        n_settings = len(screen.periods) * len(screen.group_sizes)
+        self._n_rows = cube.n_users * n_settings * len(screen.mechanisms)
+
+    def left(self, index: int, mechanisms: tuple[Mechanism, ...]) -> set[str]:
+        """Return the names of the parts of a setting that are left."""
+        names = {
+            _name(index, self._place(mechanism), start)
+            for mechanism in mechanisms
+            for start, _ in self._parts
+        }
+        return names - self._done
+
+    def count(
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...]
+    ) -> Iterator[Stage[Any, Any]]:
+        """Yield the counting of the groups of a setting, slice by slice, unless it is done."""
+        uri, cube, source = self._store.groups(index), self._job.cube, self._job.source
+        if exists(f"{uri}/zarr.json"):
+            return
+        plan, n_users = self._screen.plan, cube.n_users
+        n_groups = plan.groups + plan.reference * any(each.noise is None for each in mechanisms)
+        n_cells = (cube.n_rois + self._screen.null_roi) * (setting.span[1] - setting.span[0])
+        width = slice_size(self._job.memory, n_cells, n_groups)
+        n_blocks = -(-n_users // self._block)
+        share = -(-n_blocks // self._job.n_workers) * self._block
+        with new_base(uri, n_groups) as writer:
+
+            def keep(part: _Slice, counted: GroupContributions) -> None:
+                writer.add(part.first, counted, n_users)
+
+            slices = list(ranges(0, n_groups, width))
+            for number, (first, last) in enumerate(slices):
+                tasks = tuple(
+                    CountTask(source, setting, n_users, first, last, start, stop, self._block)
+                    for start, stop in ranges(0, n_users, share)
+                )
+                part = [_Slice(first, tasks)]  # one at a time: two might not fit into memory
+                yield Stage("count", _reduce, part, each(keep), len(slices), number, by_parts=True)
+
+    def score(
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
+    ) -> Stage[ScreenTask, Scored]:
+        """Return the scoring of all parts that are left."""
+        place = self._place_of(setting)
+
+        def keep(batch: Sequence[Finished[ScreenTask, Scored]]) -> None:
+            for finished in batch:
+                task, scored = finished.item, finished.value
+                assert scored is not None
+                places = [self._place(mechanism) for mechanism in task.mechanisms]
+                names = [_name(index, each, task.start) for each in places]
+                self._store.add(scored, task.start, place, places, names)
+                self._n_done += _weigh(task)
+
+        tasks = self._tasks(index, setting, mechanisms, left)
+        return Stage("score", score, tasks, keep, self._n_rows, self._n_done, _weigh)
+
+    def _tasks(
+        self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
+    ) -> Iterator[ScreenTask]:
+        """Yield the tasks that are left, pass by pass."""
+        uri, plan, job = self._store.groups(index), self._screen.plan, self._job
+        base = open_base(uri, setting, job.source)
+        sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
+        way = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
+        make = partial(ScreenTask, job.source, setting, uri, plan)
+        for part in way.passes:
+            for start, stop in self._parts:
+                wanted = tuple(
+                    each for each in part if _name(index, self._place(each), start) in left
+                )
+                if wanted:
+                    yield make(wanted, self._block_of(start), start, stop, way.width, way.kept)
+
+    def _block_of(self, user: int) -> tuple[int, int]:
+        first = user // self._block * self._block
+        return first, min(first + self._block, self._job.cube.n_users)
+
+    def _place(self, mechanism: Mechanism) -> int:
+        return self._screen.mechanisms.index(mechanism)
+
+    def _place_of(self, setting: ScreenSetting) -> tuple[int, int]:
+        names = [name for name, _ in self._screen.periods]
+        return names.index(setting.period), self._screen.group_sizes.index(setting.group_size)
+
+
+def _weigh(task: ScreenTask) -> int:
+    return len(task.mechanisms) * (task.stop - task.start)
+
+
+def _name(index: int, mechanism: int, start: int) -> str:
+    return f"{index}-{mechanism}-{start}"

@@ -1,0 +1,111 @@
+"""Stages of a study: tasks, the pure function of a task, and how its result is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from clusterscale.contracts import Executor, Finished, Reduction
+
+__all__ = ["Progress", "Stage", "Tell", "each", "prefixed"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stage has come: tasks in all, done (perhaps by an earlier run), and failed."""
+
+    stage: str
+    n_tasks: int
+    n_done: int = 0
+    n_failed: int = 0
+
+
+Tell = Callable[[Progress], None]
+
+
+def prefixed(tell: Tell, name: str) -> Tell:
+    """Return ``tell`` for one of several studies: stages are reported as ``name: stage``."""
+    return lambda now: tell(replace(now, stage=f"{name}: {now.stage}"))
+
+
+def _one(task: object) -> int:
+    return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage(Generic[T, R]):
+    """One stage of a study.
+
+    Attributes
+    ----------
+    name
+        Name for progress and status.
+    function
+        Pure function of a task. With ``by_parts`` it returns the :class:`Reduction` of a task
+        instead, whose parts run on several workers.
+    tasks
+        Tasks that are left, drawn as they are needed.
+    keep
+        Keeps a batch of finished tasks; when it returns, their results are durable.
+    n_tasks, n_done
+        Weight of all tasks, and of those that an earlier run has done.
+    weigh
+        Weight of a task in the progress; 1 by default.
+    keeps_errors
+        Whether ``keep`` records failed tasks. If not, the first error is raised once all other
+        tasks of the stage are done.
+    """
+
+    name: str
+    function: Callable[[T], Any]
+    tasks: Iterable[T]
+    keep: Callable[[Sequence[Finished[T, R]]], None]
+    n_tasks: int
+    n_done: int = 0
+    weigh: Callable[[T], int] = _one
+    by_parts: bool = False
+    keeps_errors: bool = False
+
+    def run(self, executor: Executor, tell: Tell) -> None:
+        """Run the tasks that are left and keep each result.
+
+        Raises
+        ------
+        Exception
+            The first error of a task when all others are done, unless errors are kept.
+        """
+        n_done, errors = self.n_done, list[BaseException]()
+        tell(Progress(self.name, self.n_tasks, n_done))
+        for batch in self._batches(executor):
+            well = [finished for finished in batch if finished.error is None]
+            failed = [finished for finished in batch if finished.error is not None]
+            self.keep(batch if self.keeps_errors else well)
+            n_done += sum(self.weigh(finished.item) for finished in well)
+            errors += [finished.error for finished in failed if finished.error is not None]
+            tell(Progress(self.name, self.n_tasks, n_done, len(errors)))
+        if errors and not self.keeps_errors:
+            errors[0].add_note(
+                f"{len(errors)} of {self.n_tasks} tasks of stage {self.name} failed; the others "
+                "are kept, and the same command resumes with those that are left"
+            )
+            raise errors[0]
+
+    def _batches(self, executor: Executor) -> Iterator[Sequence[Finished[T, R]]]:
+        if not self.by_parts:
+            return executor.map_batches(self.function, self.tasks)
+        reductions: Iterator[Reduction[T, Any, Any, R]] = map(self.function, self.tasks)
+        return ([finished] for finished in executor.map_folds(reductions))
+
+
+def each(keep: Callable[[T, R], None]) -> Callable[[Sequence[Finished[T, R]]], None]:
+    """Return a function that keeps a batch by calling ``keep`` with each task and its result."""
+
+    def keep_batch(batch: Sequence[Finished[T, R]]) -> None:
+        for finished in batch:
+            keep(finished.item, finished.value)  # type: ignore[arg-type]
+
+    return keep_batch

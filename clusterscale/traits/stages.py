@@ -1,0 +1,104 @@
+"""Stages that measure how everyone moves, and compare the most with the least exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.cube.blocks import ranges
+from clusterscale.study import Stage, Study, each
+from clusterscale.traits.analysis_spec import AnalysisSpec
+from clusterscale.traits.comparison import CompareTask, ComparisonResult, compare
+from clusterscale.traits.mobility import (
+    MeasureTask,
+    MobilityMeasures,
+    UnicityTask,
+    count_unique,
+    measure,
+    part_size,
+    slices,
+)
+from clusterscale.traits.results import TraitsStore
+
+__all__ = ["comparison_stage", "mobility_stages"]
+
+
+def mobility_stages(
+    question: AnalysisSpec, job: Study, store: TraitsStore
+) -> Iterator[Stage[Any, Any]]:
+    """Yield the measurement of everyone's mobility, then the unicity of each period.
+
+    Raises
+    ------
+    ConfigError
+        If memory is short.
+    """
+    done, n_periods = store.done(), len(question.periods)
+    left = [i for i in range(n_periods) if f"unicity-{i}" not in done]
+    if not left:
+        return
+    spans = tuple(question.periods[i][1] for i in left)
+    parts = ranges(0, job.cube.n_users, part_size(job.cube))
+    tasks = [MeasureTask(job.source, spans, *part) for part in parts]
+    sums: list[MobilityMeasures] = []
+
+    def keep(task: MeasureTask, found: list[MobilityMeasures]) -> None:
+        for period, measures in zip(left, found, strict=True):
+            store.add_movement(period, task.start, measures.values)
+        sums[:] = map(_add, sums, found) if sums else found
+
+    yield Stage("measure", measure, tasks, each(keep), len(tasks))
+    for period, total in zip(left, sums, strict=True):
+        store.add_popularity(period, total.roi_events, total.epoch_events, total.active)
+        yield from _unicity_stages(period, total, question, job, store)
+
+
+def _unicity_stages(
+    period: int,
+    measured: MobilityMeasures,
+    question: AnalysisSpec,
+    job: Study,
+    store: TraitsStore,
+) -> Iterator[Stage[UnicityTask, NDArray[np.int64]]]:
+    first, last = span = question.periods[period][1]
+    parts = slices(job.cube, measured.active, span, memory=job.memory, n_workers=job.n_workers)
+    tasks = [UnicityTask(job.source, *part) for part in parts]
+    total = np.zeros(job.cube.n_users, np.int64)
+
+    def keep(_: UnicityTask, found: NDArray[np.int64]) -> None:
+        np.add(total, found, out=total)
+
+    yield Stage("unicity", count_unique, tasks, each(keep), len(tasks))
+    store.add_unicity(period, total / (last - first))
+
+
+def comparison_stage(
+    question: AnalysisSpec, job: Study, store: TraitsStore
+) -> Stage[CompareTask, ComparisonResult]:
+    """Return the comparison of the most with the least exposed, in each setting."""
+    done, tasks = store.done(), dict[CompareTask, int]()
+    for number, exposure in enumerate(question.exposures):
+        if f"comparison-{number}" not in done:
+            place = question.place(exposure.period)
+            span = question.periods[place][1]
+            address = job.source, store.table, place, span
+            tasks[CompareTask(*address, exposure, question.plan)] = number
+
+    def keep(task: CompareTask, found: ComparisonResult) -> None:
+        store.add_comparison(tasks[task], found)
+
+    n_tasks = len(question.exposures)
+    return Stage("compare", compare, list(tasks), each(keep), n_tasks, n_tasks - len(tasks))
+
+
+def _add(one: MobilityMeasures, other: MobilityMeasures) -> MobilityMeasures:
+    """Add the sums over users; the users' own measures are no longer needed."""
+    return MobilityMeasures(
+        one.values[:0],
+        one.roi_events + other.roi_events,
+        one.epoch_events + other.epoch_events,
+        one.active + other.active,
+    )
