@@ -27,7 +27,16 @@ from clusterscale.game import study
 from clusterscale.seeds import stream
 from clusterscale.traits import WHO, Exposed, TargetAUCs, TraitsPlan, View, loading
 
-__all__ = ["LoadTask", "Sums", "ViewTargets", "fold_loading", "list_seen", "load", "tasks_of"]
+__all__ = [
+    "LoadTask",
+    "Single",
+    "Sums",
+    "ViewTargets",
+    "fold_loading",
+    "list_seen",
+    "load",
+    "tasks_of",
+]
 
 _PREFERRED = "spectral"
 

@@ -93,7 +93,8 @@ def plan_resources(
     traces, beside = needs.traces(cube.n_users), needs.beside()
     whole = _PROCESS + traces + beside
     if whole <= memory:
-        why = f"everyone's traces and a task need {describe_bytes(whole)} of the {describe_bytes(memory)} of a worker"
+        shares = f"{describe_bytes(whole)} of the {describe_bytes(memory)} of a worker"
+        why = f"everyone's traces and a task need {shares}"
         n_busy = min(n_workers, n_tasks)
         work = seconds * n_targets + needs.read_seconds * n_busy + once
         total = work + needs.start_seconds * (1 + n_busy * (n_workers > 1))
@@ -113,8 +114,8 @@ def plan_resources(
     width = -(-n_blocks // n_parts) * size
     users = tuple(ranges(0, cube.n_users, width))
     why = (
-        f"everyone's traces and a task need {describe_bytes(whole)}, more than the {describe_bytes(memory)} of a "
-        f"worker: counts are added over {len(users)} parts of up to {width:,} users"
+        f"everyone's traces and a task need {describe_bytes(whole)}, more than the "
+        f"{describe_bytes(memory)} of a worker: counts are added over {len(users)} parts of up to {width:,} users"
     )
     turns = ceil(len(users) / n_workers)
     # a worker with several parts reads them anew for every task

@@ -13,6 +13,7 @@ from clusterscale import study
 from clusterscale.audit.exposure_sources import find_exposures
 from clusterscale.audit.loadings import (
     LoadTask,
+    Single,
     Sums,
     ViewTargets,
     fold_loading,
@@ -22,7 +23,7 @@ from clusterscale.audit.loadings import (
 )
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.resources import plan_resources
-from clusterscale.contracts import Executor, Values, hash_of
+from clusterscale.contracts import Executor, hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError
 from clusterscale.study import Analysis, Stage, Study, each
@@ -93,13 +94,10 @@ class TraitsAnalysis(Analysis):
             if f"view-{number}" in store.done():
                 continue
             sums = Sums(view.groups(self.how.share))
-
-            def keep(task: LoadTask, values: Values, view: ViewTargets = view) -> None:
-                sums.add(int(np.searchsorted(view.users, task.audit.target)), values)
-
             tasks = tasks_of(view, plan, job.cube, self.how)
             function = partial(fold_loading, users=users) if users else load
-            yield Stage("components", function, tasks, each(keep), len(tasks), by_parts=bool(users))
+            keep = each(partial(_add, view, sums))
+            yield Stage("components", function, tasks, keep, len(tasks), by_parts=bool(users))
             store.add_view(number, *sums.means())
         store.finish()
 
@@ -130,6 +128,10 @@ class TraitsAnalysis(Analysis):
             views=tuple(view.view for view in seen),
             names={each.id: (each.label, each.heading) for each in named},
         )
+
+
+def _add(view: ViewTargets, sums: Sums, task: LoadTask, values: Single) -> None:
+    sums.add(int(np.searchsorted(view.users, task.audit.target)), values)
 
 
 def traits(

@@ -50,7 +50,8 @@ def show_cube(cube: TraceCube) -> None:
         "events a user": _mean_sd(found.events),
         "unique ROIs a user": _mean_sd(found.unique_rois),
         "active epochs a user": _mean_sd(found.active_epochs),
-        "size on disk": f"{describe_bytes(found.stored_bytes)}  ({found.compression:.1f} times smaller)",
+        "size on disk": f"{describe_bytes(found.stored_bytes)}  "
+        f"({found.compression:.1f} times smaller)",
         **describe_origins(cube),
     }
     show_pairs(out, cube.uri, rows)
