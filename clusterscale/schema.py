@@ -318,11 +318,15 @@ def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -
         Naming every variable that is absent, has other dimensions or another kind of dtype.
     """
     for name, want in variables.items():
-        if want.optional and name not in dataset.variables:
-            shape = [dataset.sizes.get(dim, 0) for dim in want.dims]
+        if not want.optional or name in dataset.variables:
+            continue
+        if set(want.dims) <= set(dataset.dims):
+            shape = [dataset.sizes[dim] for dim in want.dims]
             dataset = dataset.assign({name: (want.dims, np.full(shape, "", object))})
     faults = []
     for name, want in variables.items():
+        if want.optional and name not in dataset.variables:
+            continue
         if name not in dataset.variables:
             faults.append(f"{name} is missing")
             continue
@@ -343,11 +347,12 @@ def with_labels(dataset: xr.Dataset, *, suffix: str = "label") -> xr.Dataset:
     The ids remain as ``<name>_id``. Results of older versions, which have no ids, stay as they are.
     """
     for name in (str(name).removesuffix(f"_{suffix}") for name in dataset.variables):
-        shown = dataset.variables.get(f"{name}_{suffix}")
-        if shown is None or f"{name}_id" in dataset.variables or not (shown != "").all():
+        names = dataset.variables.get(f"{name}_{suffix}")
+        if names is None or f"{name}_id" in dataset.variables:
             continue
         ids = dataset.variables[name]
-        found = {name: (ids.dims, shown.values), f"{name}_id": (ids.dims, ids.values)}
+        shown = np.where(names.values == "", ids.values, names.values)
+        found = {name: (ids.dims, shown), f"{name}_id": (ids.dims, ids.values)}
         to = dataset.assign_coords if name in dataset.coords else dataset.assign
         dataset = to(found)
     return dataset

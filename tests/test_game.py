@@ -77,7 +77,7 @@ def test_outcomes_do_not_depend_on_company(game):
     for mechanism in (EXACT, NOISY):
         for attack in (logistic, projection):
             (alone,) = play(game, [mechanism], [attack], seed=4, path=("x", 1))
-            assert together[mechanism.label, attack.label] == (
+            assert together[mechanism.id, attack.id] == (
                 alone.auc,
                 alone.accuracy,
                 alone.control_auc,
@@ -118,10 +118,10 @@ def test_the_naive_adversary_adds_up_what_is_published(game):
     outcomes = list(play(game, [EXACT, NOISY], [PROJECTION, attacks.create("logistic")],
                          seed=4, path=()))  # fmt: skip
     for mechanism in (EXACT, NOISY):
-        noise = stream(4, "noise", mechanism.label, "challenge")
+        noise = stream(4, "noise", mechanism.id, "challenge")
         values = publish(game.challenge.counts, mechanism, group_size=6, rng=noise).values
         naive = roc_auc_score(game.challenge.labels, values.sum(axis=(1, 2)))
-        told = [o.naive_auc for o in outcomes if o.mechanism == mechanism.label]
+        told = [o.naive_auc for o in outcomes if o.mechanism == mechanism.id]
         assert told == pytest.approx([naive] * 2, abs=1e-12), "the same for every attack"
 
 

@@ -115,7 +115,8 @@ def plan_resources(
     users = tuple(ranges(0, cube.n_users, width))
     why = (
         f"everyone's traces and a task need {describe_bytes(whole)}, more than the "
-        f"{describe_bytes(memory)} of a worker: counts are added over {len(users)} parts of up to {width:,} users"
+        f"{describe_bytes(memory)} of a worker: counts are added over {len(users)} parts of up to "
+        f"{width:,} users"
     )
     turns = ceil(len(users) / n_workers)
     # a worker with several parts reads them anew for every task

@@ -56,5 +56,6 @@ def _read(run: Run) -> Iterator[tuple[str, str]]:
     for _, results in run.parts():
         for name in (*_COORDINATES, *_VARIABLES):
             pair = f"{name}_label", f"{name}_title"
-            if all(each in results.variables and (results[each] != "").all() for each in pair):
-                yield from zip(*(results[each].values.tolist() for each in pair), strict=True)
+            if all(each in results.variables for each in pair):
+                both = zip(*(results[each].values.tolist() for each in pair), strict=True)
+                yield from ((label, title) for label, title in both if label and title)

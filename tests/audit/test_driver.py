@@ -114,7 +114,7 @@ def test_no_user_id_leaves_the_cube(cube, tmp_path, plan_fields):
 
 def test_a_finished_run_is_not_run_again(plan, cube, tmp_path, monkeypatch):
     first = run(plan, cube, tmp_path / "run", SerialExecutor())
-    monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.audit.analysis.run_task", lambda task: 1 / 0)
     xr.testing.assert_identical(first, run(plan, cube, tmp_path / "run", SerialExecutor()))
 
 
@@ -133,7 +133,7 @@ def test_an_interrupted_run_with_more_challenges_ends_with_the_same_bits(
         return audit_task.run_task(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.driver.run_task", fail_once)
+        patch.setattr("clusterscale.audit.analysis.run_task", fail_once)
         broken = run(plan, cube, tmp_path / "run", SerialExecutor())
     assert (broken.sel(group_size=6).n_challenges == 0).all()
     assert (broken.sel(group_size=6).level_inside == 0).all()
@@ -148,7 +148,7 @@ def test_failed_tasks_are_told_and_tried_again(plan, cube, tmp_path, monkeypatch
         return audit_task.run_task(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.driver.run_task", fail_once)
+        patch.setattr("clusterscale.audit.analysis.run_task", fail_once)
         broken = run(plan, cube, tmp_path / "run", SerialExecutor())
     failed = broken.sel(group_size=6)
     assert (failed.status == "failed").all()

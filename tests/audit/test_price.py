@@ -206,7 +206,7 @@ def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkey
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("clusterscale.audit.driver.evaluate_mechanism_task", fail)
+        patch.setattr("clusterscale.audit.analysis.evaluate_mechanism_task", fail)
         broken = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert json.loads(broken.attrs["price_errors"]) == ["MemoryError: no room"]
     assert broken.utility.isnull().all()

@@ -102,7 +102,7 @@ def test_another_question_needs_force(config, fields):
     fields["traits"]["share"] = 0.3
     config.write_text(yaml.safe_dump(fields))
     told = str(call("traits", config, catch=True).exception)
-    assert "holds another traits" in told
+    assert "holds traits of another" in told
     assert call("traits", config, "--force").exit_code == 0
 
 

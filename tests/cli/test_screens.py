@@ -12,6 +12,7 @@ from clusterscale.cli.options import parse_memory
 from clusterscale.contracts import MEMORY
 from clusterscale.errors import InputError
 from clusterscale.runtime import CLUSTERS, Local, Serial
+from clusterscale.schema import with_labels
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -40,7 +41,9 @@ def test_everyone_is_screened_and_nobody_named(config, tmp_path, monkeypatch):
     found = open_screen(tmp_path / "run")
     assert found.sizes["user"] == 60
     assert "60 users, all, groups of 6" in result.output
-    laplace = found.sel(group_size=6, mechanism="laplace(epsilon=1.0, unit='event')").auc
+    laplace = (
+        with_labels(found).sel(group_size=6, mechanism="laplace(epsilon=1.0, unit='event')").auc
+    )
     means = laplace.isel(period=0).mean("user").values
     lines = [line for line in result.output.splitlines() if str(tmp_path) not in line]
     assert max(map(len, lines)) <= 80
@@ -66,7 +69,7 @@ def test_an_audit_of_the_most_exposed_goes_on_from_a_screen(config, tmp_path, mo
     fields = yaml.safe_load(config.read_text())
     fields["audit"]["targets"] = {"most_exposed": 3}
     config.write_text(yaml.safe_dump(fields))
-    monkeypatch.setattr("clusterscale.screening.driver.score", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.screening.analysis.score", lambda task: 1 / 0)
     result = call("audit", config)
     assert result.exit_code == 0, result.output
 

@@ -397,7 +397,7 @@ def test_every_long_verb_can_be_watched(verb, work, stages, config, tmp_path):
 
 
 def test_failed_tasks_are_seen(config, tmp_path, monkeypatch):
-    monkeypatch.setattr("clusterscale.audit.driver.run_task", lambda task: 1 / 0)
+    monkeypatch.setattr("clusterscale.audit.analysis.run_task", lambda task: 1 / 0)
     assert CliRunner().invoke(app, ["audit", str(config)]).exit_code == 1
     result = call(tmp_path / "run")
     assert result.exit_code == 1

@@ -146,7 +146,7 @@ CHANGES = [
     (
         "audit.mechanisms.1",
         {"name": "chain", "steps": [{"name": "laplace", "epsilon": 1.0, "epsilom": 1.0}]},
-        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from clip, "
+        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from title, clip, "
         "integers, name, epsilon, sensitivity, unit, discrete; did you mean 'epsilon'?",
     ),
     (
@@ -158,7 +158,7 @@ CHANGES = [
         "audit.mechanisms.1.epsilom",
         1,
         "audit.mechanisms.1.laplace.epsilom: is not known here: "
-        "choose from clip, integers, name, epsilon, sensitivity, unit, discrete; "
+        "choose from title, clip, integers, name, epsilon, sensitivity, unit, discrete; "
         "did you mean 'epsilon'?",
     ),
     (

@@ -72,7 +72,7 @@ def told(contest):
 
 
 def published(sample, mechanism, use="challenge"):
-    noise = stream(3, "noise", *PATH, mechanism.label, use)
+    noise = stream(3, "noise", *PATH, mechanism.id, use)
     return publish(sample.counts, mechanism.bind(BOUNDS), group_size=SIZE, rng=noise)
 
 
@@ -80,11 +80,11 @@ def judge(game, mechanism, attack, release, *path):
     """Score a release group by group, as learnt from that group's release alone."""
     scores = []
     for row in range(len(release.values)):
-        place = (*PATH, mechanism.label)
+        place = (*PATH, mechanism.id)
         one = release.take([row])
         noise = stream(3, "noise", *place, "training", *path, row)
         knowledge = game.adversary.study(one, mechanism.bind(BOUNDS), rng=noise)
-        rng = stream(3, "attack", *place, attack.label, *path, row)
+        rng = stream(3, "attack", *place, attack.id, *path, row)
         scores.append(attack.fit(knowledge, rng=rng).score(one)[0])
     return np.array(scores)
 
@@ -157,7 +157,7 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
         assert (one.level_inside, one.level_outside) == (other.level_inside, other.level_outside)
         np.testing.assert_equal((one.control_auc, one.absent_auc),
                                 (other.control_auc, other.absent_auc))  # fmt: skip
-    place = (*PATH, NOISY.label, "training")
+    place = (*PATH, NOISY.id, "training")
     numbered = [stream(3, "noise", *place, i).random() for i in range(36)]
     absent = [stream(3, "noise", *place, "absent", i).random() for i in range(10 * control)]
     assert at_once.adversary.draws == numbered
@@ -210,7 +210,7 @@ def test_who_does_not_refit_is_shown_exactly_one(cube, control):
         assert next(contest.outcomes()).n_challenges == 24
         ((release, described, draw),) = game.adversary.studied
         assert described == EXACT
-        assert draw == stream(seed, "noise", *PATH, EXACT.label, "training").random()
+        assert draw == stream(seed, "noise", *PATH, EXACT.id, "training").random()
         assert release.values.shape == game.challenge.counts[:1].shape
         assert release.values.base is None
         same = (release.values == game.challenge.counts).all(axis=(1, 2))

@@ -65,7 +65,7 @@ def test_a_run_is_what_whole_arrays_give(found, traces, name):
         "max_roi": (recovery.max_roi(prior, released, activity),) * 2,
         "max_user": (recovery.max_user(prior, released, activity),) * 2,
     }
-    of = found.sel(mechanism="suppress_small(up_to=1)", prior=name)
+    of = found.sel(mechanism=create("suppress_small", up_to=1).id, prior=name)
     for strategy, (profile, shares) in estimates.items():
         expected = recovery.profiling_error(truth, profile)
         result = of.sel(strategy=strategy)
@@ -133,12 +133,13 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(cube, found, 
 
     with pytest.raises(Fails) as raised:
         recovery.run(plan(), cube, tmp_path, CutOff(11))
-    assert any("goes on with the others" in note for note in raised.value.__notes__)
+    assert any("resumes with those that are left" in note for note in raised.value.__notes__)
     with pytest.raises(MissingError, match="not finished"):
         recovery.open_recovery(tmp_path)
     told = []
     again = recovery.run(plan(), cube, tmp_path, CutOff(1000), on_progress=told.append)
-    assert told[0].n_done == 10  # of two blocks each, five cases were whole
+    recovering = [now for now in told if now.stage == "recover"]
+    assert recovering[0].n_done == 10  # of two blocks each, five cases were whole
     assert told[-1].n_done == told[-1].n_tasks
     assert again.load().identical(found)
     assert recovery.open_recovery(tmp_path).load().identical(found)
@@ -161,7 +162,7 @@ def test_another_plan_needs_force(cube, tmp_path):
     with Serial().open() as executor:
         few = {"mechanisms": (), "priors": [{"name": "freq_roi"}]}
         recovery.run(plan(**few), cube, tmp_path, executor)
-        with pytest.raises(ExistsError, match="another recovery"):
+        with pytest.raises(ExistsError, match="a recovery of another plan"):
             recovery.run(plan(**few, seed=5), cube, tmp_path, executor)
         recovery.run(plan(**few, seed=5), cube, tmp_path, executor, force=True)
 

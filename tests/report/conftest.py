@@ -4,8 +4,10 @@ import re
 import numpy as np
 import pytest
 import xarray as xr
+from report.made import named
 
 from clusterscale import schema
+from clusterscale.utility import UTILITIES
 
 _CUBE = {
     "n_users": 534,
@@ -167,6 +169,7 @@ def make_results():
         **attrs,
     ):
         dims = schema.RESULTS["auc"].dims
+        plan = json.loads(attrs.get("plan", json.dumps(_PLAN)))
         shape = (n_targets, len(periods), len(priors), len(sizes), len(mechanisms), len(attacks))
         auc, control = _numbers(shape, np.array(sizes), attacks, mechanisms, seed)
         status, error = np.full(shape, "done", dtype=object), np.full(shape, "", dtype=object)
@@ -211,6 +214,9 @@ def make_results():
                 "level": np.arange(1, 26) / 25,
                 "measure": list(IDEALS),
                 "measure_title": ("measure", [name.replace("_", " ") for name in IDEALS]),
+                "measure_kind": ("measure", [UTILITIES[name].kind for name in IDEALS]),
+                **named("mechanism", mechanisms, plan.get("mechanisms", ())),
+                **named("prior", priors, plan.get("priors", ())),
                 "ideal": ("measure", list(IDEALS.values())),
             },
             attrs={

@@ -8,9 +8,29 @@ import numpy as np
 import xarray as xr
 
 from clusterscale import schema
+from clusterscale.mechanisms import MECHANISMS as MECHANISMS_OF
+from clusterscale.priors import PRIORS
+from clusterscale.recovery import BELIEFS
 
 CUBE = json.dumps({"source": "synthetic tfl", "n_users": 40})
 MECHANISMS = ("exact", "laplace(epsilon=0.1)")
+
+
+def named(dim, labels, entries=(), along=""):
+    """Return the coordinates that name ``labels``, with the titles of the ``entries`` of a plan."""
+    components = [
+        registry.create(**entry)
+        for entry in entries
+        for registry in (MECHANISMS_OF, PRIORS, BELIEFS)
+        if entry["name"] in list(registry)
+    ]
+    titles = {each.label: each.heading for each in components}
+    return {
+        f"{dim}_label": (along or dim, np.array(labels, dtype=object)),
+        f"{dim}_title": (
+            along or dim, np.array([titles.get(each, each) for each in labels], dtype=object)
+        ),
+    }  # fmt: skip
 
 
 def make_screen(n_users=40, mechanisms=MECHANISMS, sizes=(100,), periods=("week",), seed=0):
@@ -37,6 +57,7 @@ def make_screen(n_users=40, mechanisms=MECHANISMS, sizes=(100,), periods=("week"
         "period": np.array(periods, dtype=object),
         "group_size": np.array(sizes),
         "mechanism": np.array(mechanisms, dtype=object),
+        **named("mechanism", mechanisms),
         "attack": np.array(["projection", "likelihood"], dtype=object),
     }
     about = {"format": schema.SCREEN_FORMAT, "cube": CUBE, "plan": '{"groups": 200}', "seed": 1}
@@ -94,6 +115,9 @@ def make_traits(comparisons=3, views=1, shapes=None, names=None, seed=0):
         "epoch_events": rng.integers(1, 99, (1, n_epochs)),
     }
     data = {name: (schema.TRAITS[name].dims, values) for name, values in each.items()}
+    known = [{"name": "known_subset", "alpha": 0.2}]
+    for name, along in (("compared_prior", "comparison"), ("view_prior", "view")):
+        data |= named(name, each[name], known, along)
     coords = {
         "user": np.arange(40),
         "period": np.array(["week"], dtype=object),

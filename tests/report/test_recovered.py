@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
+from report.made import named
 from report.page import Page
 
 from clusterscale import schema
@@ -44,6 +45,7 @@ def found():
         "user": np.arange(n_users),
         "epoch": np.arange(100, 100 + n_epochs),
         "n_events": ("user", rng.integers(0, 90, n_users)),
+        **named("prior", LABELS["prior"], [{"name": "freq_roi"}]),
     }
     attributes = {
         "format": schema.RECOVERY_FORMAT,

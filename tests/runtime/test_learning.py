@@ -66,7 +66,7 @@ ATTACKS = (
 
 
 def draws(attack):
-    return stream(SEED, "tuning", *PATH, attack.label)
+    return stream(SEED, "tuning", *PATH, attack.id)
 
 
 def search(form, executor, attacks=ATTACKS, n_folds=3):

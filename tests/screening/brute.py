@@ -27,29 +27,29 @@ class Brute:
         others = sorted(self.members[g] - {self.stand_in[g]})
         return self.dense[others].sum(axis=0).astype(np.int32)
 
-    def publish(self, mechanism, label, g, counts, use):
+    def publish(self, mechanism, key, g, counts, use):
         if mechanism.noise == NO_NOISE:
             return counts.astype(float)
-        path = ("screen noise", self.setting.label, label, g)
+        path = ("screen noise", *self.setting.path, key, g)
         rng = stream(
             self.source.seed, *path, *(() if mechanism.noise_is_count_independent else (use,))
         )
         size = self.setting.group_size
         return mechanism.release(counts[None], group_size=size, rng=rng)[0]
 
-    def with_stand_in(self, mechanism, label, g):
+    def with_stand_in(self, mechanism, key, g):
         counts = self.base(g) + self.dense[self.stand_in[g]]
-        return self.publish(mechanism, label, g, counts, "stand-in")
+        return self.publish(mechanism, key, g, counts, "stand-in")
 
-    def with_user(self, mechanism, label, g, user):
+    def with_user(self, mechanism, key, g, user):
         """What one more visit reaches is published anew: its cell, or the series of its ROI."""
         trace, base = self.dense[user], self.base(g)
-        released = self.publish(mechanism, label, g, base, "nobody")
+        released = self.publish(mechanism, key, g, base, "nobody")
         if mechanism.reach == "cell":
-            more = self.publish(mechanism, label, g, base + 1, "present")
+            more = self.publish(mechanism, key, g, base + 1, "present")
             return np.where(trace, more, released)
         rois = np.flatnonzero(trace.any(axis=1))
-        rng = stream(self.source.seed, "screen noise", self.setting.label, label, "user", user)
+        rng = stream(self.source.seed, "screen noise", *self.setting.path, key, "user", user)
         counts = np.stack([(self.base(h) + trace)[rois] for h in range(self.plan.groups)])
         anew = mechanism.release(counts, group_size=self.setting.group_size, rng=rng)
         released[rois] = anew[g]
@@ -57,14 +57,14 @@ class Brute:
 
     def scores(self, mechanism, attack, user):
         """Scores of all groups that the user is not in, with the user and with the stand-in."""
-        label, bound = mechanism.label, mechanism.bind(self.bounds)
+        key, bound = mechanism.key, mechanism.bind(self.bounds)
         groups = [g for g in range(self.plan.groups) if user not in self.members[g]]
-        inside = np.stack([self.with_user(bound, label, g, user) for g in groups])
-        outside = np.stack([self.with_stand_in(bound, label, g) for g in groups])
-        rule = self.rule(bound, label, attack, self.dense[user])
+        inside = np.stack([self.with_user(bound, key, g, user) for g in groups])
+        outside = np.stack([self.with_stand_in(bound, key, g) for g in groups])
+        rule = self.rule(bound, key, attack, self.dense[user])
         return rule(inside), rule(outside)
 
-    def rule(self, bound, label, attack, trace):
+    def rule(self, bound, key, attack, trace):
         if bound.noise is not None and attack == "likelihood":
             return lambda values: self._fitted(bound, trace, values)
         p = (self.mean * len(self.dense) + 0.5) / (len(self.dense) + 1)
@@ -74,7 +74,7 @@ class Brute:
             return lambda values: self._sum(shift * values)
         if bound.noise is None:
             some = range(self.plan.groups, len(self.members))
-            seen = np.stack([self.with_stand_in(bound, label, g) for g in some])
+            seen = np.stack([self.with_stand_in(bound, key, g) for g in some])
             mean, spread = seen.mean(axis=0), np.maximum(seen.var(axis=0), one)
         else:
             scale, law = bound.noise.scale, bound.noise.law
@@ -94,7 +94,7 @@ class Brute:
         flat = values.reshape(len(values), -1)[:, self.seen][:, None, :]
         if bound.noise == NO_NOISE:
             flat = flat.astype(np.int32)
-        release = Release(flat, self.setting.group_size, bound.label, bound.noise)
+        release = Release(flat, self.setting.group_size, bound.key, bound.noise)
         training = Examples(release, np.arange(len(flat)) % 2 == 0, np.arange(len(flat)))
         own = np.flatnonzero(trace.ravel()[self.seen])
         seen = self.dense.sum(axis=0, dtype=np.int32).ravel()[self.seen][None, :]

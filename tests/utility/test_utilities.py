@@ -47,25 +47,25 @@ def test_entry_is_a_frozen_picklable_value_that_config_can_name(name):
     with pytest.raises(ValueError, match="frozen"):
         entry.name = "other"
     assert type(entry).__doc__
-    assert entry.title
+    assert entry.heading
     assert entry.ideal in (0.0, 1.0)
 
 
 def test_titles_are_distinct():
-    assert len({cls.title for cls in UTILITIES.classes}) == len(NAMES)
+    assert len({cls.phrase for cls in UTILITIES.classes}) == len(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_entry_has_the_keywords_and_defaults_of_its_function(name):
     parameters = inspect.signature(getattr(utility, name)).parameters.values()
     keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert utility.create(name).model_dump(exclude={"name"}) == keywords
+    assert utility.create(name).model_dump(exclude={"name", "title"}) == keywords
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_entry_measures_as_its_function_does(name):
     function, settings = getattr(utility, name), {"top": 0.4, "floor": 0.2}
-    fields = utility.create(name).model_dump(exclude={"name"})
+    fields = utility.create(name).model_dump(exclude={"name", "title"})
     given = {key: value for key, value in settings.items() if key in fields}
     entry = utility.create(name, **given)
     found = entry.measure(RAW, RELEASED)
