@@ -63,7 +63,7 @@ class AuditPlan(AuditTemplate):
     def describe(self) -> dict[str, Any]:
         """Return plain values that may be shown to anyone: listed users are counted, not named."""
         values = self.model_dump(mode="json")
-        values["targets"] = self.targets.model_dump(mode="json", exclude_none=True)
+        values["targets"] = self.targets.model_dump(mode="json", exclude_defaults=True)
         if self.targets.listed is not None:
             values["targets"]["listed"] = f"{len(self.targets.listed)} users"
         return values

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale import study
+from clusterscale import screening
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
-from clusterscale.screening import ScreenAnalysis, is_counted
+from clusterscale.screening import is_counted
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def screen(
         If there is another screen and ``force`` is not set.
     """
     check_kinds(plan=(plan, AuditPlan))
-    return study.run(ScreenAnalysis(plan.whole_screen), cube, output, executor, **options)
+    return screening.run(plan.whole_screen, cube, output, executor, **options)
 
 
 def choose_targets(

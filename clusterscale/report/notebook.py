@@ -8,7 +8,6 @@ import xarray as xr
 
 from clusterscale.html_tables import Cell, grid, list_facts
 from clusterscale.report.notebook_summary import Short, shorten
-from clusterscale.schema import with_labels
 
 __all__ = ["Findings"]
 
@@ -24,7 +23,7 @@ class Findings:
     """
 
     def __init__(self, results: xr.Dataset) -> None:
-        self._results = with_labels(results)
+        self._results = results
 
     def __repr__(self) -> str:
         short = shorten(self._results)

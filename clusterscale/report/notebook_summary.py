@@ -59,12 +59,12 @@ def shorten(results: xr.Dataset) -> Short:
         return _only_sizes(results, "not results that can be told in short")
     variables, tell = _KINDS[form]
     try:
-        schema.validate(results, variables)
+        whole = schema.with_labels(schema.validate(results, variables))
     except FormatError:
         return _only_sizes(
             results, "a part of results; `isel` and `sel` with lists keep them whole"
         )
-    return tell(results)
+    return tell(whole)
 
 
 def _only_sizes(results: xr.Dataset, why: str) -> Short:

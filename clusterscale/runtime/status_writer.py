@@ -151,8 +151,9 @@ class Beacon:
             going = self._stages.setdefault(
                 name, _Going(n_total, n_done, n_failed, n_ended, Pace(now, n_ended))
             )
-            if entered and n_ended != going.n_done + going.n_failed:  # in another stage meanwhile
-                going.n_before += n_ended - going.n_done - going.n_failed
+            more = n_ended - going.n_done - going.n_failed
+            if more < 0 or (entered and more):  # begun again, or continued after another stage
+                going.n_before = n_ended if more < 0 else going.n_before + more
                 going.pace = Pace(now, n_ended)
             going.n_total, going.n_done, going.n_failed = n_total, n_done, n_failed
             going.pace.add(now, n_ended)

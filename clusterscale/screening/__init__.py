@@ -7,7 +7,7 @@ and a mechanism treats cells one by one, only the user's own events matter, so m
 can be audited; the attacks that learn then spend their time on the most exposed.
 """
 
-from clusterscale.screening.analysis import ScreenAnalysis
+from clusterscale.screening.analysis import ScreenAnalysis, run
 from clusterscale.screening.budget import ScreenCost, check, predict
 from clusterscale.screening.plan import Screen, ScreenPlan
 from clusterscale.screening.results import is_counted, open_screen
@@ -21,4 +21,5 @@ __all__ = [
     "is_counted",
     "open_screen",
     "predict",
+    "run",
 ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clusterscale.contracts import Finished, Mechanism, Reduction
+from clusterscale import study
+from clusterscale.contracts import Executor, Finished, Mechanism, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.screening.base_groups import new_base, open_base
@@ -28,7 +30,7 @@ from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ScreenAnalysis"]
+__all__ = ["ScreenAnalysis", "run"]
 
 
 class ScreenAnalysis(Analysis):
@@ -84,6 +86,19 @@ class ScreenAnalysis(Analysis):
                 yield from work.count(index, setting, mechanisms)
                 yield work.score(index, setting, mechanisms, left)
         store.finish()
+
+
+def run(
+    screen: Screen, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
+) -> xr.Dataset:
+    """Run or resume a screen; parameters and errors are those of :func:`clusterscale.study.run`.
+
+    Returns
+    -------
+    xr.Dataset
+        Keeps :data:`clusterscale.schema.SCREEN`; read lazily.
+    """
+    return study.run(ScreenAnalysis(screen), cube, output, executor, **options)
 
 
 @dataclass(frozen=True, slots=True)

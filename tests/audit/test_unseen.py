@@ -218,7 +218,7 @@ def test_the_default_leaves_digests_as_they_were(fields):
     """Plans of before have no such field."""
     plan = AuditPlan(**fields)
     assert plan.canonical["targets"] == {"tertiles": 2}
-    assert plan.describe()["targets"] == {"tertiles": 2, "unseen": "exclude"}
+    assert plan.describe()["targets"] == {"tertiles": 2}
     include = AuditPlan(**fields | {"targets": {"tertiles": 2, "unseen": "include"}})
     assert include.digest != plan.digest
     assert include.describe()["targets"] == {"tertiles": 2, "unseen": "include"}

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.options import pick_cluster, running_cluster
+from clusterscale.cli.options import pick_cluster
+from clusterscale.cli.running import running_cluster
 from clusterscale.errors import ConfigError, ExistsError, InputError
 from clusterscale.runtime import CLUSTERS, Address, Local, Serial
 
@@ -87,7 +88,7 @@ def test_other_dropped_exceptions_are_reported_as_before(monkeypatch):
 
 WAITING = """
 from time import sleep
-from clusterscale.cli.options import at_work
+from clusterscale.cli.running import running_cluster
 from clusterscale.runtime import Local
 
 def hang(seconds):
@@ -95,7 +96,7 @@ def hang(seconds):
     sleep(seconds)
 
 if __name__ == "__main__":
-    with at_work(Local(workers=1), "sleep") as (executor, _):
+    with running_cluster(Local(workers=1), "sleep") as (executor, _):
         list(executor.map_batches(hang, [10_000]))
 """
 

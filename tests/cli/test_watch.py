@@ -420,7 +420,7 @@ def test_a_foreign_folder_gets_no_status(config, tmp_path):
 DRIVER = """
 import sys, time
 from pathlib import Path
-from clusterscale.audit import driver
+from clusterscale.audit import analysis as driver
 from clusterscale.cli import main
 
 released, ordinary = Path(sys.argv.pop()), driver.run_task

@@ -146,8 +146,8 @@ CHANGES = [
     (
         "audit.mechanisms.1",
         {"name": "chain", "steps": [{"name": "laplace", "epsilon": 1.0, "epsilom": 1.0}]},
-        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from title, clip, "
-        "integers, name, epsilon, sensitivity, unit, discrete; did you mean 'epsilon'?",
+        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from title, "
+        "clip, integers, name, epsilon, sensitivity, unit, discrete; did you mean 'epsilon'?",
     ),
     (
         "audit.utility",

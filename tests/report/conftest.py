@@ -214,7 +214,10 @@ def make_results():
                 "level": np.arange(1, 26) / 25,
                 "measure": list(IDEALS),
                 "measure_title": ("measure", [name.replace("_", " ") for name in IDEALS]),
-                "measure_kind": ("measure", [UTILITIES[name].kind for name in IDEALS]),
+                "measure_kind": (
+                    "measure",
+                    [UTILITIES[name.partition("(")[0]].kind for name in IDEALS],
+                ),
                 **named("mechanism", mechanisms, plan.get("mechanisms", ())),
                 **named("prior", priors, plan.get("priors", ())),
                 "ideal": ("measure", list(IDEALS.values())),

@@ -61,7 +61,7 @@ def test_the_plans_and_origins_of_all_are_told(whole):
 def test_a_run_is_told_apart_by_format(make_results):
     screen = make_screen()
     run = Run.of([screen, make_results()])
-    assert run.screen.auc.identical(screen.auc)
+    np.testing.assert_array_equal(run.screen.auc, screen.auc)
     assert run.recovery is None
     assert [kind for kind, _ in run.parts()] == ["audit", "screen"]
 

@@ -264,7 +264,7 @@ LABELS = ("exact", "laplace(epsilon=1.0)", "laplace(epsilon=2.0)")
 def test_results_without_titles_show_labels(make_results):
     """Those of older versions, whose coordinates are the labels."""
     results = make_results(mechanisms=LABELS)
-    html = render(results.drop_vars(["mechanism_label", "mechanism_title"]))
+    html = render(results.drop_vars([f"{dim}_title" for dim in ("mechanism", "prior")]))
     assert not settings_of(html)
     page = Page(html)
     assert "in words and as set" not in page.text

@@ -17,7 +17,7 @@ from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
 from clusterscale.runtime import Local, SerialExecutor
 from clusterscale.schema import SCREEN
-from clusterscale.screening import ScreenPlan, budget, driver, predict
+from clusterscale.screening import ScreenPlan, analysis, budget, predict
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
 CAPPED = {
@@ -113,13 +113,13 @@ def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed,
     tight = 3 * 4 * 16 * (cube.n_events // 60 + 1) + 4 * 16 * 3 * 2 * 40
     tight += 7 * budget.table_bytes(cells, cells, 1, 3)
     slices = []
-    real = driver.arrange
+    real = analysis.plan_screen_resources
 
     def watch(*args, **kwargs):
         slices.append(real(*args, **kwargs))
         return slices[-1]
 
-    monkeypatch.setattr(driver, "arrange", watch)
+    monkeypatch.setattr(analysis, "plan_screen_resources", watch)
     slow = screen(plan, cube, tmp_path / "tight", SerialExecutor(), memory=tight)
     assert all(7 <= each.width < 12 for each in slices), "no more than so many groups fit"
     xr.testing.assert_identical(undisturbed, slow.load())
@@ -150,14 +150,14 @@ def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch)
 
 def test_a_finished_screen_is_not_made_again(plan, cube, copied, monkeypatch):
     first = open_screen(copied).load()
-    monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
-    monkeypatch.setattr(driver, "count", lambda task: 1 / 0)
+    monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(analysis, "count", lambda task: 1 / 0)
     again = screen(plan, cube, copied, SerialExecutor())
     xr.testing.assert_identical(first, again.load())
 
 
 def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, monkeypatch):
-    real = driver.score
+    real = analysis.score
 
     def fail(task):
         if task.start == 32 and task.setting.group_size == 6:
@@ -165,7 +165,7 @@ def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, m
         return real(task)
 
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "score", fail)
+        patch.setattr(analysis, "score", fail)
         with pytest.raises(MemoryError, match="no room") as caught:
             screen(plan, cube, tmp_path / "run", SerialExecutor())
     assert "1 of 4 blocks of users could not be scored" in caught.value.__notes__[0]
@@ -258,7 +258,7 @@ def test_targets_and_attacks_of_a_plan_do_not_matter_to_its_screen(
     plan, plan_fields, cube, copied, monkeypatch
 ):
     first = open_screen(copied).load()
-    monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
     other = plan.model_copy(update={"targets": AuditPlan(**plan_fields).targets, "control": False})
     xr.testing.assert_identical(first, screen(other, cube, copied, SerialExecutor()).load())
 
@@ -376,7 +376,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
 
 
 def test_a_screen_that_is_there_is_used_by_the_audit(plan, cube, copied, monkeypatch):
-    monkeypatch.setattr(driver, "score", lambda task: 1 / 0)
+    monkeypatch.setattr(analysis, "score", lambda task: 1 / 0)
     chosen = AuditPlan(**plan.model_dump() | {"targets": {"most_exposed": 3}})
     assert run(chosen, cube, copied, SerialExecutor()).sizes["target"] == 3
 
