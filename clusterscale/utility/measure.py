@@ -1,4 +1,4 @@
-"""What every measure of utility looks like to others."""
+"""The protocol of utility measures."""
 
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -9,17 +9,17 @@ __all__ = ["Utility"]
 
 @runtime_checkable
 class Utility(Protocol):
-    """Says how much of the raw counts a release still tells.
+    """A measure of the utility of a release, compared with the raw counts.
 
-    A class that has ``events_only = True`` compares visits only: in an audit with a null ROI, which
-    counts who is nowhere, it is given the other ROIs.
+    A class that has ``events_only = True`` compares visits only: in an audit with a null ROI it is
+    given all other ROIs.
 
     Attributes
     ----------
     ideal
-        The value when the release equals the raw counts, whatever these are.
+        The value when the release equals the raw counts.
     title
-        Name for people, in tables and figures.
+        Name for display in tables and figures.
     """
 
     ideal: ClassVar[float]
