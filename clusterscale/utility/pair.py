@@ -63,7 +63,7 @@ def busiest(values: Values, top: float) -> NDArray[np.int64]:
         If ``top`` is out of range.
     """
     if not 0 < top <= 1:
-        raise InputError(f"top is a share of the ROIs, above 0 and at most 1, not {top}")
+        raise InputError(f"top must be a share of the ROIs, above 0 and at most 1, not {top}")
     # .29 * 100 is 28.999…96 in floating point: round up a product just below a whole number.
     n_top = max(1, int(top * values.shape[-1] * (1 + 1e-12)))
     return np.argsort(-values, axis=-1, kind="stable")[..., :n_top]

@@ -107,7 +107,7 @@ def events_kept(raw: ArrayLike, released: ArrayLike) -> float:
 
 def _relative_error(before: Values, after: Values, floor: float) -> float:
     if not 0 < floor < np.inf:
-        raise InputError(f"floor is a share of a ROI's total count, above 0, not {floor}")
+        raise InputError(f"floor must be a share of a ROI's total count, above 0, not {floor}")
     visited = before.any(axis=1)
     before, after = before[visited], after[visited]
     least = floor * before.sum(axis=1, keepdims=True)
