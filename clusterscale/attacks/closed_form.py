@@ -140,8 +140,8 @@ class Contradiction(BaseAttack):
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Alibi:
         """Store where the target was; there is no training, and ``rng`` is not used."""
-        whereabouts = require_target_knowledge(knowledge)
-        return _Alibi(whereabouts.trace, whereabouts.complete)
+        target = require_target_knowledge(knowledge)
+        return _Alibi(target.trace, target.complete)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,11 +78,11 @@ class Likelihood(BaseAttack):
         """Compute the expectation of every cell."""
         # moments are needed only if the output distribution is not known
         moments = knowledge.training.release.law is None
-        whereabouts = require_target_knowledge(knowledge)
+        target = require_target_knowledge(knowledge)
         reference = build_reference(knowledge, moments=moments)
         here = np.zeros(reference.mean_trace.size, np.bool_)
-        here[whereabouts.trace] = True
-        cells = np.arange(len(here)) if whereabouts.complete else np.sort(whereabouts.trace)
+        here[target.trace] = True
+        cells = np.arange(len(here)) if target.complete else np.sort(target.trace)
         return _Ratio(self, reference, cells, here[cells])
 
 

@@ -43,15 +43,15 @@ def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
     InputError
         If the prior does not know where the target was.
     """
-    whereabouts, training = require_target_knowledge(knowledge), knowledge.training
+    target, training = require_target_knowledge(knowledge), knowledge.training
     release = training.release
     outside = spread = None
     if moments and release.noise is None:
         outside = combine(release.flat, ~training.labels / (~training.labels).sum())
         spread = column_variances(release.flat)
     return Reference(
-        mean_trace=whereabouts.mean_trace.ravel(),
-        n_users=whereabouts.n_users,
+        mean_trace=target.mean_trace.ravel(),
+        n_users=target.n_users,
         group_size=release.group_size,
         noise=release.noise,
         outside=outside,
