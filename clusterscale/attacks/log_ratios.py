@@ -88,7 +88,7 @@ class Normal(_CellByCell):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Faded(_CellByCell):
-    """Binomial counts under Laplace noise of scale ``scale``."""
+    """Binomial counts under Laplace noise of the given ``scale``."""
 
     chance: Floats
     group_size: int

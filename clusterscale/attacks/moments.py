@@ -29,7 +29,7 @@ def require_target_knowledge(knowledge: Knowledge) -> TargetKnowledge:
         If the prior does not know it.
     """
     if knowledge.whereabouts is None:
-        raise InputError("this attack needs to know where the target was, which the prior does not")
+        raise InputError("this attack needs the target's location, which the prior does not know")
     return knowledge.whereabouts
 
 

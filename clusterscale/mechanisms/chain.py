@@ -48,7 +48,7 @@ class Chain(BaseMechanism):
     POMACS20's SPSC is ``sample_events`` and ``perturb_small``, its SFPA ``sample_events`` and
     ``fourier`` (§4.2.4); POPETS24's DP+SSC is ``laplace`` and ``suppress_small`` (§2.2.2). The
     guarantee is that of the noise: later steps see only its output, and earlier steps are part of
-    the data. Sampling before event-level noise amplifies it: an event that is counted with
+    the data. Sampling before event-level noise strengthens it: an event counted with
     probability q has (ln(1 + q(e^ε − 1)), qδ)-DP (Balle et al., NeurIPS 2018). No amplification is
     claimed for larger units, because their events are not dropped together.
     """

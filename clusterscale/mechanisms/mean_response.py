@@ -31,8 +31,8 @@ def respond(
 ) -> Response:
     """Return the mean and variance of the published value of each count.
 
-    They are exact up to numerical precision where the output distribution is known. Otherwise
-    releases of constant series of that count are drawn from ``rng``.
+    They are computed without random draws if the output distribution is known. Otherwise releases
+    of constant series of that count are drawn from ``rng``.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ class RandomizedResponse(AdditiveNoise):
     p: Probability
 
     noise_is_count_independent: ClassVar[bool] = False
-    whole_output: ClassVar[bool] = True  # an affine function of the number of yes
+    whole_output: ClassVar[bool] = True  # a fixed function of the number of yes
 
     @property
     def _noise_title(self) -> str:
