@@ -116,7 +116,10 @@ def whereabouts(**changes):
 KNOWLEDGE = {
     "labels of other groups": (lambda: training(labels=np.arange(39) % 2 == 0), "labels are bool"),
     "labels 0 and 1": (lambda: training(labels=np.arange(40) % 2), "labels are int64"),
-    "one class": (lambda: training(labels=np.ones(40, bool)), "40 groups .* 40 hold the target"),
+    "one class": (
+        lambda: training(labels=np.ones(40, bool)),
+        "40 training groups, 40 contain the target",
+    ),
     "no blocks": (lambda: training(blocks=np.zeros(0, np.int64)), r"blocks are int64 of shape \(0"),
     "NaN to learn from": (
         lambda: training(release=bare(with_value(np.nan))),

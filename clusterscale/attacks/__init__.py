@@ -1,21 +1,21 @@
-"""Distinguishers, which tell whether the target is among those counted.
+"""Attacks that infer whether the target is among those counted.
 
-An attack sees a :class:`~clusterscale.contracts.Knowledge` and nothing else.
+The only input of an attack is a :class:`~clusterscale.contracts.Knowledge`.
 
 =============== ========================================================= ====================
-name            what it does                                              source
+name            method                                                    source
 =============== ========================================================= ====================
-logistic        L2 logistic regression on seven statistics a place        NDSS18 §V-B
+logistic        L2 logistic regression on seven statistics per ROI        NDSS18 §V-B
 nearest         nearest neighbours on the same statistics                 NDSS18 §V-B
 forest          random forest on the same statistics                      NDSS18 §V-B
 perceptron      one hidden layer on the same statistics                   NDSS18 §V-B
-cross_validated the best of these four by their training data alone       an honest "best"
+cross_validated the best of these four by cross-validation
 spectral        principal components of whole releases, then logistic     POMACS20 §3.1
 cells           L1 logistic regression on every cell                      POPETS24 §5.2
 contradiction   counts that rule the target out                           POPETS24 §6.1
-projection      inner product with the target's trace less the mean       closed form
-diagonal        the same, each cell by its variance                       closed form
-likelihood      likelihood ratio a cell, with the mechanism's noise law   closed form
+projection      inner product with the target's trace minus the mean      closed form
+diagonal        the same, each cell divided by its variance               closed form
+likelihood      per-cell likelihood ratio under the mechanism's noise     closed form
 =============== ========================================================= ====================
 
 >>> from clusterscale import attacks

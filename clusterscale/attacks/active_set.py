@@ -1,4 +1,4 @@
-"""The minimum of a quadratic model plus the absolute sum of its weights, by an active set."""
+"""Minimise a quadratic model plus the L1 norm of its weights, by an active-set method."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["minimise"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-N_SEARCHES, N_TURNS, N_IDLE = 10, 20, 5  # bounds, far above what is needed
+N_SEARCHES, N_TURNS, N_IDLE = 10, 20, 5  # iteration limits, far above what is needed
 
 
 def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> Floats | None:
-    """Return weights that minimise a quadratic model plus their absolute sum.
+    """Return weights that minimise a quadratic model plus their L1 norm.
 
-    None where the Hessian is so near to singular that rounding is in the way.
+    None if the Hessian is so nearly singular that rounding prevents it.
 
     Parameters
     ----------
     hessian, gradient
         Of the model, the gradient at ``start``; float64, shape (weight, weight) and (weight,).
     start
-        Weights to begin with, the nearer the better.
+        Initial weights, preferably near the minimum.
     goal
-        The distances of 0 from the subdifferential, summed over weights, that are let be.
+        Accepted distance of 0 from the subdifferential, summed over weights.
 
     Raises
     ------
@@ -43,10 +43,10 @@ def minimise(hessian: Floats, gradient: Floats, start: Floats, goal: float) -> F
     weights, gradient, n = start.copy(), gradient.copy(), len(start)
     used, inverse = np.empty(n, np.int64), np.empty((n, n))
     for _ in range(N_SEARCHES):
-        found = np.flatnonzero(weights)
-        k = len(found)
+        active = np.flatnonzero(weights)
+        k = len(active)
         try:
-            used[:k], inverse[:k, :k] = found, np.linalg.inv(hessian[np.ix_(found, found)])
+            used[:k], inverse[:k, :k] = active, np.linalg.inv(hessian[np.ix_(active, active)])
         except np.linalg.LinAlgError:
             return None
         if _walk(hessian, gradient, weights, used, k, inverse, goal):
@@ -64,12 +64,12 @@ def _walk(
     inverse: Floats,
     goal: float,
 ) -> bool:
-    """Minimise the model, one weight in or out at a time; False if rounding is in the way.
+    """Minimise the model, adding or dropping one weight at a time; False if rounding prevents it.
 
-    A step leads to the minimum for the signs that the weights have, or to where the first becomes
-    0 and drops out. At such a minimum the weight that violates most comes in. The inverse of the
-    Hessian of those in use follows by one product each; what rounding does to a step the next one
-    mends, for the gradient is that of the weights.
+    A step goes to the minimum for the current signs of the weights, or to where the first weight
+    becomes 0 and is dropped. At such a minimum the weight of the largest violation is added. The
+    inverse Hessian of the weights in use is updated by one outer product each time. The next step
+    corrects the rounding errors of this one, because the gradient is that of the actual weights.
     """
     signs, slopes = np.sign(weights), np.empty(len(weights))
     n_idle = 0
@@ -111,17 +111,17 @@ def _step(
     inverse: Floats,
     slopes: Floats,
 ) -> int:
-    """Go to where the slopes are 0 or the first weight is; return which one, or −1."""
+    """Move to where all slopes or the first weight become 0; return that weight's index, or −1."""
     n = len(used)
-    way, length, first = np.zeros(n), 1.0, -1
+    direction, length, first = np.zeros(n), 1.0, -1
     for i in range(n):
         for k in range(n):
-            way[i] -= inverse[i, k] * slopes[k]
+            direction[i] -= inverse[i, k] * slopes[k]
         before = weights[used[i]]
-        if before * (before + way[i]) < 0 and -before / way[i] < length:
-            length, first = -before / way[i], i
+        if before * (before + direction[i]) < 0 and -before / direction[i] < length:
+            length, first = -before / direction[i], i
     for i in range(n):
-        change, row = length * way[i], hessian[used[i]]
+        change, row = length * direction[i], hessian[used[i]]
         weights[used[i]] += change
         for j in range(len(gradient)):
             gradient[j] += change * row[j]
@@ -130,7 +130,7 @@ def _step(
 
 @kernel
 def _drop(used: Indices, n_used: int, inverse: Floats, first: int) -> int:
-    """Take one out of those in use; the last takes its place."""
+    """Remove one weight from those in use, replacing it by the last; return their number."""
     last = n_used - 1
     out = inverse[first, :n_used].copy()
     own = out[first]
@@ -146,14 +146,14 @@ def _drop(used: Indices, n_used: int, inverse: Floats, first: int) -> int:
 
 @kernel
 def _add(hessian: Floats, used: Indices, n_used: int, inverse: Floats, new: int) -> int:
-    """Take one more into use; near duplicates of others are told from these by rounding alone."""
+    """Add a weight to those in use; return their number."""
     row = hessian[new]
     share, own = np.zeros(n_used), row[new]
     for i in range(n_used):
         for k in range(n_used):
             share[i] += inverse[i, k] * row[used[k]]
         own -= share[i] * row[used[i]]
-    own = max(own, 1e-12 * row[new])
+    own = max(own, 1e-12 * row[new])  # for near duplicates, own is a rounding error
     for i in range(n_used):
         for k in range(n_used):
             inverse[i, k] += share[i] * share[k] / own

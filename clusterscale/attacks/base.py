@@ -1,4 +1,4 @@
-"""What all attacks share: inputs are checked before an attack trains on them or scores them."""
+"""Base class of attacks, which checks inputs before training and scoring."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from clusterscale.errors import InputError
 
 __all__ = ["BaseAttack", "CheckedDistinguisher", "check_knowledge", "check_release"]
 
-_ROUNDING = 1e-9  # how far, relatively, expected counts may lie above the number of users
-_CHECKED: WeakSet[Release] = WeakSet()  # so that several attacks on a release check it once
+_ROUNDING = 1e-9  # relative tolerance for expected counts above the number of users
+_CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by another attack
 
 
 class BaseAttack(NamedModel):
@@ -36,17 +36,17 @@ class BaseAttack(NamedModel):
         Raises
         ------
         InputError
-            If the parts of ``knowledge`` do not fit each other, a value is NaN or infinite, a bare
-            count is not from 0 to the group size, or the attack needs what the prior does not tell.
+            If the parts of ``knowledge`` do not fit each other, a value is NaN or infinite, a raw
+            count is not from 0 to the group size, or the prior lacks what the attack needs.
         """
         check_knowledge(knowledge)
-        found, release = self._fit(knowledge, rng=rng), knowledge.training.release
-        if isinstance(found, CheckedDistinguisher):
-            return found
-        return CheckedDistinguisher(found, release.values.shape[1:], release.group_size)
+        distinguisher, release = self._fit(knowledge, rng=rng), knowledge.training.release
+        if isinstance(distinguisher, CheckedDistinguisher):
+            return distinguisher
+        return CheckedDistinguisher(distinguisher, release.values.shape[1:], release.group_size)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
-        """Train on knowledge that was checked."""
+        """Train on checked knowledge."""
         raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class CheckedDistinguisher:
     Attributes
     ----------
     distinguisher
-        What the attack learned.
+        The trained attack.
     shape
         ROIs and epochs of the training releases.
     group_size
@@ -70,17 +70,17 @@ class CheckedDistinguisher:
 
     @property
     def threshold(self) -> float:
-        """Score from which on the answer is *inside*."""
+        """Scores at or above this mean *inside*."""
         return self.distinguisher.threshold
 
     def score(self, release: Release) -> Scores:
-        """Return one score a group, shape (group,); higher = more likely inside.
+        """Return one score per group, shape (group,); higher = more likely inside.
 
         Raises
         ------
         InputError
             If the release has another shape or group size than the training releases, a value is
-            NaN or infinite, or a bare count is not from 0 to the group size.
+            NaN or infinite, or a raw count is not from 0 to the group size.
         """
         check_release(release)
         _check_alike(release, self.shape, self.group_size)
@@ -103,8 +103,8 @@ def check_knowledge(knowledge: Knowledge) -> None:
 def check_release(release: Release) -> None:
     """Raise :class:`InputError` unless ``release`` has usable values.
 
-    These are float64 or int32 of shape (group, roi, epoch), all finite. Bare counts, those of a
-    release whose noise is known to be none, are whole numbers from 0 to the group size.
+    These are float64 or int32 of shape (group, roi, epoch), all finite. Raw counts, those of a
+    release that is known to have no noise, are whole numbers from 0 to the group size.
     """
     if release in _CHECKED:
         return
@@ -112,13 +112,13 @@ def check_release(release: Release) -> None:
     kind = values.dtype if isinstance(values, np.ndarray) else type(values).__name__
     if kind not in (np.float64, np.int32):
         raise InputError(
-            f"{release.mechanism}: the values of a release are an array of float64 or int32, not "
-            f"{kind}"
+            f"{release.mechanism}: the values of a release must be an array of float64 or int32, "
+            f"not {kind}"
         )
     if values.ndim != 3 or 0 in values.shape:
         raise InputError(
-            f"{release.mechanism}: the values of a release have shape (group, roi, epoch), with at "
-            f"least one of each, not {values.shape}"
+            f"{release.mechanism}: the values of a release must have shape (group, roi, epoch), "
+            f"with at least one of each, not {values.shape}"
         )
     if release.group_size < 1:
         raise InputError(
@@ -171,25 +171,25 @@ def _check_labels(examples: Examples) -> None:
             )
     if examples.labels.all() or not examples.labels.any():
         raise InputError(
-            f"of {n_groups} groups to learn from, {int(examples.labels.sum())} hold the target; "
-            "there must be some that do and some that do not"
+            f"of {n_groups} training groups, {int(examples.labels.sum())} contain the target; "
+            "there must be some with and some without it"
         )
 
 
 def _check_whereabouts(whereabouts: TargetKnowledge, shape: tuple[int, ...]) -> None:
-    seen, trace, n_users = whereabouts.seen, whereabouts.trace, whereabouts.n_users
-    if seen.shape != shape:
+    occupancy, trace, n_users = whereabouts.seen, whereabouts.trace, whereabouts.n_users
+    if occupancy.shape != shape:
         raise InputError(
-            f"whereabouts are of shape {seen.shape} (roi, epoch), but the training releases have "
-            f"{shape}"
+            f"whereabouts have shape {occupancy.shape} (roi, epoch), but the training releases "
+            f"have {shape}"
         )
     if n_users < 1:
         raise InputError(f"whereabouts: n_users is {n_users}, but should be at least 1")
-    low, high = seen.min(), seen.max()
+    low, high = occupancy.min(), occupancy.max()
     if not (low >= 0 and high <= n_users * (1 + _ROUNDING)):
         raise InputError(
-            f"whereabouts: users seen in a cell are from {low} to {high}, but should be between 0 "
-            f"and {n_users}, the users of the reference"
+            f"whereabouts: users per cell are from {low} to {high}, but should be between 0 and "
+            f"{n_users}, the users of the reference"
         )
     if trace.ndim != 1 or trace.dtype.kind not in "iu":
         raise InputError(
@@ -198,10 +198,10 @@ def _check_whereabouts(whereabouts: TargetKnowledge, shape: tuple[int, ...]) -> 
         )
     if not len(trace):
         return
-    if trace.min() < 0 or trace.max() >= seen.size:
+    if trace.min() < 0 or trace.max() >= occupancy.size:
         raise InputError(
             f"whereabouts: the trace has cells from {trace.min()} to {trace.max()}, but the "
-            f"releases of shape {shape} have cells 0 to {seen.size - 1}"
+            f"releases of shape {shape} have cells 0 to {occupancy.size - 1}"
         )
     if (trace[1:] <= trace[:-1]).any():
         raise InputError("whereabouts: the cells of the trace are not strictly increasing")

@@ -1,4 +1,4 @@
-"""Passes over the cells of many releases, some columns at a time and without a wide copy."""
+"""Linear algebra on the cells of many releases, in blocks of columns, without a wide copy."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ += ["product"]
 Floats = NDArray[np.float64]
 Rows = Values | Counts  # flattened to (row, column)
 
-_WIDTH = 2048  # columns of a block: 400 rows of them are 6.5 MB, which stays in a processor's cache
+_WIDTH = 2048  # columns of a block: with 400 rows it is 6.5 MB, which fits in a CPU cache
 
 
 def blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
-    """Yield the columns of ``rows``, shape (row, column), as float64, some at a time.
+    """Yield the columns of ``rows``, shape (row, column), as float64, block by block.
 
     Columns of zeros are left out: most cells of a release are empty in every group.
 
@@ -35,12 +35,12 @@ def blocks(rows: Rows) -> Iterator[tuple[NDArray[np.int64] | slice, Floats]]:
         raise InputError(f"rows have shape {rows.shape}, not (row, column)")
     used = np.zeros(rows.shape[1], np.bool_)
     _mark_used(rows, used)
-    places = np.flatnonzero(used)
-    for start in range(0, len(places), _WIDTH):
-        stop = min(start + _WIDTH, len(places))
-        first, last = places[start], places[stop - 1]
+    indices = np.flatnonzero(used)
+    for start in range(0, len(indices), _WIDTH):
+        stop = min(start + _WIDTH, len(indices))
+        first, last = indices[start], indices[stop - 1]
         dense = last - first == stop - start - 1
-        columns = slice(first, last + 1) if dense else places[start:stop]
+        columns = slice(first, last + 1) if dense else indices[start:stop]
         yield columns, rows[:, columns].astype(np.float64)
 
 
@@ -55,7 +55,7 @@ def _mark_used(rows: Rows, used: Labels) -> None:
 def gram(rows: Rows, scale: Floats | None = None) -> Floats:
     """Return the inner products of all rows, shape (row, row), without a wide float64 copy.
 
-    ``scale``, shape (column,), multiplies every row before that.
+    Rows are first multiplied by ``scale``, shape (column,).
     """
     total = np.zeros((len(rows), len(rows)))
     for columns, block in blocks(rows):
@@ -66,25 +66,25 @@ def gram(rows: Rows, scale: Floats | None = None) -> Floats:
 
 
 def centre(products: Floats) -> Floats:
-    """Return the inner products that rows have once the mean row is taken from each of them."""
+    """Return the inner products of rows after subtraction of the mean row."""
     centred: Floats = products - products.mean(axis=0) - products.mean(axis=1)[:, None]
     centred += products.mean()
     return centred
 
 
 def column_variances(rows: Rows) -> Floats:
-    """Return the variance of every column, shape (column,); what is 0 up to rounding is 0."""
-    found = np.zeros(rows.shape[1])
+    """Return the variance of every column, shape (column,); exactly 0 if 0 up to rounding."""
+    variances = np.zeros(rows.shape[1])
     for columns, block in blocks(rows):
         variance = block.var(axis=0)
         largest = np.maximum(block.max(axis=0), -block.min(axis=0))
         rounding = len(rows) * np.finfo(np.float64).eps * largest
-        found[columns] = np.where(np.sqrt(variance) > rounding, variance, 0.0)
-    return found
+        variances[columns] = np.where(np.sqrt(variance) > rounding, variance, 0.0)
+    return variances
 
 
 def product(rows: Rows, weights: Floats) -> Floats:
-    """Return the weighted sum of every row, shape (row,), in one pass and without a copy.
+    """Return the weighted sum of every row, shape (row,), in one pass without a copy.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def product(rows: Rows, weights: Floats) -> Floats:
 
 @kernel
 def _weigh(rows: Rows, weights: Floats, total: Floats) -> None:
-    """Add in eight lanes: at the speed of memory, and in an order that is no processor's choice."""
+    """Add in eight lanes: at memory speed, in an order that does not depend on the processor."""
     n_columns = rows.shape[1]
     whole = n_columns - n_columns % 8
     for i in range(rows.shape[0]):
@@ -122,7 +122,7 @@ def _weigh(rows: Rows, weights: Floats, total: Floats) -> None:
 
 
 def combine(rows: Rows, shares: Floats) -> Floats:
-    """Return the sum of all rows, each times its share, shape (column,)."""
+    """Return the sum of all rows weighted by ``shares``, shape (column,)."""
     total = np.zeros(rows.shape[1])
     for columns, block in blocks(rows):
         total[columns] = shares @ block

@@ -1,4 +1,4 @@
-"""The attacks that stand by themselves; a new one is a file and a line here."""
+"""The attacks that can be used alone. To add one, add its module and a line here."""
 
 from clusterscale.attacks.cells import Cells
 from clusterscale.attacks.closed_form import Contradiction, Diagonal, Projection

@@ -16,7 +16,7 @@ from clusterscale.contracts import Knowledge, Labels, Positive, Release, Scores
 
 __all__ = ["Cells"]
 
-_TOLERANCE = 1e-10  # of standardised cells, where it costs next to nothing
+_TOLERANCE = 1e-10  # for standardised cells, where it costs little
 
 
 class Cells(BaseAttack):
@@ -26,8 +26,8 @@ class Cells(BaseAttack):
     it by its standard deviation (ddof 0), as the published code does; a cell that is the same in
     all of them has no weight. Without it, the penalty favours cells whose counts vary most.
 
-    The threshold is the one of greatest Youden's J on the validation groups, or on the training
-    groups where the prior has no others. Scores are log-odds; nothing is drawn from ``rng``.
+    The threshold maximises Youden's J on the validation groups, or on the training groups if the
+    prior has no validation groups. Scores are log-odds; ``rng`` is not used.
     """
 
     name: Literal["cells"] = "cells"
@@ -50,7 +50,7 @@ class Cells(BaseAttack):
 
 
 def _fit_standardized(flat: Any, labels: Labels, cost: float) -> _FewCells:
-    """Train on standardised cells, then write the weights and the intercept for cells as they are.
+    """Train on standardised cells, and convert weights and intercept to unscaled cells.
 
     Constant cells keep their scale.
     """
@@ -66,7 +66,7 @@ def _fit_standardized(flat: Any, labels: Labels, cost: float) -> _FewCells:
 
 @dataclass(frozen=True, slots=True)
 class _FewCells:
-    """Weights on the cells that matter; all others have none."""
+    """Weights of selected cells; all others have weight 0."""
 
     cells: NDArray[np.int64]
     weights: NDArray[np.float64]

@@ -1,7 +1,7 @@
-"""Distinguishers in closed form: they know where the target was, and need no training.
+"""Closed-form distinguishers, which know where the target was and need no training.
 
-All start from the same model: members are independent, each in a cell with the probability that
-the adversary's reference shows, and the target adds its own trace.
+All use the same model: members are independent, each in a cell with the probability given by the
+adversary's reference, and the target adds its own trace.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearCellScore:
-    """Evidence that grows in proportion to the value of a cell.
+    """Evidence that is linear in the value of a cell.
 
     Slopes and intercepts are float64, shape (cell,), where the target was (``here``) and where it
     was not (``away``).
@@ -70,20 +70,20 @@ class LinearCellScore:
 
 
 class _LinearScoreAttack(BaseAttack):
-    """The distinguisher of a rule that is linear in the values."""
+    """An attack whose score is linear in the values."""
 
     needs_whereabouts: ClassVar[bool] = True
     validates: ClassVar[bool] = False
     _asks_moments: ClassVar[bool] = False
 
     def rule(self, reference: Reference) -> LinearCellScore:
-        """Return what each cell says."""
+        """Return the score of each cell."""
         raise NotImplementedError
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> LinearDistinguisher:
-        """Form the direction, the threshold midway between the training classes.
+        """Return the weights, with a threshold midway between the training classes.
 
-        Nothing is drawn from ``rng``.
+        ``rng`` is not used.
         """
         reference = build_reference(knowledge, moments=self._asks_moments)
         weights = self.rule(reference).toward(require_target_knowledge(knowledge).trace)
@@ -97,7 +97,7 @@ class Projection(_LinearScoreAttack):
     """Score a release by its inner product with (target's trace − mean trace of the prior).
 
     With equal variances this is the likelihood ratio of *inside* against *outside* up to
-    constants. The threshold lies midway between the training classes.
+    constants. The threshold is midway between the training classes.
     """
 
     name: Literal["projection"] = "projection"
@@ -129,8 +129,8 @@ class Contradiction(BaseAttack):
     """*Outside* where the counts rule the target out, *inside* otherwise (POPETS24 §6.1).
 
     A count of 0 where the target was rules it out; so does a count of all members where it was
-    not, if its whole trace is known. Only counts that are published as they are can contradict:
-    of any other release this attack says nothing, and all its scores are equal.
+    not, if its whole trace is known. Only counts that are published unchanged can contradict; all
+    scores of any other release are equal.
     """
 
     name: Literal["contradiction"] = "contradiction"
@@ -139,9 +139,9 @@ class Contradiction(BaseAttack):
     validates: ClassVar[bool] = False
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Alibi:
-        """Note where the target was; nothing is learnt, nothing drawn from ``rng``."""
-        whereabouts = require_target_knowledge(knowledge)
-        return _Alibi(whereabouts.trace, whereabouts.complete)
+        """Store where the target was; there is no training, and ``rng`` is not used."""
+        target = require_target_knowledge(knowledge)
+        return _Alibi(target.trace, target.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class _Alibi:
     threshold: float = 0.0
 
     def score(self, release: Release) -> Scores:
-        """Return −1 for each group that the target cannot be in, else 0."""
+        """Return −1 for each group that cannot contain the target, else 0."""
         if release.noise != NO_NOISE:
             return np.zeros(len(release.values))
         flat = release.flat

@@ -1,4 +1,4 @@
-"""The attack that an adversary would choose, knowing only what it trained on."""
+"""Choice of an attack by cross-validation on the training releases."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ else:
 
 
 class CrossValidated(BaseAttack):
-    """The best of several attacks, told by cross-validation on the training releases alone.
+    """The best of several attacks, by cross-validation on the training releases alone.
 
-    The papers' "best" takes the attack of highest AUC on the challenges, which no adversary can
-    know and which flatters it the more the more attacks are tried. Here each candidate is trained
-    on all ``folds`` but one and scored on that one, never with members of one block on both sides;
-    the candidate of highest mean AUC (the first of equals) is then trained on everything.
+    The papers' "best" is the attack of highest AUC on the challenges. No adversary can know it, and
+    its AUC is biased upwards, more so the more attacks are tried. Here each candidate is trained on
+    all ``folds`` but one and scored on that one, with no block on both sides; the candidate of
+    highest mean AUC (the first if tied) is then trained on everything.
     """
 
     name: Literal["cross_validated"] = "cross_validated"
@@ -46,12 +46,12 @@ class CrossValidated(BaseAttack):
 
     @property
     def needs_whereabouts(self) -> bool:
-        """Whether any candidate does."""
+        """Whether any candidate needs to know where the target was."""
         return any(candidate.needs_whereabouts for candidate in self.candidates)
 
     @property
     def validates(self) -> bool:
-        """Whether any candidate does."""
+        """Whether any candidate uses validation groups."""
         return any(candidate.validates for candidate in self.candidates)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
@@ -67,12 +67,12 @@ class CrossValidated(BaseAttack):
             part = Knowledge(knowledge.training.take(learn), knowledge.whereabouts)
             held_out = knowledge.training.take(check)
             for i, candidate in enumerate(self.candidates):
-                found = candidate.fit(part, rng=rng).score(held_out.release)
-                scores[i] += roc_auc_score(held_out.labels, np.nan_to_num(found))
+                fold_scores = candidate.fit(part, rng=rng).score(held_out.release)
+                scores[i] += roc_auc_score(held_out.labels, np.nan_to_num(fold_scores))
         return self.candidates[int(np.argmax(scores))]
 
     def split(self, training: Examples, *, rng: np.random.Generator) -> list[tuple[Ints, Ints]]:
-        """Return the rows to learn from and to check on, for each fold; blocks stay whole.
+        """Return the training and the check rows of each fold; blocks are never split.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class CrossValidated(BaseAttack):
         if n_blocks < self.folds:
             raise InputError(
                 f"{self.name}: {self.folds} folds need as many groups with the target and without, "
-                f"and of one kind there are {n_blocks}"
+                f"but there are only {n_blocks} of one kind"
             )
         from sklearn.model_selection import StratifiedGroupKFold
 

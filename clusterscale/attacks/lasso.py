@@ -1,9 +1,9 @@
 """L1 logistic regression on very many features, of which a few hundred rows use few.
 
-The regression is solved on a few candidate features. A pass over all features then checks that it
-is optimal, and the worst violators become candidates: a handful of passes, where liblinear takes
-dozens. Counts of neighbouring hours are all but collinear, too much so for descent along single
-coordinates: the candidates are solved by Newton's method, each of its models by an active set.
+The regression is solved on a few candidate features. A pass over all features then checks
+optimality, and the worst violators become candidates. This takes a handful of passes, where
+liblinear takes dozens. Counts of neighbouring hours are too collinear for coordinate descent, so
+the candidates are solved by Newton's method, with an active set for each quadratic model.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Inputs = NDArray[np.int32] | Floats
 
-N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # bounds, far above what is needed
-SHARE = 0.03  # with less, Hessians of rows that are all but settled were singular
-LEAST_SHARE = 1e-6  # for what does not get there otherwise
-N_CANDIDATES = 400  # how many features a pass adds, or as many as are in use
-_DIGITS = 9  # in which scaled features that are alike agree
-_ALIKE = 1e-3  # how much the slopes of features that are alike can differ, by rounding, at most
-N_ENTERING = 16  # of near duplicates, few at a time enter a model: most would have to leave again
+N_PASSES, N_STEPS, N_IDLE = 50, 100, 5  # iteration limits, far above what is needed
+SHARE = 0.03  # of the largest curvature; with less, Hessians were singular if rows were well fitted
+LEAST_SHARE = 1e-6  # used if that does not converge
+N_CANDIDATES = 400  # features that a pass adds, or as many as are in use if more
+_DIGITS = 9  # in which equal scaled features agree
+_ALIKE = 1e-3  # largest rounding difference between the slopes of equal features
+N_ENTERING = 16  # few near duplicates enter a model at once: most would have to leave again
 
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """The inputs, never copied as a whole: each feature less its centre, times its scale."""
+    """Features centred and scaled on access, without a copy of all inputs."""
 
     inputs: Inputs
     centre: Floats | None
     scale: Floats | None
 
-    def columns(self, found: Indices) -> Floats:
+    def columns(self, indices: Indices) -> Floats:
         """Return some features, float64, shape (feature, row)."""
-        columns = self.inputs[:, found].T.astype(np.float64, order="C")
+        columns = self.inputs[:, indices].T.astype(np.float64, order="C")
         if self.centre is not None:
-            columns -= self.centre[found, None]
+            columns -= self.centre[indices, None]
         if self.scale is not None:
-            columns *= self.scale[found, None]
+            columns *= self.scale[indices, None]
         return columns
 
-    def multiply(self, slopes: Floats, found: Floats) -> None:
-        """Store ``slopes`` times all features in ``found``, shape (feature,)."""
-        _multiply(self.inputs, slopes, found)
+    def multiply(self, slopes: Floats, products: Floats) -> None:
+        """Store ``slopes`` times all features in ``products``, shape (feature,)."""
+        _multiply(self.inputs, slopes, products)
         if self.centre is not None:
-            found -= slopes.sum() * self.centre
+            products -= slopes.sum() * self.centre
         if self.scale is not None:
-            found *= self.scale
+            products *= self.scale
 
 
 def fit_lasso(
@@ -80,7 +80,7 @@ def fit_lasso(
     once the violations, the intercept's too, sum to at most ``tolerance · min(1, s · V)``: V is
     their sum at zero weights, s the share of the rarer label. ``tolerance · s · V`` is where
     liblinear stops; the 1, the penalty's slope, keeps the objective within ``2 · tolerance`` of the
-    optimum, relatively. If fifty passes do not get there, the best weights so far are returned.
+    optimum, relatively. If fifty passes do not reach that, the weights so far are returned.
     Identical features share their weight; V counts each of them, as liblinear does.
 
     Objective: Fan et al., "LIBLINEAR", JMLR 2008. Newton steps and stopping rule: Yuan, Ho and Lin,
@@ -93,46 +93,47 @@ def fit_lasso(
     labels
         bool, shape (row,).
     cost, tolerance
-        Weight of the rows' loss against the penalty (``C``), and the above (``tol``).
+        Weight C of the loss relative to the penalty, and the tolerance above.
     centre, scale
-        float64, shape (feature,): what is subtracted from each feature, and what it is then
-        multiplied by. The weights are those of the features so changed.
+        float64, shape (feature,): ``centre`` is subtracted from the features, which are then
+        multiplied by ``scale``. The weights are those of the transformed features.
 
     Raises
     ------
     InputError
-        If there is not one label a row, or one centre and scale a feature, or the inputs are not
-        finite.
+        If there is not one label per row, or one centre and scale per feature, or the inputs are
+        not finite.
     """
     if inputs.ndim != 2 or labels.shape != inputs.shape[:1]:
         raise InputError(f"labels of shape {labels.shape} do not fit inputs of {inputs.shape}")
-    for name, each in (("centre", centre), ("scale", scale)):
-        if each is not None and each.shape != inputs.shape[1:]:
-            raise InputError(f"{name} of shape {each.shape} does not fit inputs of {inputs.shape}")
+    for name, array in (("centre", centre), ("scale", scale)):
+        if array is not None and array.shape != inputs.shape[1:]:
+            raise InputError(f"{name} of shape {array.shape} does not fit inputs of {inputs.shape}")
     features = _Features(inputs, centre, scale)
-    found, weights, gradient = _search(features, np.where(labels, 1.0, -1.0), cost, tolerance)
+    candidates, weights, gradient = _search(features, np.where(labels, 1.0, -1.0), cost, tolerance)
     intercept, weights = float(weights[0]), weights[1:]
     used = weights != 0
-    return *_share(features, found[used], weights[used], gradient), intercept
+    return *_share(features, candidates[used], weights[used], gradient), intercept
 
 
 def _share(
-    features: _Features, found: Indices, weights: Floats, gradient: Floats
+    features: _Features, candidates: Indices, weights: Floats, gradient: Floats
 ) -> tuple[Indices, Floats]:
-    """Divide each weight equally among all features that are alike, places increasing.
+    """Divide each weight equally among all identical features, indices increasing.
 
-    This costs nothing in the objective, and is its minimiser of least norm: a cell where only the
-    target is seen is then as good as another, and who else turns up in one is not missed in all.
+    This leaves the objective unchanged and is its minimiser of least norm. Cells that only the
+    target visits then have equal weights, so that another user in one of them changes only part of
+    the score.
     """
-    alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - _ALIKE), found)
+    alike = np.union1d(np.flatnonzero(np.abs(gradient) > 1 - _ALIKE), candidates)
     columns = features.columns(alike)
-    if features.scale is not None:  # features of which one is a multiple of the other, but rounded
+    if features.scale is not None:  # multiples of each other agree, up to rounding
         columns = np.round(columns, _DIGITS)
-    columns += 0.0  # which leaves no −0
+    columns += 0.0  # turns −0 into 0
     keys = [column.tobytes() for column in columns]
     totals, sizes = dict[bytes, float](), Counter(keys)
-    for place, weight in zip(np.searchsorted(alike, found), weights, strict=True):
-        totals[keys[place]] = totals.get(keys[place], 0.0) + float(weight)
+    for index, weight in zip(np.searchsorted(alike, candidates), weights, strict=True):
+        totals[keys[index]] = totals.get(keys[index], 0.0) + float(weight)
     shares = np.array([totals.get(key, 0.0) / sizes[key] for key in keys])
     return alike[shares != 0], shares[shares != 0]
 
@@ -140,7 +141,7 @@ def _share(
 def _search(
     features: _Features, signs: Floats, cost: float, tolerance: float
 ) -> tuple[Indices, Floats, Floats]:
-    """Return the candidates, the weights of the intercept and of them, and all slopes."""
+    """Return the candidates, the weights of intercept and candidates, and the gradient."""
     n_rows, n_features = features.inputs.shape
     share = max(1, min((signs > 0).sum(), (signs < 0).sum())) / max(1, n_rows)
     candidates, gradient, goal = np.zeros(0, np.int64), np.empty(n_features), np.inf
@@ -157,11 +158,11 @@ def _search(
             goal = tolerance * min(1.0, share * total)
         if total <= goal:
             break
-        found = _largest(outside, max(N_CANDIDATES, int(np.count_nonzero(weights))))
-        candidates = np.concatenate([candidates, found])
-        columns = np.ascontiguousarray(np.concatenate([columns, features.columns(found)]))
-        weights = np.concatenate([weights, np.zeros(len(found))])
-        # While features outside are far from optimal, an exact solution inside is of no use.
+        entering = _largest(outside, max(N_CANDIDATES, int(np.count_nonzero(weights))))
+        candidates = np.concatenate([candidates, entering])
+        columns = np.ascontiguousarray(np.concatenate([columns, features.columns(entering)]))
+        weights = np.concatenate([weights, np.zeros(len(entering))])
+        # An exact solution for the candidates is useless while other features are not optimal.
         inside = max(goal / 3, outside.max(initial=0) / 30)
         weights = _descend(columns, signs, weights, cost, inside)
     return candidates, weights, gradient
@@ -170,10 +171,10 @@ def _search(
 def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float) -> Floats:
     """Take Newton steps on the candidates until their violations sum to at most ``goal``.
 
-    Rows that are all but settled bend the objective so little that the Hessian of a few hundred
-    candidates would be singular. They are taken to bend it by a ``share`` of what the least settled
-    one does, which makes steps shorter but keeps them downhill: too short where settled rows have
-    large counts and an unsettled one has none, so what is not reached is tried with less.
+    Well-fitted rows have so little curvature that the Hessian of a few hundred candidates would be
+    singular. Their curvature is raised to a ``share`` of the largest one, which makes steps shorter
+    but keeps them descent directions. Steps are too short where well-fitted rows have large counts
+    and another row has none, so a smaller share is tried if the goal is not reached.
     """
     for share in (SHARE, LEAST_SHARE):
         weights, reached = _step_down(columns, signs, weights, cost, goal, share)
@@ -185,44 +186,48 @@ def _descend(columns: Floats, signs: Floats, weights: Floats, cost: float, goal:
 def _step_down(
     columns: Floats, signs: Floats, weights: Floats, cost: float, goal: float, share: float
 ) -> tuple[Floats, bool]:
-    """Return where these steps lead, and whether violations there sum to at most ``goal``."""
+    """Return the weights reached, and whether their violations sum to at most ``goal``."""
     weights, n_idle = weights.copy(), 0
     for _ in range(N_STEPS):
         margins = signs * (weights @ columns)
-        doubts = scipy.special.expit(-margins)
-        gradient = columns @ (-cost * signs * doubts)
+        misfits = scipy.special.expit(-margins)
+        gradient = columns @ (-cost * signs * misfits)
         violations = _violations(gradient, weights)
         if violations.sum() <= goal:
             return weights, True
         if n_idle > N_IDLE:
             break
         entering = _largest(np.where(weights == 0, violations, 0), N_ENTERING)
-        live = np.union1d(np.flatnonzero(weights), entering)
-        bends = doubts * (1 - doubts)
-        rooted = columns[live] * np.sqrt(cost * np.maximum(bends, max(share * bends.max(), 1e-12)))
-        hessian = rooted @ rooted.T
-        hessian.flat[:: len(live) + 1] *= 1 + 1e-11  # duplicates leave it singular
-        start, slopes = weights[live], gradient[live]
-        found = minimise(hessian, slopes, start, violations[live].sum() / 10)
-        if found is None:
+        active = np.union1d(np.flatnonzero(weights), entering)
+        curvature = misfits * (1 - misfits)
+        weighted = columns[active] * np.sqrt(
+            cost * np.maximum(curvature, max(share * curvature.max(), 1e-12))
+        )
+        hessian = weighted @ weighted.T
+        hessian.flat[:: len(active) + 1] *= 1 + 1e-11  # duplicates make it singular
+        start, slopes = weights[active], gradient[active]
+        solution = minimise(hessian, slopes, start, violations[active].sum() / 10)
+        if solution is None:
             n_idle, share = n_idle + 1, min(1.0, 10 * share)
             continue
-        change = found - start
-        turn = signs * (change @ columns[live])
+        change = solution - start
+        shift = signs * (change @ columns[active])
         value = _objective(start, margins, cost)
-        promise = slopes @ change + np.abs(found).sum() - np.abs(start).sum()
-        n_idle += promise > -1e-13 * value  # lost in rounding, though violations may still shrink
-        weights[live] += _shorten(start, change, margins, turn, 0.01 * promise, cost) * change
+        predicted = slopes @ change + np.abs(solution).sum() - np.abs(start).sum()
+        n_idle += predicted > -1e-13 * value  # below rounding, though violations may still shrink
+        weights[active] += _shorten(start, change, margins, shift, 0.01 * predicted, cost) * change
     return weights, False
 
 
 def _shorten(
-    start: Floats, change: Floats, margins: Floats, turn: Floats, promise: float, cost: float
+    start: Floats, change: Floats, margins: Floats, shift: Floats, predicted: float, cost: float
 ) -> float:
-    """Return the first of 1, ½, ¼, … of the step by which the objective falls as promised."""
+    """Return the first of 1, ½, ¼, … of the step at which the objective falls enough."""
     step, value = 1.0, _objective(start, margins, cost)
     bound = value + 1e-14 * value
-    while _objective(start + step * change, margins + step * turn, cost) > bound + step * promise:
+    while (
+        _objective(start + step * change, margins + step * shift, cost) > bound + step * predicted
+    ):
         step /= 2
     return step
 
@@ -237,24 +242,24 @@ def _violations(gradient: Floats, weights: Floats) -> Floats:
 
 
 def _largest(values: Floats, n: int) -> Indices:
-    """Return the places, increasing, of the ``n`` largest of the values that are not 0."""
-    found = np.flatnonzero(values)
-    if len(found) > n:
-        found = np.sort(found[np.argpartition(values[found], -n)[-n:]])
-    return found
+    """Return the indices, increasing, of the ``n`` largest nonzero values."""
+    indices = np.flatnonzero(values)
+    if len(indices) > n:
+        indices = np.sort(indices[np.argpartition(values[indices], -n)[-n:]])
+    return indices
 
 
 @kernel
-def _multiply(inputs: Inputs, slopes: Floats, found: Floats) -> None:
-    """Store ``slopes @ inputs``, four rows at a time: ``found`` is read and written less often."""
+def _multiply(inputs: Inputs, slopes: Floats, products: Floats) -> None:
+    """Store ``slopes @ inputs`` in ``products``, four rows at a time to access it less often."""
     n_rows, n_features = inputs.shape
     n_fours = n_rows - n_rows % 4
-    found[:] = 0
+    products[:] = 0
     for i in range(0, n_fours, 4):
         first, second, third, fourth = inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3]
         a, b, c, d = slopes[i], slopes[i + 1], slopes[i + 2], slopes[i + 3]
         for j in range(n_features):
-            found[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
+            products[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
     for i in range(n_fours, n_rows):
         for j in range(n_features):
-            found[j] += slopes[i] * inputs[i, j]
+            products[j] += slopes[i] * inputs[i, j]

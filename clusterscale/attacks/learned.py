@@ -1,7 +1,7 @@
 """Classifiers trained on the statistics of labelled releases (NDSS18 §V-B, Appendix A).
 
-scikit-learn is imported where it trains: that takes longer than many an attack, and every process
-that reads a plan comes by here.
+scikit-learn is imported only for training: its import takes longer than many attacks, and every
+process that reads a plan imports this module.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _KEPT: WeakKeyDictionary[Examples, dict[float, NDArray[np.int64]]] = WeakKeyDict
 
 
 def _select(examples: Examples, step: float) -> NDArray[np.int64]:
-    """Return the features that elimination keeps, worked out once for all attacks."""
-    known = _KEPT.setdefault(examples, {})
-    if step not in known:
+    """Return the features that elimination keeps, computed once for all attacks."""
+    cache = _KEPT.setdefault(examples, {})
+    if step not in cache:
         inputs = features(examples.release)
-        known[step] = eliminate(inputs, examples.labels, n_keep=len(inputs), step=step)
-    return known[step]
+        cache[step] = eliminate(inputs, examples.labels, n_keep=len(inputs), step=step)
+    return cache[step]
 
 
 class Model(Protocol):
-    """A classifier after training."""
+    """A trained classifier."""
 
     def __call__(self, inputs: Floats) -> Scores:
         """Score rows of features."""
@@ -55,7 +55,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _OnStatistics:
-    """A model that reads some of the statistics."""
+    """A model on some of the statistics."""
 
     kept: NDArray[np.int64]
     model: Model
@@ -69,8 +69,8 @@ class _OnStatistics:
 class LearnedAttack(BaseAttack):
     """Eliminate features until as many are left as there are training releases, then train.
 
-    ``elimination_step`` is the share of all features that a round drops; all classifiers that are
-    trained on the same releases with the same step share its outcome.
+    ``elimination_step`` is the share of all features that a round drops. Classifiers that are
+    trained on the same releases with the same step share the result.
     """
 
     name: str
@@ -93,20 +93,19 @@ class LearnedAttack(BaseAttack):
         raise NotImplementedError
 
     def variants(self) -> tuple[Self, ...]:
-        """Return this attack, then all others whose fields in ``grid`` have values named there."""
-        found = [self]
+        """Return this attack, then its variants with all other combinations in ``grid``."""
+        attacks = [self]
         for point in product(*self.grid.values()):
             values = zip(self.grid, point, strict=True)
             other = {key: value for key, value in values if getattr(self, key) != value}
-            found += [self.model_copy(update=other)] if other else []
-        return tuple(found)
+            attacks += [self.model_copy(update=other)] if other else []
+        return tuple(attacks)
 
 
 class Logistic(LearnedAttack):
     """L2 logistic regression (liblinear, C = ``cost``) on the statistics of every ROI.
 
-    Features are eliminated at C = 1 whatever the cost. Scores are log-odds. Nothing is drawn from
-    ``rng``.
+    Features are always eliminated at C = 1. Scores are log-odds. ``rng`` is not used.
     """
 
     name: Literal["logistic"] = "logistic"
@@ -131,7 +130,7 @@ class _LinearModel:
 class Nearest(LearnedAttack):
     """The share of the target's groups among the ``neighbours`` nearest training releases.
 
-    Distances are Euclidean, on the statistics as they are. Nothing is drawn from ``rng``.
+    Distances are Euclidean, on unscaled statistics. ``rng`` is not used.
     """
 
     name: Literal["nearest"] = "nearest"
@@ -149,7 +148,7 @@ class Nearest(LearnedAttack):
 class Forest(LearnedAttack):
     """Random forest of ``trees`` trees: Gini criterion, all features tried at every split.
 
-    Trees are no deeper than ``depth`` splits, where it is given.
+    ``depth`` limits the depth of the trees.
     """
 
     name: Literal["forest"] = "forest"
@@ -178,8 +177,8 @@ class _Probability:
 class Perceptron(LearnedAttack):
     """One hidden layer of ``hidden`` rectified units, trained by Adam on standardised statistics.
 
-    Scores are log-odds: probabilities would all round to 0 or 1 and tie. Trained in single
-    precision, which halves the time.
+    Scores are log-odds, because probabilities would all round to 0 or 1 and tie. Training is in
+    single precision, which halves the time.
     """
 
     name: Literal["perceptron"] = "perceptron"
@@ -193,10 +192,10 @@ class Perceptron(LearnedAttack):
         from sklearn.neural_network import MLPClassifier
 
         centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
-        spread[spread <= 1e-12 * np.abs(centre)] = 1.0  # constant but for rounding
+        spread[spread <= 1e-12 * np.abs(centre)] = 1.0  # constant up to rounding
         standard = _standardise(inputs, centre, spread)
         network = MLPClassifier((self.hidden,), random_state=draw_seed(rng))
-        # The papers train for at most 200 epochs: accept where that stops.
+        # The papers train for at most 200 epochs, converged or not.
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             network.fit(standard, labels)
         return _Network(centre, spread, network.coefs_, network.intercepts_)
@@ -220,5 +219,5 @@ def _standardise(inputs: Floats, centre: Floats, spread: Floats) -> NDArray[np.f
 
 
 def draw_seed(rng: np.random.Generator) -> int:
-    """Draw what scikit-learn takes for a ``random_state``."""
+    """Draw a ``random_state`` for scikit-learn."""
     return int(rng.integers(2**31))

@@ -1,4 +1,4 @@
-"""The likelihood ratio of *inside* against *outside*, cell by cell, under independent members."""
+"""Per-cell likelihood ratios of *inside* against *outside*, for independent members."""
 
 from __future__ import annotations
 
@@ -32,29 +32,28 @@ __all__ = ["Likelihood"]
 
 Floats = NDArray[np.float64]
 
-_LEAST_SCALE = 0.002  # with less noise exp(−1/scale) is 0 in floating point; counts are whole
+_LEAST_SCALE = 0.002  # less noise is the same for whole counts, but exp(−1/scale) would underflow
 
 
 class Likelihood(BaseAttack):
-    """Log-likelihood ratio when every cell is a binomial count with the publisher's noise.
+    """Log-likelihood ratio of binomial counts under the publisher's noise, summed over cells.
 
     A count of m members, each in the cell with probability p, is Binomial(m, p) without the target
-    and t + Binomial(m − 1, p) with it, t being 1 where the target was. The ratio is
+    and t + Binomial(m − 1, p) with it, where t is 1 if the target was there. The ratio is that of
 
-    - of the binomial laws for counts published as they are: log(a/mp) where the target was,
+    - the binomial distributions, for counts published unchanged: log(a/mp) where the target was,
       log((m − a)/m(1 − p)) where it was not, so a count that rules the target out scores −∞;
-    - of their convolutions with Laplace noise (or geometric, the same on whole numbers), which far
-      from the expected counts no longer change with the value: the test that clips each cell's
-      evidence at two thresholds;
-    - of normal laws with the variance of count and noise under Gaussian noise;
-    - of the binomial laws mixed by the law of what is published of each count, where that is more
-      than noise: rounded, kept from falling below 0, suppressed where it is small, put in ranges;
-    - of normal laws as found in training where the mechanism's law is not known, with the mean of
-      *inside* shifted by t − p.
+    - their convolutions with Laplace noise (or geometric, the same on whole numbers), which are
+      constant far from the expected counts: each cell's evidence is clipped at two thresholds;
+    - normal distributions with the variance of count and noise, under Gaussian noise;
+    - the binomial distributions mixed by the output distribution of each count, if noise is
+      followed by rounding, clipping at 0, suppression of small counts, or ranges;
+    - normal distributions with moments from training, the mean of *inside* shifted by t − p, if the
+      mechanism's output distribution is not known.
 
-    The law is that of the release that is scored, whatever the adversary trained on. Cells of which
-    it does not know whether the target was there are left out. Scores are log-likelihood ratios,
-    so the threshold is 0. Nothing is drawn from ``rng``.
+    The output distribution is that of the scored release, whatever the adversary trained on. Cells
+    for which the adversary does not know whether the target was there are left out. Scores are
+    log-likelihood ratios, so the threshold is 0. ``rng`` is not used.
     """
 
     name: Literal["likelihood"] = "likelihood"
@@ -63,7 +62,7 @@ class Likelihood(BaseAttack):
     validates: ClassVar[bool] = False
 
     def rule(self, reference: Reference) -> CellScore:
-        """Return the log ratio of the laws that ``reference`` asks for."""
+        """Return the log ratio for the noise and output distribution of ``reference``."""
         noise, chance = reference.noise, occupancy_probabilities(reference)
         if reference.law is not None and reference.law.revised:
             return PublishedBinomialCounts(chance, reference.group_size, reference.law)
@@ -76,24 +75,22 @@ class Likelihood(BaseAttack):
         return Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
-        """Note what is expected of every cell."""
-        # moments are for releases whose law is not known
-        untold = knowledge.training.release.law is None
-        whereabouts, reference = (
-            require_target_knowledge(knowledge),
-            build_reference(knowledge, moments=untold),
-        )
+        """Compute the expectation of every cell."""
+        # moments are needed only if the output distribution is not known
+        moments = knowledge.training.release.law is None
+        target = require_target_knowledge(knowledge)
+        reference = build_reference(knowledge, moments=moments)
         here = np.zeros(reference.mean_trace.size, np.bool_)
-        here[whereabouts.trace] = True
-        cells = np.arange(len(here)) if whereabouts.complete else np.sort(whereabouts.trace)
+        here[target.trace] = True
+        cells = np.arange(len(here)) if target.complete else np.sort(target.trace)
         return _Ratio(self, reference, cells, here[cells])
 
 
 @dataclass(frozen=True, slots=True)
 class _Ratio:
-    """What is expected of every cell; the law of the noise is the scored release's own.
+    """The expectation of every cell, with the output distribution of the scored release.
 
-    ``cells``: those of which it is known whether the target was there, ``here`` says where.
+    ``cells`` are those for which it is known whether the target was there, ``here`` is whether.
     """
 
     attack: Likelihood
@@ -107,12 +104,12 @@ class _Ratio:
         reference = replace(self.reference, noise=release.noise, law=release.law)
         rule = self.attack.rule(reference)
         flat = release.flat
-        require_target_knowledge = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
-        return rule.total(require_target_knowledge, self.cells, self.here)
+        values = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
+        return rule.total(values, self.cells, self.here)
 
 
 def _as_found(reference: Reference, outside: Floats) -> LinearCellScore:
-    """Return the rule of normal laws of equal variance, *inside* shifted by t − p."""
+    """Return the log ratio of normals of equal variance, *inside* shifted by t − p."""
     chance, spread = occupancy_probabilities(reference), variances(reference)
     shifts = (1 - chance, -chance)
     slopes = [shift / spread for shift in shifts]

@@ -1,9 +1,9 @@
-"""L2 logistic regression and recursive feature elimination, at the cost of the rows.
+"""L2 logistic regression and recursive feature elimination, on the Gram matrix of the rows.
 
-The optimum of a ridge-like model lies in the span of the rows, and so does every step of the
-trust-region Newton method that finds it. A vector of that span is Xᵀa with one number a row, its
-product with the rows is Ka and its inner products are aᵀKb, where K = XXᵀ: the whole method runs
-on K (rows × rows), and features are only touched once to form K and once to carry the weights back.
+The optimum of a ridge-like model is in the span of the rows, and so is every step of the
+trust-region Newton method that finds it. A vector of that span is Xᵀa with one coefficient per row;
+its product with the rows is Ka and inner products are aᵀKb, where K = XXᵀ. The whole method runs on
+K (rows × rows); features are used only to form K and to compute the weights from the solution.
 The steps are those of liblinear's solver (Lin, Weng and Keerthi 2008, "Trust region Newton method
 for logistic regression"; Fan et al. 2008), with its constants and stopping rule, so the model is
 the same as scikit-learn's up to rounding.
@@ -45,15 +45,15 @@ def fit_logistic(inputs: Floats, labels: Labels, *, cost: float = 1.0) -> tuple[
 def eliminate(inputs: Floats, labels: Labels, *, n_keep: int, step: float) -> NDArray[np.int64]:
     """Return the features, increasing, that recursive elimination keeps (Guyon et al. 2002).
 
-    Each round drops ``step`` times the number of all features, those of least squared weight; the
-    same features as scikit-learn's ``RFE`` with liblinear, up to rounding.
+    Each round drops ``step`` times the number of all features, those of smallest squared weight,
+    as scikit-learn's ``RFE`` with liblinear does, up to rounding.
 
     Parameters
     ----------
     inputs, labels
         As for :func:`fit_logistic`.
     n_keep
-        How many features to keep; all of them where there are no more.
+        Number of features to keep; all if there are no more.
     step
         Share of all features to drop in a round, at least one feature.
     """
@@ -68,10 +68,10 @@ def eliminate(inputs: Floats, labels: Labels, *, n_keep: int, step: float) -> ND
 
 
 def solve(products: Floats, labels: Labels, *, cost: float = 1.0) -> Floats:
-    """Return the numbers a, shape (row,), whose Xᵀa are the weights, and whose sum the intercept.
+    """Return coefficients a, shape (row,): Xᵀa are the weights, and the sum of a the intercept.
 
-    Minimises ½‖w‖² + ½b² + C·Σ log(1 + exp(−y(wᵀx + b))) as liblinear does, which takes the
-    intercept for the weight of a feature that is always 1.
+    Minimises ½‖w‖² + ½b² + C·Σ log(1 + exp(−y(wᵀx + b))) as liblinear does, which treats the
+    intercept as the weight of a feature that is always 1.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def solve(products: Floats, labels: Labels, *, cost: float = 1.0) -> Floats:
 
 @kernel
 def _newton(products: Floats, signs: Floats, cost: float, tolerance: float, n_steps: int) -> Floats:
-    """Trust-region Newton; every vector is kept as its numbers a row and their image under K."""
+    """Trust-region Newton; a vector is stored as row coefficients and their image under K."""
     point, image = np.zeros_like(signs), np.zeros_like(signs)
     loss = _loss(0.0, image, signs, cost)
     slope, curve = _derivatives(point, image, signs, cost)
@@ -108,23 +108,23 @@ def _newton(products: Floats, signs: Floats, cost: float, tolerance: float, n_st
     radius = size
     taken = 0
     while taken < n_steps and size > tolerance * first:
-        step, step_image, rest_image = _step(products, slope, slope_image, curve, radius)
+        step, step_image, residual_image = _step(products, slope, slope_image, curve, radius)
         along = _dot(step, slope_image)
-        promised = -0.5 * (along - _dot(step, rest_image))
+        predicted = -0.5 * (along - _dot(step, residual_image))
         length = _length(step, step_image)
-        tried, tried_image = point + step, image + step_image
-        new_loss = _loss(_dot(tried, tried_image), tried_image, signs, cost)
-        gained = loss - new_loss
+        trial, trial_image = point + step, image + step_image
+        new_loss = _loss(_dot(trial, trial_image), trial_image, signs, cost)
+        actual = loss - new_loss
         if taken == 0:
             radius = min(radius, length)
-        radius = _resize(radius, length, along, gained, promised)
-        if gained > 1e-4 * promised:
+        radius = _resize(radius, length, along, actual, predicted)
+        if actual > 1e-4 * predicted:
             taken += 1
-            point, image, loss = tried, tried_image, new_loss
+            point, image, loss = trial, trial_image, new_loss
             slope, curve = _derivatives(point, image, signs, cost)
             slope_image = products @ slope
             size = _length(slope, slope_image)
-        elif max(abs(gained), abs(promised)) <= 1e-12 * abs(loss):
+        elif max(abs(actual), abs(predicted)) <= 1e-12 * abs(loss):
             break
     return point
 
@@ -142,7 +142,7 @@ def _loss(penalty: float, image: Floats, signs: Floats, cost: float) -> float:
 
 @kernel
 def _derivatives(point: Floats, image: Floats, signs: Floats, cost: float) -> tuple[Floats, Floats]:
-    """Return the gradient's numbers a row, and the second derivative of the loss in each row."""
+    """Return the gradient's row coefficients, and the second derivative of the loss per row."""
     right = 1.0 / (1.0 + np.exp(-signs * image))
     return point + cost * (right - 1.0) * signs, cost * right * (1.0 - right)
 
@@ -151,37 +151,40 @@ def _derivatives(point: Floats, image: Floats, signs: Floats, cost: float) -> tu
 def _step(
     products: Floats, slope: Floats, slope_image: Floats, curve: Floats, radius: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Conjugate gradients towards the Newton step, up to the border of the trust region."""
+    """Return the step, its image and that of the residual, by conjugate gradients."""
     step, step_image = np.zeros_like(slope), np.zeros_like(slope)
-    rest, rest_image = -slope, -slope_image
-    way, way_image = rest.copy(), rest_image.copy()
-    left = _dot(rest, rest_image)
+    residual, residual_image = -slope, -slope_image
+    direction, direction_image = residual.copy(), residual_image.copy()
+    left = _dot(residual, residual_image)
     enough = 0.01 * left
     for _ in range(2 * len(slope)):
         if left <= enough:
             break
-        bent = way + curve * way_image
-        bent_image = products @ bent
-        pace = left / _dot(way, bent_image)
-        step = step + pace * way
-        step_image = step_image + pace * way_image
+        curved = direction + curve * direction_image
+        curved_image = products @ curved
+        alpha = left / _dot(direction, curved_image)
+        step = step + alpha * direction
+        step_image = step_image + alpha * direction_image
         if _dot(step, step_image) > radius * radius:
-            step = step - pace * way
-            step_image = step_image - pace * way_image
-            pace = _to_border(
-                _dot(step, way_image), _dot(step, step_image), _dot(way, way_image), radius
+            step = step - alpha * direction
+            step_image = step_image - alpha * direction_image
+            alpha = _to_border(
+                _dot(step, direction_image),
+                _dot(step, step_image),
+                _dot(direction, direction_image),
+                radius,
             )
-            step = step + pace * way
-            step_image = step_image + pace * way_image
-            rest_image = rest_image - pace * bent_image
+            step = step + alpha * direction
+            step_image = step_image + alpha * direction_image
+            residual_image = residual_image - alpha * curved_image
             break
-        rest = rest - pace * bent
-        rest_image = rest_image - pace * bent_image
-        now = _dot(rest, rest_image)
-        way = rest + (now / left) * way
-        way_image = rest_image + (now / left) * way_image
+        residual = residual - alpha * curved
+        residual_image = residual_image - alpha * curved_image
+        now = _dot(residual, residual_image)
+        direction = residual + (now / left) * direction
+        direction_image = residual_image + (now / left) * direction_image
         left = now
-    return step, step_image, rest_image
+    return step, step_image, residual_image
 
 
 @kernel
@@ -192,15 +195,15 @@ def _to_border(across: float, inner: float, outer: float, radius: float) -> floa
 
 
 @kernel
-def _resize(radius: float, length: float, along: float, gained: float, promised: float) -> float:
-    """Widen or narrow the trust region by how much of the promise came true."""
-    over = -gained - along
+def _resize(radius: float, length: float, along: float, actual: float, predicted: float) -> float:
+    """Return the new trust-region radius, from the actual and the predicted decrease."""
+    over = -actual - along
     reach = 4.0 if over <= 0 else max(0.25, -0.5 * along / over)
-    if gained < 1e-4 * promised:
+    if actual < 1e-4 * predicted:
         return min(max(reach, 0.25) * length, 0.5 * radius)
-    if gained < 0.25 * promised:
+    if actual < 0.25 * predicted:
         return max(0.25 * radius, min(reach * length, 0.5 * radius))
-    if gained < 0.75 * promised:
+    if actual < 0.75 * predicted:
         return max(0.25 * radius, min(reach * length, 4.0 * radius))
     return max(radius, min(reach * length, 4.0 * radius))
 

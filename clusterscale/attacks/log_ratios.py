@@ -1,4 +1,4 @@
-"""Log ratios of how likely a published value is with the target and without, cell by cell."""
+"""Per-cell log-likelihood ratios of published values with and without the target."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["BinomialCounts", "Faded", "Normal", "PublishedBinomialCounts"]
 
 Floats = NDArray[np.float64]
 
-_WIDTH = 2048  # cells weighed at once
-_FEW = 64  # where each of them has a table of its own
+_WIDTH = 2048  # cells evaluated at once
+_FEW = 64  # the same, where each cell has its own table
 
 
 def _blocks(cells: Ints) -> Iterator[Ints]:
@@ -28,7 +28,7 @@ def _blocks(cells: Ints) -> Iterator[Ints]:
 
 
 class _CellByCell:
-    """The sum of what is weighed cell by cell."""
+    """Sum of the evidence of single cells."""
 
     def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
         """Return the evidence of each value."""
@@ -38,14 +38,14 @@ class _CellByCell:
         """Return the evidence of all of ``cells`` together, shape (group,)."""
         scores = np.zeros(len(values))
         for side in (True, False):
-            for some in _blocks(np.flatnonzero(here == side)):
-                scores += self.cell_evidence(values[:, some], cells[some], here=side).sum(axis=1)
+            for block in _blocks(np.flatnonzero(here == side)):
+                scores += self.cell_evidence(values[:, block], cells[block], here=side).sum(axis=1)
         return scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinomialCounts(_CellByCell):
-    """Binomial counts, published as they are."""
+    """Binomial counts, published unchanged."""
 
     chance: Floats
     group_size: int
@@ -88,14 +88,14 @@ class Normal(_CellByCell):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Faded(_CellByCell):
-    """Binomial counts under Laplace noise of that scale."""
+    """Binomial counts under Laplace noise of the given ``scale``."""
 
     chance: Floats
     group_size: int
     scale: float
 
     def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
-        """Return the log ratio of two binomial laws convolved with the noise.
+        """Return the log ratio of two binomial distributions convolved with the noise.
 
         Raises
         ------
@@ -113,39 +113,42 @@ class Faded(_CellByCell):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedBinomialCounts(_CellByCell):
-    """Binomial counts, published by a law that is known of each by itself."""
+    """Binomial counts with a known output distribution of each count."""
 
     chance: Floats
     group_size: int
     law: CellLaw
 
     def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
-        """Return the log ratio of two binomial laws, each mixed by how counts are published.
+        """Return the log ratio of two binomials, each mixed by the output distribution.
 
-        What neither law can give, as where a reference is far off, says nothing.
+        It is 0 for values that are impossible both with and without the target, as they can be
+        under a poor reference.
         """
         evidence = np.empty(values.shape)
         for start in range(0, len(cells), _FEW):
-            some = slice(start, start + _FEW)
-            counts, out, inside = self._laws(self.chance[cells[some]], here)
-            given = self.law.likelihood(values[:, some], counts)
-            with_target, without = (np.einsum("gck,ck->gc", given, law) for law in (inside, out))
+            columns = slice(start, start + _FEW)
+            counts, out, inside = self._laws(self.chance[cells[columns]], here)
+            likelihood = self.law.likelihood(values[:, columns], counts)
+            with_target, without = (
+                np.einsum("gck,ck->gc", likelihood, law) for law in (inside, out)
+            )
             possible = (with_target > 0) | (without > 0)
             with np.errstate(divide="ignore"):  # log 0: one of them is ruled out
                 ratio = np.log(with_target[possible]) - np.log(without[possible])
-            evidence[:, some][possible], evidence[:, some][~possible] = ratio, 0.0
+            evidence[:, columns][possible], evidence[:, columns][~possible] = ratio, 0.0
         return evidence
 
     def _laws(self, chance: Floats, here: bool) -> tuple[Counts, Floats, Floats]:
-        """Return counts of each cell and how likely they are without and with the target."""
+        """Return counts of each cell, and their probabilities without and with the target."""
         size = self.group_size
         reach = 8 * np.sqrt(size * chance * (1 - chance)) + 8
         low = np.maximum(size * chance - reach, 0).astype(np.int64)
         width = int((size * chance + reach - low).max()) + 2
         counts = np.minimum(low[:, None] + np.arange(width), size)
-        again = np.diff(counts, axis=1, prepend=-1) == 0
+        repeated = np.diff(counts, axis=1, prepend=-1) == 0
         out, inside = (
-            np.where(again, 0.0, scipy.stats.binom.pmf(counts - shift, n, chance[:, None]))
+            np.where(repeated, 0.0, scipy.stats.binom.pmf(counts - shift, n, chance[:, None]))
             for shift, n in ((0, size), (int(here), size - 1))
         )
         return counts, out, inside
@@ -162,9 +165,9 @@ def _laplace_ratio(
 ) -> None:
     """Write the log ratio of every value; columns are cells.
 
-    The convolution of a law on whole numbers with Laplace noise, at x between two of them, is the
-    sum of what stands below, fading by exp(−1/scale) a step, and of what stands above; both sums
-    follow from the neighbour's, so a cell costs its support once and one exponential a group.
+    At x, the convolution of a distribution on integers with Laplace noise is the sum of the
+    probabilities below and above x, each faded by exp(−1/scale) per unit of distance. Both sums are
+    recursive, so a cell costs one pass over its support and one exponential per group.
     """
     fade = np.exp(-1.0 / scale)
     for cell in range(len(chance)):

@@ -1,4 +1,4 @@
-"""What the adversary expects of every cell when members are independent."""
+"""Mean and variance of every cell that the adversary expects, for independent members."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ Floats = NDArray[np.float64]
 
 
 def require_target_knowledge(knowledge: Knowledge) -> TargetKnowledge:
-    """Return what is known of the target's places.
+    """Return what is known of the target's location.
 
     Raises
     ------
     InputError
-        If the prior tells nothing of them.
+        If the prior does not know it.
     """
     if knowledge.whereabouts is None:
-        raise InputError("this attack asks where the target was, and the prior does not tell")
+        raise InputError("this attack needs the target's location, which the prior does not know")
     return knowledge.whereabouts
 
 
 def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
-    """Return the adversary's reference, with the training releases' moments where they are needed.
+    """Return the adversary's reference, with moments of the training releases if needed.
 
-    They are where the law of the noise is not known, and only if ``moments`` asks for them.
+    They are computed if the noise distribution is not known and ``moments`` is true.
 
     Raises
     ------
     InputError
-        If the prior tells nothing of whereabouts.
+        If the prior does not know where the target was.
     """
-    whereabouts, training = require_target_knowledge(knowledge), knowledge.training
+    target, training = require_target_knowledge(knowledge), knowledge.training
     release = training.release
     outside = spread = None
     if moments and release.noise is None:
         outside = combine(release.flat, ~training.labels / (~training.labels).sum())
         spread = column_variances(release.flat)
     return Reference(
-        mean_trace=whereabouts.mean_trace.ravel(),
-        n_users=whereabouts.n_users,
+        mean_trace=target.mean_trace.ravel(),
+        n_users=target.n_users,
         group_size=release.group_size,
         noise=release.noise,
         outside=outside,
@@ -63,8 +63,8 @@ def build_reference(knowledge: Knowledge, *, moments: bool = True) -> Reference:
 def occupancy_probabilities(reference: Reference) -> Floats:
     """Return the probability that a member is in each cell, shape (cell,), never 0 or 1.
 
-    The share in the reference, drawn half a user towards ½ (the estimate of Krichevsky and
-    Trofimov 1981), so that a cell where nobody of the reference was is unlikely, not impossible.
+    The share in the reference, shrunk by half a user towards ½ (the estimate of Krichevsky and
+    Trofimov 1981), so that a cell without users of the reference is unlikely, not impossible.
     """
     n_users = reference.n_users
     return np.asarray((reference.mean_trace * n_users + 0.5) / (n_users + 1))
@@ -73,8 +73,8 @@ def occupancy_probabilities(reference: Reference) -> Floats:
 def variances(reference: Reference) -> Floats:
     """Return the variance of each cell's value over groups, shape (cell,), above 0.
 
-    Of a binomial count and the noise, where the law of the noise is known; otherwise as found, but
-    never below that of one member.
+    That of a binomial count plus noise, if the noise distribution is known; otherwise that of the
+    training releases, but at least that of one member.
     """
     chance = occupancy_probabilities(reference)
     one = chance * (1 - chance)

@@ -30,16 +30,17 @@ _GRAMS: WeakKeyDictionary[Release, dict[bool, tuple[Floats, Floats | None]]] = W
 class Spectral(BaseAttack):
     """Logistic regression (liblinear, C = 1) on the principal components of flattened releases.
 
-    ``components`` keeps so many, ``variance`` the fewest that hold that share of it; by default
-    all are kept. The papers keep 1,000 (TFL) and 600 (SFC), more than 400 training releases have.
+    ``components`` keeps that many, ``variance`` the fewest that explain that share of it; by
+    default all are kept. The papers keep 1,000 (TFL) and 600 (SFC), more than 400 training releases
+    have.
 
-    ``standardize`` first brings every cell to the same variance over the training releases, so that
-    noisy cells do not hide what bare ones tell: the gains that POMACS20 §4.2 reports for small
-    counts under noise only come out so, although the paper does not say it.
+    ``standardize`` first scales every cell to the same variance over the training releases, so that
+    noisy cells do not mask cells without noise. The gains that POMACS20 §4.2 reports for small
+    counts under noise are only reproduced this way, although the paper does not say so.
 
     Neither the components nor the regression need more than the inner products of the releases:
     with n releases of p cells the cost is n²p, once, and the p × p covariance is never formed.
-    Scores are log-odds. Nothing is drawn from ``rng``.
+    Scores are log-odds. ``rng`` is not used.
     """
 
     name: Literal["spectral"] = "spectral"
@@ -57,7 +58,7 @@ class Spectral(BaseAttack):
         return self
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> LinearDistinguisher:
-        """Train in the coordinates of the kept components, then go back to cells."""
+        """Train in the coordinates of the kept components, then convert to cell weights."""
         release, labels = knowledge.training.release, knowledge.training.labels
         products, scale = self._products(release)
         centred = centre(products)
@@ -73,22 +74,22 @@ class Spectral(BaseAttack):
         return LinearDistinguisher(weights if scale is None else weights * scale**2, intercept)
 
     def _products(self, release: Release) -> tuple[Floats, Floats | None]:
-        """Return the inner products of releases, and what their cells are multiplied by before."""
-        known = _GRAMS.setdefault(release, {})
-        if self.standardize not in known:
+        """Return the inner products of scaled releases, and the scale of their cells."""
+        cache = _GRAMS.setdefault(release, {})
+        if self.standardize not in cache:
             scale = None
             if self.standardize:
                 spread = np.sqrt(column_variances(release.flat))
                 scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-            known[self.standardize] = gram(release.flat, scale), scale
-        return known[self.standardize]
+            cache[self.standardize] = gram(release.flat, scale), scale
+        return cache[self.standardize]
 
     def _components(self, centred: Floats) -> tuple[Floats, Floats]:
-        """Return the variances and directions, over groups, of the components that are kept."""
+        """Return the variances and directions, over groups, of the kept components."""
         size, vectors = np.linalg.eigh(centred)
         size, vectors = np.maximum(size[::-1], 0.0), vectors[:, ::-1]
         n_kept = self.components or len(size)
         if self.variance is not None:
-            held = np.cumsum(size)
-            n_kept = int(np.searchsorted(held, self.variance * held[-1] * (1 - 1e-12))) + 1
+            total = np.cumsum(size)
+            n_kept = int(np.searchsorted(total, self.variance * total[-1] * (1 - 1e-12))) + 1
         return size[:n_kept], vectors[:, :n_kept]

@@ -17,8 +17,8 @@ __all__ = ["STATISTICS", "features", "summarise"]
 STATISTICS = ("variance", "minimum", "maximum", "median", "mean", "standard_deviation", "sum")
 
 _BINS = 256
-_LEAST = 1e-290  # in a narrower range, bins cannot be told apart
-_MOST = 2.0**62  # beyond this, whole numbers of 64 bits overflow
+_LEAST = 1e-290  # in a narrower range, bins cannot be distinguished
+_MOST = 2.0**62  # beyond this, 64-bit integers overflow
 
 Features = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ _KNOWN: WeakKeyDictionary[Release, Features] = WeakKeyDictionary()
 
 
 def features(release: Release) -> Features:
-    """Return the statistics of a release, shape (group, roi * 7), worked out once a release."""
+    """Return the statistics of a release, shape (group, roi * 7), computed once per release."""
     if release not in _KNOWN:
         _KNOWN[release] = summarise(release.values)
     return _KNOWN[release]
@@ -57,16 +57,16 @@ def summarise(values: Values | Counts) -> Features:
             "(group, roi, epoch) with at least one epoch"
         )
     n_groups, n_rois, n_epochs = values.shape
-    found = np.empty((n_groups * n_rois, len(STATISTICS)))
+    statistics = np.empty((n_groups * n_rois, len(STATISTICS)))
     series: Any = np.ascontiguousarray(values).reshape(n_groups * n_rois, n_epochs)
     whole = np.issubdtype(values.dtype, np.integer)
-    (_summarise_counts if whole else _summarise_values)(series, found)
-    return found.reshape(n_groups, -1)
+    (_summarise_counts if whole else _summarise_values)(series, statistics)
+    return statistics.reshape(n_groups, -1)
 
 
 @kernel
-def _summarise_counts(series: Counts, found: NDArray[np.float64]) -> None:
-    """Sum in whole numbers, which is exact and runs in parallel lanes."""
+def _summarise_counts(series: Counts, statistics: NDArray[np.float64]) -> None:
+    """Sum integers, which is exact and vectorised."""
     n_epochs = series.shape[1]
     tally = np.zeros(_BINS + 1, np.int64)
     near = np.empty(n_epochs)
@@ -80,14 +80,14 @@ def _summarise_counts(series: Counts, found: NDArray[np.float64]) -> None:
             n_zero += value == 0
             low = min(low, value)
             high = max(high, value)
-        row = found[i]
+        row = statistics[i]
         if (n_epochs * max(abs(float(low)), abs(float(high)))) ** 2 < _MOST:
             row[0] = (n_epochs * squares - total * total) / n_epochs**2
         else:
             row[0] = np.var(series[i])
         row[1] = low
         row[2] = high
-        empty = low == 0 and 2 * n_zero > n_epochs  # most places are empty most of the time
+        empty = low == 0 and 2 * n_zero > n_epochs  # most ROIs are empty most of the time
         if empty:
             row[3] = 0.0
         elif high - low < _BINS:
@@ -100,7 +100,7 @@ def _summarise_counts(series: Counts, found: NDArray[np.float64]) -> None:
 
 
 @kernel
-def _summarise_values(series: Values, found: NDArray[np.float64]) -> None:
+def _summarise_values(series: Values, statistics: NDArray[np.float64]) -> None:
     n_epochs = series.shape[1]
     tally = np.zeros(_BINS + 1, np.int64)
     near = np.empty(n_epochs)
@@ -115,7 +115,7 @@ def _summarise_values(series: Values, found: NDArray[np.float64]) -> None:
         spread = 0.0
         for t in range(n_epochs):
             spread += (series[i, t] - mean) ** 2
-        row = found[i]
+        row = statistics[i]
         row[0] = spread / n_epochs
         row[1] = low
         row[2] = high
@@ -130,7 +130,7 @@ def _summarise_values(series: Values, found: NDArray[np.float64]) -> None:
 
 @kernel
 def _median_of_counts(series: Counts, low: int, high: int, tally: NDArray[np.int64]) -> float:
-    """Find the median of whole numbers that span fewer than the bins, by counting each."""
+    """Return the median of integers whose range is below the number of bins, by counting."""
     tally[: high - low + 1] = 0
     for t in range(len(series)):
         tally[series[t] - low] += 1
@@ -146,9 +146,9 @@ def _median_of_values(
     tally: NDArray[np.int64],
     near: NDArray[np.float64],
 ) -> float:
-    """Find the median in two passes: which bins the middle falls into, then which values of them.
+    """Return the median in two passes: find the bins of the middle, then sort their values.
 
-    ``tally`` and ``near`` are room to work in, of the number of bins + 1 and of epochs.
+    ``tally`` and ``near`` are work arrays, of the number of bins + 1 and of epochs.
     """
     if low == high:
         return float(low)
@@ -172,13 +172,13 @@ def _median_of_values(
 
 @kernel
 def _middle(tally: NDArray[np.int64], n: int) -> tuple[int, int, int]:
-    """Return the bins of the two middle ones of ``n`` values, and how many lie below the first."""
+    """Return the bins of the two middle of ``n`` values, and the count below the first bin."""
     first = below = 0
     while below + tally[first] <= (n - 1) // 2:
         below += tally[first]
         first += 1
-    last, seen = first, below + tally[first]
-    while seen <= n // 2:
+    last, covered = first, below + tally[first]
+    while covered <= n // 2:
         last += 1
-        seen += tally[last]
+        covered += tally[last]
     return first, last, below

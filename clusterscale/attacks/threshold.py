@@ -1,4 +1,4 @@
-"""The score from which on an adversary says *inside*."""
+"""Choice of the threshold at or above which a score means *inside*."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ __all__ = ["youden"]
 
 
 def youden(labels: Labels, scores: Scores) -> float:
-    """Return the threshold of greatest Youden's J: true less false positive rate (Youden 1950).
+    """Return the threshold that maximises Youden's J, true minus false positive rate (Youden 1950).
 
-    Midway between the two scores that it parts, or the lowest score where calling everything
-    *inside* is no worse; the lowest of equally good ones.
+    It is midway between two scores, or the lowest score if calling everything *inside* is no worse;
+    the lowest of equally good thresholds.
 
     Parameters
     ----------
@@ -22,13 +22,16 @@ def youden(labels: Labels, scores: Scores) -> float:
     """
     order = np.argsort(scores, kind="stable")
     ranked, inside = scores[order], labels[order]
-    # J of saying inside from the i-th score on, where that score differs from the one before.
-    missed, spared = (np.concatenate([[0], np.cumsum(side)]) for side in (inside, ~inside))
-    gain = spared * inside.sum() - missed * (~inside).sum()  # J in whole numbers: ties stay ties
+    # J of calling scores from the i-th on inside, where that score differs from the one before.
+    false_negatives, true_negatives = (
+        np.concatenate([[0], np.cumsum(side)]) for side in (inside, ~inside)
+    )
+    # J, scaled to integers: ties are exact
+    gain = true_negatives * inside.sum() - false_negatives * (~inside).sum()
     cut = np.concatenate([[0], np.flatnonzero(np.diff(ranked) > 0) + 1])
     best = cut[np.argmax(gain[cut])]
     if best == 0:
         return float(ranked[0])
     below, above = float(ranked[best - 1]), float(ranked[best])
     middle = below / 2 + above / 2
-    return middle if middle > below else above  # nothing lies between neighbouring numbers
+    return middle if middle > below else above  # no float is between adjacent floats

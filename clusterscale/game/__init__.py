@@ -37,20 +37,20 @@ def play(
     bounds: Bounds | None = None,
     control: bool = True,
 ) -> Iterator[Outcome]:
-    """Publish the groups of ``game`` under each mechanism and let each attack tell them apart.
+    """Publish the groups of ``game`` under each mechanism, and evaluate each attack on them.
 
     Parameters
     ----------
     game
         Drawn and counted groups; the same for all mechanisms and attacks, so that these are
-        compared on the same people.
+        compared on the same users.
     mechanisms, attacks
-        What to try; every pair yields one outcome.
+        Every pair of them yields one outcome.
     seed, path, bounds, control
         As for :class:`AttackEvaluation`.
     """
     for mechanism in mechanisms:
-        contest = AttackEvaluation(
+        evaluation = AttackEvaluation(
             game, mechanism, attacks, seed=seed, path=path, bounds=bounds, control=control
         )
-        yield from contest.outcomes()
+        yield from evaluation.outcomes()

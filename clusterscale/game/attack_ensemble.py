@@ -1,4 +1,4 @@
-"""Attacks that are trained once, or anew for each release that they are asked about."""
+"""Train attacks once, or retrain them for each challenge release."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ __all__ = [
 Floats = NDArray[np.float64]
 Generators = Sequence[np.random.Generator]
 Path = tuple[str | int, ...]
-"""What tells the streams of one release from those of others."""
+"""Path that distinguishes the random streams of a release from those of others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreTable:
-    """What attacks say of groups.
+    """Scores of groups by several attacks.
 
     Attributes
     ----------
     scores
         float64, shape (attack, group): higher = more likely inside.
     thresholds
-        float64, shape (attack, group): the score from which on the attack says *inside*.
+        float64, shape (attack, group): scores at or above it mean *inside*.
     seconds
-        float64, shape (attack,): the time each took to train and score. What several share is in
-        that of the first.
-    misled
-        float64, shape (attack, group): scores after training on worthless labels; None where
-        these were not asked for.
+        float64, shape (attack,): training and scoring time of each. Time that several share is
+        counted for the first.
+    label_shuffled
+        float64, shape (attack, group): scores after training on shuffled labels; None if these were
+        not requested.
     """
 
     scores: Floats
@@ -54,7 +54,7 @@ class ScoreTable:
 
 
 def join(parts: Sequence[ScoreTable]) -> ScoreTable:
-    """Return what is said of all groups, in order."""
+    """Concatenate tables along groups, in order; training times are summed."""
     label_shuffled = [part.label_shuffled for part in parts if part.label_shuffled is not None]
     return ScoreTable(
         np.concatenate([part.scores for part in parts], axis=1),
@@ -66,10 +66,10 @@ def join(parts: Sequence[ScoreTable]) -> ScoreTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingInput:
-    """What attacks learn from, and the generators of each.
+    """Knowledge to train attacks on, and a generator for each.
 
-    ``worthless`` has shuffled labels, for the attacks that are misled, whose generators are
-    ``label_shuffled``; None where none are.
+    ``worthless`` has shuffled labels, for the control attacks, whose generators are
+    ``label_shuffled``; None without a control.
     """
 
     knowledge: Knowledge
@@ -79,20 +79,19 @@ class TrainingInput:
 
 
 class AttackEnsemble(Protocol):
-    """Several attacks on what one mechanism publishes."""
+    """Several attacks on the releases of one mechanism."""
 
     def answer(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
-        """Let each score every group; ``label_shuffled``: also once trained on worthless labels.
+        """Score every group; with ``label_shuffled``, also after training on shuffled labels.
 
-        Groups that are asked about for a control have a ``path`` of their own, for these change
-        nothing about others.
+        Groups of a control have their own ``path``, so that they change no other scores.
         """
 
 
 class TrainOnce:
-    """Attacks that learn once, each when it is first asked."""
+    """Attacks that are trained once, each before it first scores."""
 
     def __init__(self, attacks: Sequence[Attack], learned: TrainingInput) -> None:
         self._attacks, self._trained = attacks, list[Distinguisher]()
@@ -101,30 +100,30 @@ class TrainOnce:
     def answer(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
-        """Let each score every group."""
+        """Score every group with each attack."""
         learned, self._learned = self._learned, None
-        found, lost = [], []
+        results, shuffled = [], []
         for i, attack in enumerate(self._attacks):
             started = perf_counter()
             if learned is not None:
                 self._trained.append(attack.fit(learned.knowledge, rng=learned.rngs[i]))
             scores = self._trained[i].score(release)
             seconds = perf_counter() - started
-            found.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
+            results.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
             if label_shuffled and learned is not None and learned.worthless is not None:
-                # now, while what both derive of the release is at hand
-                lost.append(
+                # now, while both share cached features of the release
+                shuffled.append(
                     attack.fit(learned.worthless, rng=learned.label_shuffled[i]).score(release)
                 )
-        scores, thresholds, times = (np.array(each) for each in zip(*found, strict=True))
-        return ScoreTable(scores, thresholds, times, np.array(lost) if lost else None)
+        scores, thresholds, times = (np.array(column) for column in zip(*results, strict=True))
+        return ScoreTable(scores, thresholds, times, np.array(shuffled) if shuffled else None)
 
 
 class RetrainPerRelease:
-    """Attacks by an adversary who studies every release that it is asked about.
+    """Attacks that are retrained for every challenge release.
 
-    ``learn`` returns what is learnt from the release of one group, of which it is told the path
-    and, last, how many of that path were asked about before.
+    ``learn`` takes the release of one group, and a path that ends with the number of earlier
+    releases of the same path; it returns the training input.
     """
 
     def __init__(
@@ -135,15 +134,15 @@ class RetrainPerRelease:
     def answer(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
-        """Let each score every group, as learnt from that group's release alone."""
+        """Score every group with each attack, trained on the release of that group alone."""
         parts = []
         for row in range(len(release.values)):
             one = release.take(np.array([row]))
             started = perf_counter()
             learned = self._learn(one, (*path, self._n_asked[path]))
-            studied = perf_counter() - started
+            study_seconds = perf_counter() - started
             part = TrainOnce(self._attacks, learned).answer(one, label_shuffled=label_shuffled)
-            part.seconds[0] += studied
+            part.seconds[0] += study_seconds
             parts.append(part)
             self._n_asked[path] += 1
         return join(parts)

@@ -1,4 +1,4 @@
-"""Attacks trained on what one mechanism publishes, and asked about groups."""
+"""Evaluation of attacks on the releases of one mechanism."""
 
 from __future__ import annotations
 
@@ -48,39 +48,39 @@ from clusterscale.seeds import stream
 __all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "AttackEvaluation", "first_shown", "study"]
 
 CONFIDENCE = 0.95
-"""Of intervals and bounds."""
+"""Confidence of intervals and bounds."""
 
 FALSE_POSITIVE_RATE = 0.1
-"""Where true positives are told, unless another rate is asked for."""
+"""Default false positive rate at which true positives are reported."""
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
 class AttackEvaluation:
-    """Every attack on what one mechanism publishes; trained once, asked as often as one likes.
+    """Evaluation of attacks on the releases of one mechanism, to which challenges can be added.
 
     Parameters
     ----------
     game
         Drawn and counted groups.
     mechanism
-        What publishes them. Results name it by its id as given, not as bound.
+        Publishes them. Results have its id as given, not as bound.
     attacks
-        What to try.
+        Attacks to evaluate.
     seed, path
-        Root seed, and what tells this play from every other. Noise is drawn from the streams
+        Root seed, and a path that is unique to this play. Noise is drawn from the streams
         ``(…, "noise", path, mechanism, "training" | "challenge" | "absent")``, an attack's own
-        randomness from ``(…, "attack", path, mechanism, attack)``; those of training have another
-        number for each release that the adversary studies anew.
+        randomness from ``(…, "attack", path, mechanism, attack)``. Those of training also have a
+        number per release if the adversary retrains for each.
     bounds
-        The most that one unit of data changes the counts; the mechanism takes from it what
-        sensitivity it was not given.
+        The most that one unit of data changes the counts; the source of sensitivities that the
+        mechanism was not given.
     control
-        Also train each attack on shuffled labels, and ask each about groups with a stand-in for
-        the target, where the game has them: either AUC should be about ½. An attack that ignores
-        training labels scores as before when they are shuffled, so there the answers are shuffled
-        instead. Controls are over the first challenges.
+        Also train each attack on shuffled labels, and score groups with a substitute for the
+        target, where the game has them: both AUCs should be about ½. An attack that ignores
+        training labels has unchanged scores when they are shuffled, so the labels of its
+        challenges are shuffled instead. Controls are over the first challenges.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class AttackEvaluation:
         bounds: Bounds | None = None,
         control: bool = True,
     ) -> None:
-        # The game itself is not kept: what was counted to train on makes room once all are trained.
+        # The game is not kept, so that training counts are freed once all attacks are trained.
         self._group_size, self._asks_again = game.group_size, game.reuses_training_groups
         self._attacks, self._seed, self._n_first = attacks, seed, len(game.challenge)
         self._shape = game.challenge.counts.shape[1:]
@@ -108,7 +108,7 @@ class AttackEvaluation:
         self._misled, self._absent = self._control(game.absent) if control else ([], [])
 
     def ask(self, challenge: GroupSample) -> None:
-        """Ask every attack about more groups; what it said of earlier ones stands."""
+        """Score more groups with every attack; scores of earlier ones do not change."""
         release = self._publish(challenge, self._noise)
         self._labels = np.concatenate([self._labels, challenge.labels])
         if self._sums is not None:
@@ -116,17 +116,17 @@ class AttackEvaluation:
         self._said = join([self._said, self._panel.answer(release)])
 
     def judge(self, values: Values) -> list[ReleasePlacement]:
-        """Ask every attack about one release that really was published.
+        """Score one published release with every attack.
 
         Parameters
         ----------
         values
-            float64, shape (roi, epoch), of the cells that are counted in the game.
+            float64, shape (roi, epoch), of the cells of the game.
 
         Raises
         ------
         InputError
-            If the shape is another one.
+            If the shape differs from that of the challenges.
         """
         if values.shape != self._shape:
             raise InputError(
@@ -135,15 +135,15 @@ class AttackEvaluation:
             )
         bound, size = self._bound, self._group_size
         release = Release(values[None], size, bound.label, bound.noise, bound.law(size))
-        found = self._panel.answer(release, path=("published",))
-        said = zip(found.scores[:, 0], found.thresholds[:, 0], self._said.scores, strict=True)
+        table = self._panel.answer(release, path=("published",))
+        rows = zip(table.scores[:, 0], table.thresholds[:, 0], self._said.scores, strict=True)
         return [
             place_score(attack.label, score, threshold, self._labels, challenges)
-            for attack, (score, threshold, challenges) in zip(self._attacks, said, strict=True)
+            for attack, (score, threshold, challenges) in zip(self._attacks, rows, strict=True)
         ]
 
     def _seat(self, adversary: Adversary, challenge: Release, control: bool) -> AttackEnsemble:
-        """Return the attacks; an adversary who studies no more than one release is shown one."""
+        """Return the attacks, trained on one challenge release unless the adversary retrains."""
         self._rngs: list[np.random.Generator] = []
 
         def learn(release: Release, path: Path) -> TrainingInput:
@@ -165,25 +165,25 @@ class AttackEvaluation:
         return TrainOnce(self._attacks, learn(challenge.take(np.array([row])), path))
 
     def _control(self, absent: GroupSample | None) -> tuple[list[float], list[float]]:
-        """Return the AUCs of what should be about ½, of every attack."""
+        """Return the control AUCs of every attack, by shuffled labels and by substitutes."""
         labels, label_shuffled = self._labels, self._said.label_shuffled
         assert label_shuffled is not None
         by_label = [
-            misled_auc(labels, *each, rng=rng)
-            for *each, rng in zip(self._said.scores, label_shuffled, self._rngs, strict=True)
+            misled_auc(labels, *scores, rng=rng)
+            for *scores, rng in zip(self._said.scores, label_shuffled, self._rngs, strict=True)
         ]
         if absent is None:
             return by_label, [np.nan] * len(by_label)
         release = self._publish(absent, self._stream("noise", "absent"))
-        found = self._panel.answer(release, path=("absent",))
-        pairs = zip(found.scores, self._said.scores, strict=True)
+        table = self._panel.answer(release, path=("absent",))
+        pairs = zip(table.scores, self._said.scores, strict=True)
         return by_label, [stand_in_auc(absent, one, labels, other) for one, other in pairs]
 
     def _stream(self, use: str, *path: str | int) -> np.random.Generator:
         return stream(self._seed, use, *self._place, *path)
 
     def max_interval_width(self, confidence: float) -> float:
-        """Return the width of the widest interval of an AUC."""
+        """Return the width of the widest AUC interval."""
         ends = (_interval(self._labels, scores, confidence) for scores in self._said.scores)
         return max(high - low for low, high in ends)
 
@@ -194,31 +194,31 @@ class AttackEvaluation:
         confidence: float = CONFIDENCE,
     ) -> Iterator[Outcome]:
         """Yield the outcome of each attack; its interval and bound at ``confidence``."""
-        labels, said = self._labels, self._said
+        labels, table = self._labels, self._said
         first = slice(self._n_first)
         unknown = (np.nan, np.nan)
         naive = np.nan if self._sums is None else _known(auc, np.nan, labels, self._sums)
         for i, attack in enumerate(self._attacks):
-            scores = said.scores[i]
+            scores = table.scores[i]
             low, high = _known(_interval, unknown, labels, scores, confidence)
             epsilon = np.nan
             if not self._asks_again:
                 epsilon = _known(epsilon_lower_bound, np.nan, labels, scores, confidence=confidence)
-            nothing = (np.zeros(N_PVALUE_BINS, np.int64),) * 2
-            inside, outside = _known(calibrated_counts, nothing, labels[first], scores[first])
+            no_counts = (np.zeros(N_PVALUE_BINS, np.int64),) * 2
+            inside, outside = _known(calibrated_counts, no_counts, labels[first], scores[first])
             yield Outcome(
                 mechanism=self._mechanism.id,
                 attack=attack.id,
                 auc=auc(labels, scores),
                 auc_low=low,
                 auc_high=high,
-                accuracy=accuracy(labels, scores, said.thresholds[i]),
+                accuracy=accuracy(labels, scores, table.thresholds[i]),
                 tpr=_known(tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
                 epsilon_lower=epsilon,
                 control_auc=self._misled[i] if self._misled else np.nan,
                 absent_auc=self._absent[i] if self._absent else np.nan,
                 naive_auc=naive,
-                seconds=float(said.seconds[i]),
+                seconds=float(table.seconds[i]),
                 n_challenges=len(labels),
                 level_inside=tuple(inside.tolist()),
                 level_outside=tuple(outside.tolist()),
@@ -229,11 +229,11 @@ class AttackEvaluation:
 
 
 def first_shown(adversary: Adversary, *, seed: int, place: Sequence[str | int]) -> tuple[int, Path]:
-    """Return which challenge an adversary studies first, and the number of what is drawn for it.
+    """Return the first challenge that an adversary studies, and the number of its streams.
 
-    One who studies every release anew begins with the first, number 0. Others are shown one of a
-    pair, with the target or without, and have no number. ``place`` is the path of an evaluation
-    and the id of its mechanism.
+    An adversary who retrains per release starts with the first, number 0. Others study one of a
+    pair, with the target or without, and have no number. ``place`` is the path of an evaluation and
+    the id of its mechanism.
     """
     if adversary.retrains_per_release:
         return 0, (0,)
@@ -248,10 +248,10 @@ def study(
     path: Sequence[str | int],
     bounds: Bounds | None = None,
 ) -> Knowledge:
-    """Return what the adversary of a :class:`AttackEvaluation` learns from, to the last bit.
+    """Return the knowledge of the adversary of an :class:`AttackEvaluation`, bit by bit the same.
 
-    Parameters are those of a contest. Of an adversary who studies every release anew, it is what
-    the first one tells.
+    Parameters are those of the evaluation. If the adversary retrains per release, it is the
+    knowledge from the first one.
     """
     bound, place = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
     noise = stream(seed, "noise", *place, "challenge")
@@ -262,7 +262,7 @@ def study(
 
 
 def _interval(labels: Labels, scores: Scores, confidence: float) -> tuple[float, float]:
-    # on the scale of odds, for near 1 the plain interval misses more often than it says
+    # on the scale of odds, because near 1 the plain interval has too low a coverage
     return auc_interval(labels, scores, confidence=confidence, scale="odds")
 
 
@@ -272,7 +272,7 @@ def _sums(release: Release) -> Floats:
 
 
 def _known(measure: Callable[..., T], unknown: T, *args: object, **options: object) -> T:
-    """Return what ``measure`` says, or ``unknown`` where the challenges do not tell."""
+    """Return ``measure`` of the challenges, or ``unknown`` if it raises InputError for them."""
     try:
         return measure(*args, **options)
     except InputError:

@@ -1,4 +1,4 @@
-"""What an attack should make nothing of: labels that are worthless, groups without the target."""
+"""Negative controls: shuffled labels, and groups without the target."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ def misled_auc(
 ) -> float:
     """Return the AUC of an attack after training on shuffled labels; it should be about ½.
 
-    An attack that ignores training labels scores as before when they are shuffled, so there the
-    answers are shuffled instead.
+    An attack that ignores training labels has unchanged scores when they are shuffled, so the
+    labels of its challenges are shuffled instead.
     """
-    answers = rng.permutation(labels) if np.array_equal(label_shuffled, scores) else labels
-    return auc(answers, label_shuffled)
+    truth = rng.permutation(labels) if np.array_equal(label_shuffled, scores) else labels
+    return auc(truth, label_shuffled)
 
 
 def stand_in_auc(absent: GroupSample, found: Scores, labels: Labels, scores: Scores) -> float:
-    """Return the AUC with another user wherever the target was; it should be about ½.
+    """Return the AUC with a substitute for the target; it should be about ½.
 
     Parameters
     ----------
     absent, found
-        Groups with a stand-in for the target, and their scores.
+        Groups with a substitute for the target, and their scores.
     labels, scores
-        The challenges, whose groups without the target are compared with where ``absent`` has
-        none of its own.
+        The challenges, whose groups without the target serve as the other class if ``absent`` has
+        none.
     """
-    stands_in = absent.labels
-    if stands_in.all():  # the challenges without the target are new to the adversary as well
+    has_substitute = absent.labels
+    if has_substitute.all():  # challenges without the target are new to the adversary as well
         outside = scores[~labels]
         found = np.concatenate([found, outside])
-        stands_in = np.concatenate([stands_in, np.zeros(len(outside), np.bool_)])
-    return auc(stands_in, found)
+        has_substitute = np.concatenate([has_substitute, np.zeros(len(outside), np.bool_)])
+    return auc(has_substitute, found)

@@ -1,4 +1,4 @@
-"""What is told of one attack against one mechanism."""
+"""The outcome of one attack against one mechanism."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["Outcome"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one attack did against one mechanism, over the challenges.
+    """Metrics of one attack against one mechanism, over the challenges.
 
-    What the challenges do not tell is not a number, and so are controls that were not asked for.
+    Metrics that the challenges cannot give, and controls that were not requested, are NaN.
 
     Attributes
     ----------
@@ -20,27 +20,27 @@ class Outcome:
     auc, auc_low, auc_high
         Area under the ROC curve, and its interval (DeLong, on the scale of odds).
     accuracy
-        Share answered rightly at the attack's own threshold.
+        Share of correct answers at the attack's own threshold.
     tpr
-        True positive rate at the false positive rate that was asked for.
+        True positive rate at the requested false positive rate.
     epsilon_lower
-        ε that is seen to be exceeded for replacing the target by another user, with δ = 0; twice
-        what adding or removing one costs. Not a number where the adversary trained on the very
-        groups, for it may tell these from each other whoever is inside.
+        Lower bound on ε for replacing the target by another user, with δ = 0; twice that for adding
+        or removing one. NaN where the adversary trained on the challenge groups themselves, because
+        it may distinguish these whoever is inside.
     control_auc
         AUC of the same attack trained on shuffled labels.
     absent_auc
-        AUC of the same distinguisher with another user wherever the target was.
+        AUC of the same distinguisher with a substitute for the target.
     naive_auc
-        AUC of adding up all published values, which takes no knowledge of anybody.
+        AUC of the sum of all published values, which needs no knowledge of any user.
     seconds
-        Time to train and score, without the controls. What several attacks share is in the time
-        of the first.
+        Time to train and score, without the controls. Time that several attacks share is counted
+        for the first.
     n_challenges
-        Groups asked about, half of them with the target.
+        Number of challenge groups, half of them with the target.
     level_inside, level_outside
-        Of the first challenges, however many were added: how many groups with the target, and
-        without it, are at each level of :func:`~clusterscale.metrics.calibrated_counts`.
+        Over the first challenges, without added ones: number of groups with the target, and
+        without it, at each level of :func:`~clusterscale.metrics.calibrated_counts`.
     """
 
     mechanism: str

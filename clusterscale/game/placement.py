@@ -1,4 +1,4 @@
-"""What attacks say of one release that really was published, beside what they say of challenges."""
+"""Scores of a published release, placed among the scores of challenges."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["ReleasePlacement", "place_score"]
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlacement:
-    """How one attack places a release among the challenges of its target.
+    """The score of a release by one attack, placed among the challenges of the target.
 
     Attributes
     ----------
     attack
-        Its label.
+        Label of the attack.
     score
         Higher = more likely inside; comparable only within this target and attack.
     says_inside
-        Is that at least the threshold which the attack chose in training?
+        Whether the score is at least the threshold that the attack chose in training.
     above_outside, above_inside
-        Share of challenges without the target, and of those with it, that score less; of equals,
-        half.
+        Share of challenges without the target, and of those with it, that score less; equal scores
+        count ½.
     """
 
     attack: str
@@ -37,10 +37,10 @@ class ReleasePlacement:
 
     @property
     def rank(self) -> float:
-        """Evidence that the target is inside, from 0 to 1, which compares over targets.
+        """Evidence that the target is inside, from 0 to 1, comparable over targets.
 
-        The mean of both shares: a release at the top of those without the target and the middle of
-        those with it has .75.
+        It is the mean of both shares: a release above all challenges without the target, and at the
+        median of those with it, has .75.
         """
         return (self.above_outside + self.above_inside) / 2
 
@@ -48,7 +48,7 @@ class ReleasePlacement:
 def place_score(
     attack: str, score: float, threshold: float, labels: Labels, challenges: Scores
 ) -> ReleasePlacement:
-    """Place a ``score`` among those of ``challenges``, shape (group,), told apart by ``labels``."""
+    """Place ``score`` among those of ``challenges`` with each label, shape (group,)."""
     outside, inside = (_share_below(score, challenges[labels == side]) for side in (False, True))
     return ReleasePlacement(attack, float(score), bool(score >= threshold), outside, inside)
 

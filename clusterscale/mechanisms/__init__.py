@@ -1,27 +1,27 @@
-"""What is done to counts before they are published.
+"""Privacy mechanisms: transformations of counts before publication.
 
 ==================== ================================================ =========================
-name                 what it does                                     source
+name                 effect                                           source
 ==================== ================================================ =========================
-exact                nothing
+exact                publishes the counts unchanged
 laplace              Laplace noise on counts, or two-sided geometric  NDSS18 §VII-A, PETS17 §5.2
 gaussian             normal noise on counts                           NDSS18 §VII-A
 fourier              noise on the first Fourier coefficients          NDSS18 §VII-A (FPA)
-enhanced_fourier     noise on as many cosines as the data ask for     NDSS18 §VII-A (EFPAG)
-randomized_response  members say yes by chance                        PETS17 §5.3 (SpotMe)
+enhanced_fourier     noise on a data-dependent number of cosines      NDSS18 §VII-A (EFPAG)
+randomized_response  absent members answer yes at random              PETS17 §5.3 (SpotMe)
 perturb_small        noise on small counts                            POMACS20 §4.2.3 (PSC)
-suppress_small       zero for small counts                            POMACS20 §4.2.2 (SSC)
-suppress_unpopular   zero in quiet places at quiet times              POMACS20 §4.2.2 (SLP)
-sample_events        only some events are counted                     POMACS20 §4.2.2 (SMP)
-sample_traces        the same, drawn once for all releases            POMACS20 §4.2.2
-fixed_ranges         a range of fixed size                            POMACS20 §4.2.1 (DGFR)
-adaptive_ranges      a few ranges for each place                      POMACS20 §4.2.1 (DGAR)
-coarsen_space        places are merged                                POMACS20 §4.2.1 (SPG)
+suppress_small       small counts set to 0                            POMACS20 §4.2.2 (SSC)
+suppress_unpopular   the quietest ROIs set to 0 in the quietest epochsPOMACS20 §4.2.2 (SLP)
+sample_events        counts a random sample of the events             POMACS20 §4.2.2 (SMP)
+sample_traces        the same, sampled once for all releases          POMACS20 §4.2.2
+fixed_ranges         counts replaced by ranges of fixed size          POMACS20 §4.2.1 (DGFR)
+adaptive_ranges      counts replaced by a few ranges per ROI          POMACS20 §4.2.1 (DGAR)
+coarsen_space        ROIs are merged                                  POMACS20 §4.2.1 (SPG)
 coarsen_time         epochs are merged                                POMACS20 §4.2.1 (TG)
-cap_contributions    so many events a user and day                    POPETS24 §6.2
-chain                several of these in order                        POMACS20 §4.2.4
-truncated_laplace    noise that breaks its promise, to test auditors  a fault of published code
-unscaled_fourier     FPA with too little noise, as it was published   POMACS20 tables 22, 26
+cap_contributions    at most n events per user and day                POPETS24 §6.2
+chain                several of these in sequence                     POMACS20 §4.2.4
+truncated_laplace    violates its declared ε, to test audits          a bug in published code
+unscaled_fourier     FPA with too little noise, as published          POMACS20 tables 22, 26
 ==================== ================================================ =========================
 
 >>> import numpy as np

@@ -1,4 +1,4 @@
-"""What a guarantee means for all of one user, by the accountants of ``dp-accounting``."""
+"""User-level privacy loss of a mechanism, by the accountants of ``dp-accounting``."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from clusterscale.contracts import Bounds, Mechanism, PrivacyLossSpec
 __all__ = ["ACCOUNTED_DELTA", "UserLevel", "gaussian_epsilon", "user_level"]
 
 ACCOUNTED_DELTA = 1e-6
-"""The δ that accounting may use beside those of the parts."""
+"""The δ that accounting may use in addition to those of the components."""
 
 _CURVE = (1e-6, 1e-4, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-_HOPELESS = 500.0  # ε of one part from which on nothing is saved, and e^ε soon overflows
-_FINEST, _MOST_STEPS = 1e-4, 200_000  # of the grid of privacy losses
+_HOPELESS = 500.0  # ε of a component: accounting saves nothing above it, and e^ε soon overflows
+_FINEST, _MOST_STEPS = 1e-4, 200_000  # grid of privacy losses: smallest step, most steps
 
 
 @dataclass(frozen=True, slots=True)
 class UserLevel:
-    """What the presence of all of one user can change.
+    """User-level privacy loss.
 
-    ``epsilon`` and ``delta`` are the plain sums over all that the user is counted in (the basic
-    composition theorem), ``composed_epsilon`` holds at ``composed_delta`` by accounting of privacy
-    losses; both under adding or removing the user. ``curve`` are pairs (ε, δ) that hold when the
-    user is replaced by another, as in the distinguishability game, where groups keep their size.
+    ``epsilon`` and ``delta`` are the plain sums over everything the user is counted in (the basic
+    composition theorem); ``composed_epsilon`` holds at ``composed_delta`` by privacy-loss
+    accounting. Both are for adding or removing the user. ``curve`` has pairs (ε, δ) that hold for
+    replacing the user by another, as in the distinguishability game, where group size is fixed.
     """
 
     epsilon: float
@@ -41,33 +41,33 @@ class UserLevel:
 def gaussian_epsilon(deviation: float, delta: float) -> float:
     """Return the exact ε at ``delta`` of normal noise (Balle and Wang, ICML 2018, Theorem 8).
 
-    ``deviation`` is that of the noise for one unit of L2 sensitivity.
+    ``deviation`` is the standard deviation of the noise for an L2 sensitivity of 1.
     """
-    from dp_accounting import get_epsilon_gaussian  # half a second, spared those who need none
+    from dp_accounting import get_epsilon_gaussian  # takes half a second to import
 
-    with np.errstate(divide="ignore"):  # the logarithm of a δ that is too small for a float
+    with np.errstate(divide="ignore"):  # log(0) if δ underflows
         return float(get_epsilon_gaussian(deviation, delta))
 
 
 def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
-    """Convert the guarantee of a bound mechanism to that for all of one user.
+    """Return the user-level privacy loss of a bound mechanism.
 
-    A user changes no more than ``bounds`` says: so many counts by 1, or so many series. What is
-    spent on each is composed; the unit of the stated guarantee does not matter. Replacing a user
-    is removing one and adding another, which takes twice as many parts.
+    ``bounds`` limits how many counts a user changes by 1, or how many series. The privacy losses
+    of these components are composed, whatever the unit of the stated guarantee. To replace a user
+    is to remove one and add another, which doubles the number of components.
     """
-    spending = mechanism.user_privacy_loss(bounds)
-    if spending is None:
+    loss_spec = mechanism.user_privacy_loss(bounds)
+    if loss_spec is None:
         return UserLevel(np.inf, 0.0, np.inf, 0.0, ())
-    return _convert(spending)
+    return _convert(loss_spec)
 
 
 @cache
-def _convert(spending: PrivacyLossSpec) -> UserLevel:
-    epsilon, delta = _sum(spending, 1)
-    once, twice = _accountant(spending, 1), _accountant(spending, 2)
-    composed_delta = min(1.0, _own_delta(spending) + ACCOUNTED_DELTA)
-    curve = (_sum(spending, 2), *((twice(delta), delta) for delta in _CURVE))
+def _convert(loss_spec: PrivacyLossSpec) -> UserLevel:
+    epsilon, delta = _sum(loss_spec, 1)
+    once, twice = _accountant(loss_spec, 1), _accountant(loss_spec, 2)
+    composed_delta = min(1.0, _own_delta(loss_spec) + ACCOUNTED_DELTA)
+    curve = (_sum(loss_spec, 2), *((twice(delta), delta) for delta in _CURVE))
     return UserLevel(
         epsilon=epsilon,
         delta=delta,
@@ -77,54 +77,54 @@ def _convert(spending: PrivacyLossSpec) -> UserLevel:
     )
 
 
-def _sum(spending: PrivacyLossSpec, times: int) -> tuple[float, float]:
-    """Return the plain sum of all parts, ``times`` over: (nε, 1 − (1 − δ)ⁿ)."""
-    n = spending.n * times
-    if spending.law == "laplace":
-        return n * spending.ratio, 0.0
-    if spending.law == "gaussian":
-        return _accountant(spending, times)(spending.delta), spending.delta
-    return n * spending.epsilon, float(-np.expm1(n * np.log1p(-spending.delta)))
+def _sum(loss_spec: PrivacyLossSpec, times: int) -> tuple[float, float]:
+    """Return the basic composition of all components, ``times`` over: (nε, 1 − (1 − δ)ⁿ)."""
+    n = loss_spec.n * times
+    if loss_spec.law == "laplace":
+        return n * loss_spec.ratio, 0.0
+    if loss_spec.law == "gaussian":
+        return _accountant(loss_spec, times)(loss_spec.delta), loss_spec.delta
+    return n * loss_spec.epsilon, float(-np.expm1(n * np.log1p(-loss_spec.delta)))
 
 
-def _own_delta(spending: PrivacyLossSpec) -> float:
-    return 0.0 if spending.law == "gaussian" else _sum(spending, 1)[1]
+def _own_delta(loss_spec: PrivacyLossSpec) -> float:
+    return 0.0 if loss_spec.law == "gaussian" else _sum(loss_spec, 1)[1]
 
 
-def _accountant(spending: PrivacyLossSpec, times: int) -> Callable[[float], float]:
-    """Return the least ε known at a given δ, for all parts ``times`` over."""
-    if spending.law == "gaussian":
-        # two users' counts are apart, so replacing one by the other moves √2 times as much
-        deviation = 1 / (spending.ratio * np.sqrt(times))
+def _accountant(loss_spec: PrivacyLossSpec, times: int) -> Callable[[float], float]:
+    """Return the function from δ to the smallest known ε of all components, ``times`` over."""
+    if loss_spec.law == "gaussian":
+        # −1 in the cells of one user, +1 in those of the other: √2 times the L2 norm of one
+        deviation = 1 / (loss_spec.ratio * np.sqrt(times))
         return lambda delta: gaussian_epsilon(deviation, delta)
-    plain, least = _sum(spending, times)
-    if not 0 < _each(spending) < _HOPELESS:
+    plain, least = _sum(loss_spec, times)
+    if not 0 < _component_epsilon(loss_spec) < _HOPELESS:
         return lambda delta: plain if delta >= least else np.inf
-    losses = _losses(spending, spending.n * times)
+    losses = _losses(loss_spec, loss_spec.n * times)
 
-    def found(delta: float) -> float:
-        with np.errstate(over="ignore"):  # a tail of next to no mass: its loss is infinite
+    def smallest_epsilon(delta: float) -> float:
+        with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
             accounted = float(losses.get_epsilon_for_delta(delta))
         return min(accounted, plain if delta >= least else np.inf)
 
-    return found
+    return smallest_epsilon
 
 
-def _each(spending: PrivacyLossSpec) -> float:
-    """Return ε of one part."""
-    return spending.ratio if spending.law == "laplace" else spending.epsilon
+def _component_epsilon(loss_spec: PrivacyLossSpec) -> float:
+    """Return the ε of one component."""
+    return loss_spec.ratio if loss_spec.law == "laplace" else loss_spec.epsilon
 
 
-def _losses(spending: PrivacyLossSpec, n: int) -> Any:
-    """Return the distribution of the privacy losses of ``n`` parts, rounded up, never down."""
+def _losses(loss_spec: PrivacyLossSpec, n: int) -> Any:
+    """Return the privacy-loss distribution of ``n`` components, rounded up, never down."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    each = _each(spending)
-    step = max(_FINEST, n * each / _MOST_STEPS)
-    if spending.law == "laplace":
-        part = pld.from_laplace_mechanism(1 / each, value_discretization_interval=step)
+    epsilon = _component_epsilon(loss_spec)
+    step = max(_FINEST, n * epsilon / _MOST_STEPS)
+    if loss_spec.law == "laplace":
+        component = pld.from_laplace_mechanism(1 / epsilon, value_discretization_interval=step)
     else:
-        parameters = common.DifferentialPrivacyParameters(each, spending.delta)
-        part = pld.from_privacy_parameters(parameters, value_discretization_interval=step)
-    return part.self_compose(n)
+        parameters = common.DifferentialPrivacyParameters(epsilon, loss_spec.delta)
+        component = pld.from_privacy_parameters(parameters, value_discretization_interval=step)
+    return component.self_compose(n)

@@ -1,4 +1,4 @@
-"""What mechanisms have in common: what they answer unless they know better, and blocks of noise."""
+"""Base classes of mechanisms: defaults, post-processing, and additive noise."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ __all__ = [
 
 Stage = Literal["trace", "sample", "noise", "publish"]
 STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")
-"""The order in which steps can follow each other: what is done to the traces, to the events that
-are counted, to the counts, and to what is published of them."""
+"""The order of the steps of a chain: on traces, counted events, counts, and published values."""
 
 FLOAT_NOISE_RISK = (
     "the low-order bits of unrounded noisy values can reveal the count that the noise was added to "
@@ -48,7 +47,7 @@ FLOAT_NOISE_RISK = (
 )
 FLOAT_NOISE_REMEDY = "publish whole numbers: integers: round, or for laplace discrete: true"
 
-_BLOCK = 1 << 15  # values: drawn, finished and written while they are in the nearest cache
+_BLOCK = 1 << 15  # values: drawn, post-processed and written while they are in cache
 
 
 def no_guarantee(reason: str) -> Guarantee:
@@ -57,101 +56,101 @@ def no_guarantee(reason: str) -> Guarantee:
 
 
 class BaseMechanism(NamedModel):
-    """A mechanism, with the answers of one that adds no noise and promises nothing."""
+    """Defaults of a mechanism: no noise and no guarantee."""
 
     stage: ClassVar[Stage] = "publish"
     reach: ClassVar[NoiseScope] = "cell"
     noise_is_count_independent: ClassVar[bool] = True
     whole_output: ClassVar[bool] = False
-    """Whether values are put on a fixed grid, such as whole numbers, whatever they were before."""
+    """Whether published values are on a fixed grid, such as whole numbers, for any input."""
 
     @property
     def publishes_float_noise(self) -> bool:
         """Whether continuous noise is published without rounding it.
 
         The low-order bits of floating-point noise can reveal the count that it was added to
-        (Mironov, CCS 2012). A mechanism that adds noise is taken to do so unless it says otherwise.
+        (Mironov, CCS 2012). True for mechanisms that add noise, unless they override it.
         """
         return self.stage == "noise" and not self.whole_output
 
     @property
     def guarantee(self) -> Guarantee:
-        """None, unless a mechanism says otherwise."""
+        """No guarantee, unless overridden."""
         return no_guarantee("nothing is added that would hide a member")
 
     @property
     def noise(self) -> Noise | None:
-        """No law that is known of every count."""
+        """None: no known distribution of independent noise on every count."""
         return None
 
     def law(self, group_size: int) -> OutputDistribution | None:
-        """None that is known of a count by itself."""
+        """Return None: no known output distribution of a single count."""
         return None
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
-        """Traces are counted as they are."""
+        """No steps: traces are counted unchanged."""
         return ()
 
     def bind(self, bounds: Bounds) -> Self:
-        """Return the mechanism itself: it has no sensitivity to be found."""
+        """Return the mechanism itself: it has no sensitivity to set."""
         return self
 
     def required_sensitivity(self, bounds: Bounds) -> float:
-        """Not a number: no sensitivity is asked for."""
+        """Return NaN: no sensitivity is needed."""
         return np.nan
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
-        """Without limit."""
+        """Return None: the privacy loss is unlimited."""
         return None
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Any counts will do."""
+        """Accept counts of any size."""
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return what is published of ``counts``, float64, the same shape (…, roi, epoch)."""
+        """Return the published values of ``counts``, float64, the same shape (…, roi, epoch)."""
         raise NotImplementedError
 
     def _check_shape(self, counts: NDArray[Any], group_size: int) -> None:
         if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iuf":
             kind = getattr(counts, "dtype", type(counts).__name__)
-            raise InputError(f"counts are an array of integers or floats, not {kind}")
+            raise InputError(f"counts must be an array of integers or floats, not {kind}")
         ends = (counts.min(), counts.max()) if counts.dtype.kind == "f" and counts.size else ()
-        if not np.isfinite(ends).all():  # NaN is the least and the largest of any
+        if not np.isfinite(ends).all():  # min and max propagate NaN
             n_wrong = counts.size - int(np.isfinite(counts).sum())
             raise InputError(f"{n_wrong} of {counts.size} counts are NaN or infinite")
         if counts.ndim < 2:
-            raise InputError(f"counts have shape {counts.shape}; they are (…, roi, epoch)")
+            raise InputError(f"counts must have shape (…, roi, epoch), not {counts.shape}")
         if group_size < 1:
-            raise InputError(f"a group of {group_size} is not a group")
+            raise InputError(f"group_size must be at least 1, not {group_size}")
         n_rois, n_epochs = counts.shape[-2:]
         self.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
 
     def _check_counts(self, counts: NDArray[Any], group_size: int) -> None:
         """Raise :class:`InputError` unless ``counts`` are whole, from 0 to the group size.
 
-        They may be kept as floats, as after sampling.
+        Whole numbers may have a float dtype, as after sampling.
         """
         self._check_shape(counts, group_size)
         if counts.size and not (counts.min() >= 0 and counts.max() <= group_size):
             raise InputError(
-                f"counts from {counts.min()} to {counts.max()} are not those of {group_size} "
-                "members"
+                f"counts from {counts.min()} to {counts.max()} are impossible in a group of "
+                f"{group_size} members"
             )
         if counts.dtype.kind not in "iu" and (counts != np.floor(counts)).any():
             raise InputError("counts are not whole numbers")
 
 
 class Identity(BaseMechanism):
-    """A mechanism that publishes counts as they are, whatever was done before they were made."""
+    """A mechanism that publishes counts unchanged, whatever was done before counting."""
 
     @property
     def noise(self) -> Noise:
-        """None: what is published is what was counted."""
+        """No noise: counts are published unchanged."""
         return NO_NOISE
 
     def law(self, group_size: int) -> OutputDistribution:
-        """Return that of counts as they are."""
+        """Return the distribution of unchanged counts."""
         return OutputDistribution()
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
@@ -160,31 +159,31 @@ class Identity(BaseMechanism):
         Raises
         ------
         InputError
-            If the counts have no ROI and epoch, or the group has no member.
+            If the counts are not finite or not (…, roi, epoch), or the group has no member.
         """
         self._check_shape(counts, group_size)
         return counts.astype(np.float64)
 
 
 class PostProcessing(BaseMechanism):
-    """A mechanism that revises values, noisy or not, without looking at anything else."""
+    """A deterministic function of values, noisy or not, and of nothing else."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """None of its own; after noise it keeps that of the noise, for it sees only its output."""
-        return no_guarantee("a fixed function of the counts: equal counts are published alike")
+        """No guarantee of its own; after noise, that of the noise holds (post-processing)."""
+        return no_guarantee("a deterministic function of the counts")
 
     def law(self, group_size: int) -> OutputDistribution | None:
-        """Return that of revised counts, where each is revised by itself."""
+        """Return the distribution of a revised count; None unless counts are revised one by one."""
         return OutputDistribution().then(self.revise) if self.reach == "cell" else None
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return revised values, float64, shape (…, roi, epoch); nothing is drawn from ``rng``.
+        """Return revised values, float64, shape (…, roi, epoch); ``rng`` is not used.
 
         Raises
         ------
         ConfigError, InputError
-            If the revision makes no sense for such counts, or they have no ROI and epoch.
+            If the settings do not suit the counts, or these do not have the shape (…, roi, epoch).
         """
         self._check_shape(counts, group_size)
         values: Values = np.array(counts, np.float64, order="C")
@@ -197,13 +196,13 @@ class PostProcessing(BaseMechanism):
 
 
 class AdditiveNoise(BaseMechanism):
-    """A mechanism that adds noise, with the steps that may follow it.
+    """A mechanism that adds noise, then optionally clips and rounds.
 
-    ``clip`` keeps values within 0 and the group size; ``integers`` then rounds to the nearest
-    (``round``, half to even), rounds down (``floor``) or does nothing (``none``). Neither weakens
-    a guarantee: they see nothing but the noisy value. Nor is a guarantee of real numbers one of
-    floating-point numbers, whose last bits tell what was added to (Mironov, CCS 2012): publish
-    integers, or discrete noise, where the last bits are published too.
+    ``clip`` limits values to 0 … group size; ``integers`` then rounds to the nearest (``round``,
+    half to even), rounds down (``floor``) or does nothing (``none``). Neither weakens a guarantee:
+    both depend only on the noisy value. A guarantee for real numbers does not cover floating-point
+    numbers, whose low-order bits can reveal the count (Mironov, CCS 2012): where these bits are
+    published too, publish integers or use discrete noise.
     """
 
     clip: bool = False
@@ -215,7 +214,7 @@ class AdditiveNoise(BaseMechanism):
 
     @property
     def phrase(self) -> str:
-        """The noise and the steps after it, in words."""
+        """The noise, its sensitivity and its post-processing, for display."""
         size = getattr(self, self._sensitivity) if self._sensitivity else None
         parts = [self._noise_phrase]
         parts += [] if size is None else [f"sensitivity {exact_number(size)}"]
@@ -228,11 +227,11 @@ class AdditiveNoise(BaseMechanism):
 
     @property
     def publishes_float_noise(self) -> bool:
-        """Whether noise is published as it was drawn: not rounded, and not discrete."""
+        """Whether noise is published as drawn: neither rounded nor discrete."""
         return super().publishes_float_noise and self.integers == "none"
 
     def bind(self, bounds: Bounds) -> Self:
-        """Return the mechanism with the cube's own sensitivity, where none was given."""
+        """Return the mechanism with the sensitivity of the cube, if none was given."""
         if not self._sensitivity or getattr(self, self._sensitivity) is not None:
             return self
         return self.model_copy(update={self._sensitivity: self.required_sensitivity(bounds)})
@@ -243,7 +242,7 @@ class AdditiveNoise(BaseMechanism):
         Raises
         ------
         ConfigError
-            If it was neither given nor found.
+            If it was neither given nor bound.
         """
         norm = self._known_norm
         if np.isnan(norm):
@@ -255,12 +254,12 @@ class AdditiveNoise(BaseMechanism):
 
     @property
     def _known_norm(self) -> float:
-        """The sensitivity, not a number while it is not known."""
+        """The sensitivity; NaN if not known."""
         value = getattr(self, self._sensitivity)
         return np.nan if value is None else float(value)
 
     def law(self, group_size: int) -> OutputDistribution | None:
-        """Return that of the noise and the steps after it, where the noise has one."""
+        """Return the distribution of noise, clipping and rounding; None if that is not known."""
         noise = self.noise
         if noise is None or self.reach != "cell" or not np.isfinite(noise.scale):
             return None
@@ -270,19 +269,19 @@ class AdditiveNoise(BaseMechanism):
         return law
 
     def finish(self, values: Values, group_size: int) -> None:
-        """Apply the steps to ``values`` in place."""
+        """Clip and round ``values`` in place."""
         if self.clip:
             np.clip(values, 0, group_size, out=values)
         if self.integers != "none":
             (np.rint if self.integers == "round" else np.floor)(values, out=values)
 
     def _add(self, counts: Counts, group_size: int, draw: Callable[[int], NDArray[Any]]) -> Values:
-        """Return finished counts plus ``draw(n)`` noise, block by block."""
+        """Return counts plus ``draw(n)`` noise, clipped and rounded, block by block."""
         self._check_shape(counts, group_size)
         values: Values = np.empty(counts.shape)
-        flat, bare = values.reshape(-1), counts.reshape(-1)
+        flat, raw = values.reshape(-1), counts.reshape(-1)
         for start in range(0, len(flat), _BLOCK):
             block = flat[start : start + _BLOCK]
-            np.add(draw(len(block)), bare[start : start + _BLOCK], out=block)
+            np.add(draw(len(block)), raw[start : start + _BLOCK], out=block)
             self.finish(block, group_size)
         return values

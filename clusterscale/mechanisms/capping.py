@@ -1,4 +1,4 @@
-"""At most so many events of a user and day: what makes a day's sensitivity a promise."""
+"""Cap the events per user and day, which bounds the sensitivity of a user's day."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["CapContributions"]
 class CapContributions(OnTraces):
     """Keep at most ``per_day`` events of each user and local day, at random (POPETS24 §6.2).
 
-    One user's day then changes the counts by no more than that (twice as much with a null ROI),
-    whoever the user is: noise after it needs no look at the data to be scaled. The events are drawn
-    once for a cube and period, by the publisher; in the game both sides hold the capped traces, so
-    the adversary knows which events were kept, and the audit errs towards exposure.
+    One day of any user then changes the counts by at most that (twice as much with a null ROI), so
+    the scale of the noise does not depend on the data. The publisher draws the events once for a
+    cube and period; in the game both sides have the capped traces, so the adversary knows which
+    events were kept, and the audit errs towards exposure.
     """
 
     name: Literal["cap_contributions"] = "cap_contributions"
@@ -30,7 +30,7 @@ class CapContributions(OnTraces):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return f"at most {plural(self.per_day, 'event')} per user and day"
 
     def apply(
@@ -41,7 +41,7 @@ class CapContributions(OnTraces):
         Raises
         ------
         InputError
-            If the traces have a null ROI, or the frame is of other epochs.
+            If the traces have a null ROI, or the frame has other epochs.
         """
         self._refuse_null_roi(traces)
         check_days(frame.days, frame.last_days, traces.n_epochs)
@@ -53,7 +53,7 @@ class CapContributions(OnTraces):
         return replace(traces, offsets=offsets, cells=cells[:size].copy()), frame
 
     def limit(self, bounds: Bounds) -> Bounds:
-        """Return bounds with the cap for a user's day, which holds whatever the data."""
+        """Return bounds with the capped sensitivity of a user's day, which holds for any data."""
         return replace(bounds, user_day=self.per_day * bounds.event)
 
 
@@ -69,7 +69,7 @@ def _cap(
     new: Ints,
     kept: Ints,
 ) -> int:
-    """Keep the events with the lowest keys of each user and day, in their old order."""
+    """Keep the lowest-key events of each user and day, in their old order; return how many."""
     size = 0
     n_kept = np.zeros(until.max() + 1, np.int64)
     for user in range(len(offsets) - 1):
@@ -79,7 +79,7 @@ def _cap(
         n_kept[:] = 0
         for i in np.argsort(keys[start:stop]):
             epoch = cells[start + i] % n_epochs
-            on = n_kept[days[epoch] : until[epoch] + 1]  # merged hours can lie on two days
+            on = n_kept[days[epoch] : until[epoch] + 1]  # merged hours can span two days
             if on.max() < per_day:
                 on += 1
                 keep[i] = True

@@ -1,4 +1,4 @@
-"""The mechanisms that can stand alone or be a step of a chain: one line each."""
+"""The mechanisms that can be used alone or as a step of a chain."""
 
 from clusterscale.contracts import Mechanism
 from clusterscale.mechanisms.capping import CapContributions

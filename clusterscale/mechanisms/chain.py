@@ -1,4 +1,4 @@
-"""Several mechanisms, one after the other."""
+"""Several mechanisms in sequence."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _STAGE_NAMES: dict[str, str] = {
     "trace": "changes traces",
     "sample": "drops events",
     "noise": "adds noise",
-    "publish": "revises what is published",
+    "publish": "changes published values",
 }
 
 
 class Chain(BaseMechanism):
-    """Mechanisms as ``steps``: on traces, then on events, then noise, then on what is published.
+    """Apply ``steps`` in order: on traces, on events, noise, and on published values.
 
     POMACS20's SPSC is ``sample_events`` and ``perturb_small``, its SFPA ``sample_events`` and
     ``fourier`` (§4.2.4); POPETS24's DP+SSC is ``laplace`` and ``suppress_small`` (§2.2.2). The
-    guarantee is that of the noise: what comes after it sees only its output, and what comes before
-    is part of the data. Sampling before event-level noise strengthens it: an event that is counted
-    with probability q is ln(1 + q(e^ε − 1)), qδ-private (Balle et al., NeurIPS 2018); for larger
-    units nothing is claimed, for their events are not dropped together.
+    guarantee is that of the noise: later steps see only its output, and earlier steps are part of
+    the data. Sampling before event-level noise strengthens it: an event counted with
+    probability q has (ln(1 + q(e^ε − 1)), qδ)-DP (Balle et al., NeurIPS 2018). No amplification is
+    claimed for larger units, because their events are not dropped together.
     """
 
     name: Literal["chain"] = "chain"
@@ -82,45 +82,47 @@ class Chain(BaseMechanism):
 
     @property
     def phrase(self) -> str:
-        """The headings of the steps."""
+        """The headings of the steps, joined."""
         return ", then ".join(step.heading for step in self.steps)
 
     @property
     def guarantee(self) -> Guarantee:
-        """That of the noise, strengthened by sampling where that is proven."""
+        """The guarantee of the noise, amplified by sampling where that is proven."""
         noise, sample = self._step("noise"), self._step("sample")
         if noise is None:
             return no_guarantee("no step adds noise")
-        found = noise.guarantee
+        guarantee = noise.guarantee
         capped = any(isinstance(step, CapContributions) for step in self.steps)
-        if found.unit == "event" and capped:  # where one event goes, another may move up
-            found = replace(found, reason=f"{found.reason}; events are those kept by the cap")
-        if not isinstance(sample, SampleEvents) or found.unit != "event":
-            return found
-        if not np.isfinite(found.epsilon) or found.neighbours != "add_remove":
-            return found
+        if guarantee.unit == "event" and capped:  # the cap may admit another event
+            reason = f"{guarantee.reason}; events are those kept by the cap"
+            guarantee = replace(guarantee, reason=reason)
+        if not isinstance(sample, SampleEvents) or guarantee.unit != "event":
+            return guarantee
+        if not np.isfinite(guarantee.epsilon) or guarantee.neighbours != "add_remove":
+            return guarantee
         share = 1 - sample.remove
-        epsilon = float(np.logaddexp(np.log(share) + found.epsilon, np.log1p(-share)))
-        reason = f"{found.reason}; each event is counted with probability {share:g}"
-        return replace(found, epsilon=epsilon, delta=share * found.delta, reason=reason)
+        epsilon = float(np.logaddexp(np.log(share) + guarantee.epsilon, np.log1p(-share)))
+        reason = f"{guarantee.reason}; each event is counted with probability {share:g}"
+        delta = share * guarantee.delta
+        return replace(guarantee, epsilon=epsilon, delta=delta, reason=reason)
 
     @property
     def publishes_float_noise(self) -> bool:
-        """Whether the noise step does, and no step after it puts values on a fixed grid."""
+        """Whether the noise step does, and no later step puts values on a fixed grid."""
         noise = self._step("noise")
         rounded = any(step.whole_output for step in self.steps if step.stage == "publish")
         return noise is not None and noise.publishes_float_noise and not rounded
 
     @property
     def noise(self) -> Noise | None:
-        """That of the noise, if nothing but trace steps stands beside it."""
+        """The noise of the noise step, if all other steps are trace steps."""
         if self._step("sample") is not None or self._step("publish") is not None:
             return None
         noise = self._step("noise")
         return NO_NOISE if noise is None else noise.noise
 
     def law(self, group_size: int) -> OutputDistribution | None:
-        """Return that of the noise and all revisions, where each count stands by itself."""
+        """Return the distribution of noise and revisions; None unless each count is independent."""
         law: OutputDistribution | None = OutputDistribution()
         for step in self.steps:
             if isinstance(step, PostProcessing):
@@ -136,12 +138,12 @@ class Chain(BaseMechanism):
 
     @property
     def reach(self) -> NoiseScope:  # type: ignore[override]
-        """As far as any step reaches."""
+        """The widest reach of any step."""
         return max((step.reach for step in self.steps), key=REACHES.index)
 
     @property
     def noise_is_count_independent(self) -> bool:  # type: ignore[override]
-        """Whether every step does."""
+        """Whether this is so for every step."""
         return all(step.noise_is_count_independent for step in self.steps)
 
     def bind(self, bounds: Bounds) -> Self:
@@ -150,27 +152,30 @@ class Chain(BaseMechanism):
         Raises
         ------
         ConfigError
-            If a step's definition does not hold for such counts.
+            If a step is not defined for such counts.
         """
         return self.model_copy(update={"steps": tuple(step.bind(bounds) for step in self.steps)})
 
     def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return the sensitivity that the noise asks for."""
+        """Return the sensitivity that the noise needs; NaN without noise."""
         noise = self._step("noise")
         return np.nan if noise is None else noise.required_sensitivity(bounds)
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
-        """Return what the noise spends."""
+        """Return the privacy loss of the noise; None without noise."""
         noise = self._step("noise")
         return None if noise is None else noise.user_privacy_loss(bounds)
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`~clusterscale.errors.ConfigError` if such counts make no sense."""
+        """Raise :class:`~clusterscale.errors.ConfigError` if a step does not suit the counts."""
         for step in self.steps:
             step.check(group_size=group_size, n_rois=n_rois, n_epochs=n_epochs)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return published values of counts made of traces after the trace steps, float64."""
+        """Return the published values of ``counts``, float64.
+
+        The trace steps are not applied: ``counts`` are of traces that they have changed.
+        """
         self._check_shape(counts, group_size)
         values: Any = counts
         for step in self.steps:

@@ -1,4 +1,4 @@
-"""Coarser cells: places or hours merged before anyone is counted."""
+"""Coarser cells: ROIs or epochs merged before counting."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _Groups = Annotated[
 
 
 class OnTraces(Identity):
-    """A step that changes traces; counts made of them are published as they are."""
+    """A step that changes traces and publishes their counts unchanged."""
 
     stage: ClassVar[Stage] = "trace"
 
     @property
     def guarantee(self) -> Guarantee:
-        """None of its own."""
+        """No guarantee of its own."""
         return no_guarantee("counts of changed traces are published as they are")
 
     @property
@@ -48,24 +48,24 @@ class OnTraces(Identity):
         return (self,)  # type: ignore[return-value]  # every subclass has apply and expand
 
     def _refuse_null_roi(self, traces: Traces) -> None:
-        """Raise :class:`InputError` if idle hours, which a step changes, are fixed already."""
+        """Raise :class:`InputError` if the traces already have a null ROI, which steps change."""
         if traces.null_roi:
-            raise InputError(f"{self.label}: the null ROI is derived after trace steps, not before")
+            raise InputError(f"{self.label}: add the null ROI after the trace steps, not before")
 
     def limit(self, bounds: Bounds) -> Bounds:
-        """Return ``bounds``: nothing more is known than what was measured."""
+        """Return ``bounds`` unchanged: no tighter limit is known."""
         return bounds
 
     def expand(self, values: Values, frame: CellCoordinates) -> Values:
-        """Return ``values``: cells are the same."""
+        """Return ``values``: the cells are unchanged."""
         return values
 
 
 class _Coarsening(OnTraces):
-    """Merge neighbours: ``factor`` of them together, or the ``groups`` of indices that are listed.
+    """Merge every ``factor`` neighbours, or the listed ``groups`` of indices.
 
-    What is in no group stays alone. A user is in a merged cell who was in any of its parts (the
-    union), and is counted once.
+    Indices in no group stay separate. A user who was in any part of a merged cell is in that cell
+    (the union), and is counted once.
     """
 
     factor: Count | None = None
@@ -82,7 +82,7 @@ class _Coarsening(OnTraces):
         if twice:
             raise ValueError(f"groups: {twice[0]} is in two groups")
         if self.groups is not None and max(map(len, self.groups), default=0) < 2:
-            raise ValueError("groups: there is none of two or more, so nothing is merged")
+            raise ValueError("groups: no group has two or more members, so nothing is merged")
         return self
 
     @property
@@ -92,7 +92,7 @@ class _Coarsening(OnTraces):
         return f"in {plural(len(self.groups or ()), 'listed group')}"
 
     def _listed(self, n: int, what: str) -> Index:
-        """Return the merged index of each of ``n``, those not listed alone."""
+        """Return the merged index of each of ``n`` items; unlisted items stay separate."""
         label = np.arange(n)
         for group in self.groups or ():
             if max(group, default=0) >= n:
@@ -105,26 +105,26 @@ class _Coarsening(OnTraces):
 
 
 def _renumber(label: NDArray[Any]) -> Index:
-    """Return numbers for labels, counted from 0 in the order in which these first appear."""
-    _, first, place = np.unique(label, return_index=True, return_inverse=True)
+    """Return labels renumbered from 0 in order of first appearance."""
+    _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
-    return np.asarray(rank[place])
+    return np.asarray(rank[inverse])
 
 
 class CoarsenSpace(_Coarsening):
-    """Merge places: SPG, POMACS20 §4.2.1.
+    """Merge ROIs (SPG, POMACS20 §4.2.1).
 
-    With a ``factor`` f, squares of f × f cells where the ROIs are a grid, else f ROIs that lie
-    close together (neighbours on a curve that fills the plane, Morton 1966). ``groups`` lists
-    indices of ROIs. For utility every place takes the count of what it was merged into.
+    A ``factor`` f merges squares of f × f cells if the ROIs form a grid, else f ROIs that are close
+    together (neighbours on a space-filling curve, Morton 1966). ``groups`` lists indices of ROIs.
+    For utility, every ROI takes the count of its merged ROI.
     """
 
     name: Literal["coarsen_space"] = "coarsen_space"
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return "places merged " + self._merged_title
 
     def apply(
@@ -135,7 +135,7 @@ class CoarsenSpace(_Coarsening):
         Raises
         ------
         ConfigError
-            If a listed ROI does not exist, or places without a position are to be merged by it.
+            If a listed ROI does not exist, or a factor is to merge ROIs without a position.
         InputError
             If the traces have a null ROI.
         """
@@ -162,7 +162,7 @@ class CoarsenSpace(_Coarsening):
             return _renumber(row // factor * shape[1] + column // factor)
         if not np.isfinite(frame.lat + frame.lon).all():
             raise ConfigError(
-                f"{self.name}: a factor merges ROIs that lie close together, and some have no "
+                f"{self.name}: a factor merges ROIs that are close together, and some have no "
                 "position: list groups instead"
             )
         merged = np.empty(n_rois, np.int64)
@@ -171,7 +171,7 @@ class CoarsenSpace(_Coarsening):
 
 
 def _morton(frame: CellCoordinates) -> Index:
-    """Return places on a curve through the ROIs: the bits of latitude and longitude in turn."""
+    """Return Morton codes of the ROIs: interleaved bits of latitude and longitude."""
     code = np.zeros(len(frame.lat), np.int64)
     stretch = np.cos(np.radians(frame.lat.mean()))  # a degree of longitude is shorter
     for shift, degrees in enumerate((frame.lon * stretch, frame.lat)):
@@ -183,24 +183,24 @@ def _morton(frame: CellCoordinates) -> Index:
 
 
 class CoarsenTime(_Coarsening):
-    """Merge epochs: TG, POMACS20 §4.2.1.
+    """Merge epochs (TG, POMACS20 §4.2.1).
 
-    With a ``factor`` f, each f epochs from the first of the period; the last may be fewer.
-    ``groups`` lists indices of epochs of the period. For utility every epoch takes the count of
-    what it was merged into.
+    A ``factor`` f merges every f epochs from the start of the period; the last may be fewer.
+    ``groups`` lists indices of epochs of the period. For utility, every epoch takes the count of
+    its merged epoch.
     """
 
     name: Literal["coarsen_time"] = "coarsen_time"
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return "epochs merged " + self._merged_title
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
     ) -> tuple[Traces, CellCoordinates]:
-        """Return traces over merged epochs, which last from their first part to their last.
+        """Return traces over merged epochs, each from the first to the last day of its parts.
 
         Raises
         ------
@@ -229,7 +229,7 @@ class CoarsenTime(_Coarsening):
 
 
 def _united(traces: Traces) -> Traces:
-    """Sort each user's cells and let each stand once."""
+    """Return the traces with each user's cells sorted and without duplicates."""
     user = np.repeat(np.arange(traces.n_users), np.diff(traces.offsets))
     keys: Index = np.unique(user * np.int64(traces.n_cells) + traces.cells)
     offsets = np.searchsorted(keys, np.arange(traces.n_users + 1) * np.int64(traces.n_cells))

@@ -1,4 +1,4 @@
-"""No defence: the counts themselves."""
+"""Raw counts, without protection."""
 
 from typing import Literal
 
@@ -9,11 +9,11 @@ __all__ = ["Exact"]
 
 
 class Exact(Identity):
-    """Publish the counts as they are."""
+    """Publish the counts unchanged."""
 
     name: Literal["exact"] = "exact"
 
     @property
     def guarantee(self) -> Guarantee:
-        """None: a count tells about each of its members."""
+        """No guarantee."""
         return no_guarantee("counts are published as they are")

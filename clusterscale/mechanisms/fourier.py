@@ -1,4 +1,4 @@
-"""Noise on the few coefficients that carry a time-series, instead of on all its values."""
+"""Noise on the first Fourier or cosine coefficients of each time series."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from clusterscale.validation_messages import exact_number, plural
 
 __all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
 
-_BLOCK = 1 << 16  # values of series that are transformed together, to stay in cache
+_BLOCK = 1 << 16  # values that are transformed together, to stay in cache
 
 
 class _Transformed(AdditiveNoise):
-    """Perturb every ROI's series in a space of coefficients.
+    """Perturb the transform coefficients of every ROI's series.
 
-    ``l2_sensitivity`` Δ₂ is the most that one user changes the series of one ROI, in L2 norm; where
-    it is not given, √(most hours of a user in one ROI) of the cube and period.
+    ``l2_sensitivity`` Δ₂ is the most that one user changes the series of one ROI, in L2 norm. The
+    default is √(most hours of a user in one ROI) of the cube and period.
     """
 
     l2_sensitivity: Positive | None = None
@@ -45,7 +45,7 @@ class _Transformed(AdditiveNoise):
         return float(np.sqrt(bounds.series))
 
     def _part(self, bounds: Bounds) -> float:
-        """Return how much larger a user's change of one series is than was allowed for."""
+        """Return the ratio of a user's largest change of one series to the sensitivity in use."""
         return self.required_sensitivity(bounds) / self._norm()
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
@@ -53,11 +53,11 @@ class _Transformed(AdditiveNoise):
         self._check_shape(counts, group_size)
         values: Values = np.empty(counts.shape)
         n_epochs = counts.shape[-1]
-        series, bare = values.reshape(-1, n_epochs), counts.reshape(-1, n_epochs)
+        series, raw = values.reshape(-1, n_epochs), counts.reshape(-1, n_epochs)
         step = max(1, _BLOCK // n_epochs)
         for start in range(0, len(series), step):
             block = series[start : start + step]
-            block[:] = self._perturb(bare[start : start + step].astype(np.float64), rng)
+            block[:] = self._perturb(raw[start : start + step].astype(np.float64), rng)
             self.finish(block, group_size)
         return values
 
@@ -66,7 +66,7 @@ class _Transformed(AdditiveNoise):
 
 
 class _FirstWaves(_Transformed):
-    """Keep the first ``coefficients`` κ of each series, with noise of one scale."""
+    """Keep the first ``coefficients`` κ of each series, all with noise of the same scale."""
 
     name: str
     epsilon: Positive
@@ -92,7 +92,7 @@ class _FirstWaves(_Transformed):
 
     @staticmethod
     def _most(n_epochs: int) -> int:
-        """Return how many coefficients a series of so many epochs has."""
+        """Return the number of coefficients of a series of ``n_epochs``."""
         raise NotImplementedError
 
 
@@ -103,7 +103,7 @@ class Fourier(_FirstWaves):
     √κ·Δ₂/ε on their real and imaginary parts, the rest zero, inverse (Rastogi and Nath, SIGMOD
     2010). A real series of norm Δ₂ has coefficients with |F₀|² + 2·Σ|F_k|² ≤ Δ₂², so by
     Cauchy–Schwarz |F₀| + Σ (|Re F_k| + |Im F_k|) over κ of them is at most √κ·Δ₂: the release of
-    one ROI's series is exactly ε-DP. A user who is in R ROIs spends R·ε.
+    one ROI's series is exactly ε-DP. The privacy loss of a user who visits R ROIs is R·ε.
     """
 
     name: Literal["fourier"] = "fourier"
@@ -120,7 +120,7 @@ class Fourier(_FirstWaves):
         return Guarantee("roi_series", self.epsilon, 0.0, "add_remove", reason, self._known_norm)
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
-        """Return one part for each ROI that a user is in."""
+        """Return one component for each ROI that a user visits."""
         return PrivacyLossSpec(
             "approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds)
         )
@@ -140,13 +140,13 @@ class Fourier(_FirstWaves):
 class UnscaledFourier(_FirstWaves):
     """FPA as the papers computed it: a transform that is not orthonormal, and too little noise.
 
-    POMACS20 tables 22 and 26 come out so, and those of NDSS18 and PETS17 nearly:
-    ``numpy.fft.fft`` of each ROI's series as it is, Laplace noise of scale √κ·Δ₂/ε on the real and
+    It reproduces POMACS20 tables 22 and 26, and nearly those of NDSS18 and PETS17:
+    ``numpy.fft.fft`` of each ROI's raw series, Laplace noise of scale √κ·Δ₂/ε on the real and
     imaginary parts of its first ``coefficients``, the rest zero, the real part of
-    ``numpy.fft.ifft``; of every wave half is left, for its mirror image is among the rest. Norms of
-    such coefficients are √T times those of the series, so the release is √T·ε-private where ``ε``
-    is meant: here to compare numbers with, and to audit releases that were made so.
-    ``l2_sensitivity`` is of all that one user reports, √Δ of the cube and period if not given.
+    ``numpy.fft.ifft``. Half of every wave is lost, because its mirror image is among the rest.
+    These coefficients have √T times the norm of the series, so the release is √T·ε-DP where ε-DP
+    is intended. Use it to compare with the papers, and to audit releases that were made this way.
+    ``l2_sensitivity`` is of everything that one user reports; by default √Δ of the cube and period.
     """
 
     name: Literal["unscaled_fourier"] = "unscaled_fourier"
@@ -157,11 +157,11 @@ class UnscaledFourier(_FirstWaves):
 
     @property
     def guarantee(self) -> Guarantee:
-        """None that is worth the name: √T times the ε that it is given."""
+        """No guarantee: the true ε is √T times ``epsilon``."""
         return no_guarantee("noise for an orthonormal transform, on one that is √T times larger")
 
     def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return √Δ, Δ being all that is counted of one user."""
+        """Return √Δ, where Δ is the number of counts that one user changes."""
         return float(np.sqrt(bounds.user))
 
     @staticmethod
@@ -177,13 +177,13 @@ class UnscaledFourier(_FirstWaves):
 
 
 class EnhancedFourier(_Transformed):
-    """Choose κ by the data, and perturb κ cosine coefficients (EFPAG, NDSS18 §VII-A).
+    """Choose κ from the data, and perturb κ cosine coefficients (EFPAG, NDSS18 §VII-A).
 
     Per ROI: orthonormal DCT-II F; κ from 1 … T by the exponential mechanism with ε/2, P(κ) ∝
-    exp(−(ε/2)·U(κ)/(2Δ₂)), where U(κ) = √(Σ_{i≥κ} F_i²) + √κ·σ is what is lost and what is added;
+    exp(−(ε/2)·U(κ)/(2Δ₂)), where U(κ) = √(Σ_{i≥κ} F_i²) + √κ·σ is truncation error plus noise;
     normal noise on the first κ with ε/2 and δ, σ = √(2 ln(2/δ))·Δ₂/(ε/2); the rest zero, inverse
-    (Ács and Castelluccia, KDD 2014). U changes by at most Δ₂ with a user's series, as a norm does,
-    so the choice is ε/2-DP and the whole (ε, δ)-DP for one ROI's series.
+    (Ács and Castelluccia, KDD 2014). U changes by at most Δ₂ with a user's series (triangle
+    inequality), so the choice is ε/2-DP and the release of one ROI's series is (ε, δ)-DP.
     """
 
     name: Literal["enhanced_fourier"] = "enhanced_fourier"
@@ -205,7 +205,7 @@ class EnhancedFourier(_Transformed):
         """(ε, δ) for one user in the series of one ROI."""
         epsilon = self.epsilon / 2 + promised(self.epsilon / 2, self.delta)
         reason = (
-            "half of ε chooses how many cosine coefficients are kept, half is for normal noise on "
+            "half of ε chooses the number of cosine coefficients, half is for normal noise on "
             "them; L2 norm of one series"
         )
         if epsilon > self.epsilon:
@@ -213,29 +213,29 @@ class EnhancedFourier(_Transformed):
         return Guarantee("roi_series", epsilon, self.delta, "add_remove", reason, self._known_norm)
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
-        """Return one part for each ROI that a user is in, None where Δ₂ is too small for it."""
+        """Return one component for each ROI that a user visits; None if Δ₂ is too small."""
         if self._part(bounds) > 1 + 1e-9:  # no (ε, δ) is known for a larger change
             return None
         part = self.guarantee
         return PrivacyLossSpec("approximate", bounds.rois, epsilon=part.epsilon, delta=part.delta)
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
-        found = np.asarray(scipy.fft.dct(series, type=2, norm="ortho", axis=-1))
-        kept = np.arange(found.shape[-1]) < self._choose(found, rng)[:, None]
-        noise = rng.normal(0.0, self.sigma, found.shape)
-        return np.asarray(
-            scipy.fft.idct(np.where(kept, found + noise, 0.0), type=2, norm="ortho", axis=-1)
-        )
+        coefficients = np.asarray(scipy.fft.dct(series, type=2, norm="ortho", axis=-1))
+        n_kept = self._choose(coefficients, rng)
+        kept = np.arange(coefficients.shape[-1]) < n_kept[:, None]
+        noise = rng.normal(0.0, self.sigma, coefficients.shape)
+        noisy = np.where(kept, coefficients + noise, 0.0)
+        return np.asarray(scipy.fft.idct(noisy, type=2, norm="ortho", axis=-1))
 
-    def _choose(self, found: Values, rng: np.random.Generator) -> Values:
-        """Draw κ for each series by inverting its distribution function."""
-        n_epochs = found.shape[-1]
-        loss = np.zeros_like(found)  # loss[:, κ − 1] = U(κ)
-        np.cumsum(found[:, :0:-1] ** 2, axis=-1, out=loss[:, -2::-1])
+    def _choose(self, coefficients: Values, rng: np.random.Generator) -> Values:
+        """Draw κ for each series by inverse transform sampling."""
+        n_epochs = coefficients.shape[-1]
+        loss = np.zeros_like(coefficients)  # loss[:, κ − 1] = U(κ)
+        np.cumsum(coefficients[:, :0:-1] ** 2, axis=-1, out=loss[:, -2::-1])
         np.sqrt(loss, out=loss)
         loss += np.sqrt(np.arange(1, n_epochs + 1)) * self.sigma
         loss -= loss.min(axis=-1, keepdims=True)
         loss *= -self.epsilon / (4 * self._norm())
         weight = np.cumsum(np.exp(loss, out=loss), axis=-1, out=loss)
-        drawn = rng.random(len(found)) * weight[:, -1]
+        drawn = rng.random(len(coefficients)) * weight[:, -1]
         return np.asarray((weight <= drawn[:, None]).sum(axis=-1) + 1)

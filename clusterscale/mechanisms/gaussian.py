@@ -24,15 +24,15 @@ __all__ = ["Gaussian", "deviation", "promised"]
 
 
 def deviation(epsilon: float, delta: float) -> float:
-    """Return σ/Δ₂ = √(2 ln(2/δ))/ε, the noise for one unit of sensitivity (NDSS18 §VII-A)."""
+    """Return σ/Δ₂ = √(2 ln(2/δ))/ε, the noise for a sensitivity of 1 (NDSS18 §VII-A)."""
     return float(np.sqrt(2 * np.log(2 / delta)) / epsilon)
 
 
 def promised(epsilon: float, delta: float) -> float:
-    """Return the ε that this noise truly has at ``delta``, never below the declared one.
+    """Return the exact ε of this noise at ``delta``, or the declared ε if that is larger.
 
-    The rule for σ is a theorem up to ε of about 1. Beyond, less noise hides less than declared: at
-    ε = 10, δ = .1 the exact ε (Balle and Wang, ICML 2018) is 12.7.
+    The rule for σ is proven up to ε of about 1. Above that, the exact ε (Balle and Wang, ICML 2018)
+    can exceed the declared one: it is 12.7 at ε = 10, δ = .1.
     """
     return max(epsilon, gaussian_epsilon(deviation(epsilon, delta), delta))
 
@@ -40,9 +40,9 @@ def promised(epsilon: float, delta: float) -> float:
 class Gaussian(AdditiveNoise):
     """Add independent normal noise of deviation √(2 ln(2/δ))·Δ₂/ε (GSM, NDSS18 §VII-A).
 
-    ``l2_sensitivity`` Δ₂ is the most that one user changes the counts, in L2 norm; where it is not
-    given, √Δ₁ of the cube and period, for every count changes by 0 or 1. Under the null ROI all of
-    a user's rows are counted, so nothing else changes when the user leaves.
+    ``l2_sensitivity`` Δ₂ is the most that one user changes the counts, in L2 norm. The default is
+    √Δ₁ of the cube and period, because every count changes by 0 or 1. With a null ROI all of a
+    user's rows are counted, so nothing else changes when the user leaves.
     """
 
     name: Literal["gaussian"] = "gaussian"
@@ -64,7 +64,7 @@ class Gaussian(AdditiveNoise):
 
     @property
     def guarantee(self) -> Guarantee:
-        """(ε, δ) for a user, with the exact ε where the rule for σ promises too much."""
+        """(ε, δ) for a user, with the exact ε where it exceeds that of the rule for σ."""
         epsilon = promised(self.epsilon, self.delta)
         reason = "normal noise of deviation √(2 ln(2/δ))·Δ₂/ε; L2 norm of one user"
         if epsilon > self.epsilon:
@@ -73,7 +73,7 @@ class Gaussian(AdditiveNoise):
 
     @property
     def noise(self) -> Noise:
-        """Normal noise on every count; its scale is not a number until it is known."""
+        """Normal noise on every count; its scale is NaN until the sensitivity is known."""
         return Noise("gaussian", deviation(self.epsilon, self.delta) * self._known_norm)
 
     def required_sensitivity(self, bounds: Bounds) -> float:
@@ -81,7 +81,7 @@ class Gaussian(AdditiveNoise):
         return float(np.sqrt(bounds.user))
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
-        """Return one part: all counts of a user at once."""
+        """Return one component: all counts of a user together."""
         ratio = self.required_sensitivity(bounds) / self.sigma
         return PrivacyLossSpec("gaussian", 1, ratio=ratio, delta=self.delta)
 

@@ -1,4 +1,4 @@
-"""The Laplace mechanism, continuous or in whole numbers."""
+"""The Laplace mechanism, continuous or discrete."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Laplace(AdditiveNoise):
 
     If the counts of neighbouring groups differ by at most ``sensitivity`` in L1 norm, the densities
     of any output differ by at most exp(‖difference‖₁ / scale) ≤ exp(ε), so the release is ε-DP for
-    that neighbourhood (Dwork et al., TCC 2006); what follows the noise sees only its output.
+    that neighbourhood (Dwork et al., TCC 2006). Post-processing does not weaken it.
 
-    ``unit`` says what one neighbour may change: one ``event``, all events of a ``user_day``, or all
-    of a ``user`` (the default). Where no ``sensitivity`` is given, it is the most that one such
-    unit changes the counts of the cube in the period: NDSS18's LPA(Δ/ε) for a user, 1 for an event
-    and 2 where there is a null ROI, into which an hour falls that loses its only event. Taken from
-    the data, it holds for users no more active than those of the cube; capped contributions make
-    it hold for everyone. PETS17's other variants (§5.2) are sensitivities T′ and S·T′, NDSS18's
-    LPA(1/ε) is sensitivity 1.
+    ``unit`` is the difference between neighbours: one ``event``, all events of a ``user_day``, or
+    all of a ``user`` (the default). The default ``sensitivity`` is the most that one such unit
+    changes the counts of the cube in the period: NDSS18's LPA(Δ/ε) for a user; for an event 1, or
+    2 with a null ROI, which gains an hour that loses its only event. A sensitivity from the data
+    holds only for users no more active than those of the cube; with capped contributions it holds
+    for everyone. PETS17's other variants (§5.2) are sensitivities T′ and S·T′, NDSS18's LPA(1/ε)
+    is sensitivity 1.
 
     ``discrete`` noise is two-sided geometric, P(n) ∝ exp(−|n|·ε/sensitivity) (Ghosh et al., STOC
-    2009): the same guarantee for whole numbers, and nothing of it hangs on how floating-point
-    numbers are spaced (Mironov, CCS 2012).
+    2009): the same guarantee for whole numbers, independent of how floating-point numbers are
+    spaced (Mironov, CCS 2012).
     """
 
     name: Literal["laplace"] = "laplace"
@@ -85,7 +85,7 @@ class Laplace(AdditiveNoise):
 
     @property
     def noise(self) -> Noise:
-        """The same noise on every count; its scale is not a number until it is known."""
+        """Noise on every count; its scale is NaN until the sensitivity is known."""
         scale = self._known_norm / self.epsilon
         return Noise("geometric" if self.discrete else "laplace", scale)
 
@@ -94,10 +94,10 @@ class Laplace(AdditiveNoise):
         return float(getattr(bounds, self.unit))
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
-        """Return one part for each count that a user changes, by 1.
+        """Return one component for each count that a user changes by 1.
 
-        Geometric noise tells whole numbers apart as randomized response does, which is the worst
-        that ε allows: parts of it add up to more than those of Laplace noise.
+        For counts that differ by 1, the privacy loss of geometric noise is that of randomized
+        response, the worst case of ε-DP, so it composes to more than Laplace noise does.
         """
         if self.discrete:
             return PrivacyLossSpec("approximate", bounds.user, epsilon=1 / self.scale)
@@ -109,15 +109,15 @@ class Laplace(AdditiveNoise):
         Raises
         ------
         ConfigError
-            If discrete noise is too large for whole numbers.
+            If discrete noise is too large for 64-bit integers.
         """
         scale = self.scale
         if not self.discrete:
             return self._add(counts, group_size, lambda n: rng.laplace(0.0, scale, n))
-        # The difference of two geometric numbers of success 1 − exp(−1/scale) has the law wanted.
-        if scale > _MOST_DISCRETE:  # two that are cut at the largest integer would cancel
+        # Two-sided geometric: the difference of two geometrics of success 1 − exp(−1/scale).
+        if scale > _MOST_DISCRETE:  # two draws that saturate at the largest integer would cancel
             raise ConfigError(
-                f"{self.name}: discrete noise of scale {scale:g} is beyond whole numbers"
+                f"{self.name}: discrete noise of scale {scale:g} is too large for 64-bit integers"
             )
         success = -np.expm1(-1.0 / scale)
         return self._add(

@@ -1,4 +1,4 @@
-"""The law of what is published of a count, where each count is published by itself."""
+"""Distribution of a published value given its count, where counts are published independently."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["OutputDistribution"]
 Floats = NDArray[np.float64]
 Revise = Callable[[Values], None]
 
-_FAR, _HALVINGS = 1e7, 80  # no noisy count is that far from 0; halvings to the last bit of a float
-_QUANTILES = 1 << 14  # the mean of clipped noise is then off by 5e-5 of its scale
-_POINT = 1e-6  # an interval that is shorter is the one value that is published as itself
+_FAR, _HALVINGS = 1e7, 80  # limit of noisy counts; bisections to the last bit of a float
+_QUANTILES = 1 << 14  # enough for the mean of clipped noise to 5e-5 of its scale
+_POINT = 1e-6  # a shorter preimage is a single point
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutputDistribution:
-    """Noise of a known law, and then revisions that look at one value and keep the order of all.
+    """Noise of a known distribution, followed by monotone functions of single values.
 
-    Rounding, clipping, the suppression of small counts and ranges are such revisions. What is
-    published as one value then was an interval of noisy ones, which is found by halving: no
-    revision needs an inverse of its own.
+    Rounding, clipping, suppression of small counts, and ranges are such functions. The noisy values
+    that give one published value are then an interval, which is found by bisection, so that no
+    function needs an inverse.
 
     Attributes
     ----------
     noise
-        What is added to a count.
+        Noise that is added to a count.
     revisions
         Each revises values, shape (…, roi, epoch), in place.
     """
@@ -43,29 +43,29 @@ class OutputDistribution:
 
     @property
     def revised(self) -> bool:
-        """Whether anything follows the noise."""
+        """Whether any revision follows the noise."""
         return bool(self.revisions)
 
     def then(self, revise: Revise) -> OutputDistribution:
-        """Return the law with one more revision."""
+        """Return the distribution with one more revision."""
         return replace(self, revisions=(*self.revisions, revise))
 
     def revise(self, values: Values) -> None:
         """Revise values in place."""
-        for each in self.revisions:
-            each(values)
+        for revise in self.revisions:
+            revise(values)
 
     def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Floats:
-        """Return the probability of values, or its density where each is published by itself.
+        """Return the probability of each value, or its density if the value has one preimage.
 
-        It is 0 of what is never published.
+        It is 0 for values that are never published.
 
         Parameters
         ----------
         values
             Shape (group, cell).
         counts
-            Of which they may be published, whole numbers, shape (cell, count).
+            Candidate counts of each cell, whole numbers, shape (cell, count).
 
         Returns
         -------
@@ -82,16 +82,16 @@ class OutputDistribution:
         return np.where(point, self._density((low + high) / 2), self._between(low, high))
 
     def moments(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
-        """Return the mean and the variance of what is published of each count, (count,).
+        """Return the mean and the variance of the published value of each count, (count,).
 
-        Quantiles of the noise stand for draws, so nothing is left to chance.
+        Computed from quantiles of the noise, without random draws.
         """
-        found = np.asarray(counts, np.float64)[:, None] + self._quantiles()
-        self.revise(found)
-        return found.mean(axis=1), found.var(axis=1)
+        values = np.asarray(counts, np.float64)[:, None] + self._quantiles()
+        self.revise(values)
+        return values.mean(axis=1), values.var(axis=1)
 
     def _quantiles(self) -> Floats:
-        """Return values that stand for equal shares of the noise, increasing."""
+        """Return equally probable quantiles of the noise, increasing."""
         middles, scale = (np.arange(_QUANTILES) + 0.5) / _QUANTILES, self.noise.scale
         if self.noise.law == "none":
             return np.zeros(1)
@@ -105,9 +105,9 @@ class OutputDistribution:
         return self.noise.law in ("none", "geometric")
 
     def _preimages(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return the least and the largest noisy value that is published as each, (value,).
+        """Return the smallest and largest noisy value that is published as each value, (value,).
 
-        Of what is never published the largest is below the least.
+        For values that are never published, the largest is below the smallest.
         """
         low, high = self._edge(values, np.greater_equal), self._edge(values, np.greater)
         if not self._whole:
@@ -117,7 +117,7 @@ class OutputDistribution:
         return low + (self._published(low) < values), high - (self._published(high) > values)
 
     def _edge(self, values: Floats, above: np.ufunc) -> Floats:
-        """Return where what is published begins to be above each value."""
+        """Return the smallest noisy value whose published value is ``above`` each value."""
         low, high = np.full(len(values), -_FAR), np.full(len(values), _FAR)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
@@ -128,13 +128,13 @@ class OutputDistribution:
     def _published(self, noisy: Floats) -> Floats:
         values = noisy[None].copy()
         self.revise(values)
-        found: Floats = values[0]
-        return found
+        published: Floats = values[0]
+        return published
 
     def _between(self, low: Floats, high: Floats) -> Floats:
-        """Return the probability of noise from ``low`` to ``high``, precise in either tail."""
-        turned = low > 0  # all laws are symmetric, and 1 − (1 − x) would lose a small x
-        low, high = np.where(turned, -high, low), np.where(turned, -low, high)
+        """Return the probability of noise from ``low`` to ``high``, accurate in both tails."""
+        mirrored = low > 0  # all noise is symmetric, and 1 − (1 − x) would lose a small x
+        low, high = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
         before = low - 1 if self._whole else low
         return np.asarray(np.maximum(self._at_most(high) - self._at_most(before), 0.0))
 

@@ -1,4 +1,4 @@
-"""What a mechanism publishes of a count on average."""
+"""Mean and variance of the published value of a count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DRAWS = 1 << 14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Response:
-    """Moments of what is published of some counts, float64, shape (count,)."""
+    """Moments of the published values of counts, float64, shape (count,)."""
 
     mean: Floats
     variance: Floats
@@ -29,16 +29,15 @@ class Response:
 def respond(
     mechanism: Mechanism, counts: NDArray[Any], *, group_size: int, rng: np.random.Generator
 ) -> Response:
-    """Return the mean and variance of what is published of each count.
+    """Return the mean and variance of the published value of each count.
 
-    Where its law is known nothing is left to chance. Otherwise releases of nothing but that count
-    are drawn from ``rng``, which for a mechanism that looks at whole series is what it makes of a
-    constant one.
+    They are computed without random draws if the output distribution is known. Otherwise releases
+    of constant series of that count are drawn from ``rng``.
 
     Parameters
     ----------
     mechanism
-        What publishes, bound.
+        A bound mechanism.
     counts
         Whole numbers between 0 and the group size, shape (count,).
     group_size
@@ -47,15 +46,15 @@ def respond(
     Raises
     ------
     ConfigError
-        If one count can change everything that is published, or a sensitivity is not known.
+        If one count can change the whole release, or a sensitivity is not known.
     """
     if mechanism.reach == "release":
         raise ConfigError(
-            f"{mechanism.label}: what it publishes of a count hangs on all others, so there is no "
-            "mean to be told for a count alone"
+            f"{mechanism.label}: a published value depends on all counts, so a single count has no "
+            "mean response"
         )
     if law := mechanism.law(group_size):
         return Response(*law.moments(counts))
     values = np.repeat(np.asarray(counts, np.int32)[:, None], _DRAWS, axis=1)
-    found = mechanism.release(values, group_size=group_size, rng=rng)
-    return Response(found.mean(axis=1), found.var(axis=1))
+    released = mechanism.release(values, group_size=group_size, rng=rng)
+    return Response(released.mean(axis=1), released.var(axis=1))

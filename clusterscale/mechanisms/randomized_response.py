@@ -1,4 +1,4 @@
-"""Randomised response: members lie before they are counted."""
+"""Randomised response: noise is added to the answer of each member."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ __all__ = ["RandomizedResponse"]
 class RandomizedResponse(AdditiveNoise):
     """SpotMe: each member says *yes* to a cell with probability p, else the truth (PETS17 §5.3).
 
-    Who is there always says yes, who is not with probability p, so of A members there and m − A
-    elsewhere A + Binomial(m − A, p) say yes: drawn from the counts, the law is that of drawing for
-    every member. Published is the unbiased estimate (yes − m·p)/(1 − p).
+    Members in the cell always say yes, others with probability p. With A of m members in the cell,
+    A + Binomial(m − A, p) say yes; drawing this from the counts is the same as drawing for every
+    member. The published value is the unbiased estimate (yes − m·p)/(1 − p).
 
-    A *no* is always true, so no finite ε holds, whatever PETS17 §5.3 says: two answers differ in
-    law by 1 − p in total variation, which is (0, 1 − p)-DP for one answer, and no less.
+    A *no* is always true, so no finite ε holds, contrary to PETS17 §5.3. The total-variation
+    distance of the two answers' distributions is 1 − p, so one answer is exactly (0, 1 − p)-DP.
     """
 
     name: Literal["randomized_response"] = "randomized_response"
     p: Probability
 
     noise_is_count_independent: ClassVar[bool] = False
-    whole_output: ClassVar[bool] = True  # a fixed function of how many said yes
+    whole_output: ClassVar[bool] = True  # a fixed function of the number of yes
 
     @property
     def _noise_phrase(self) -> str:
-        return f"random answers, {exact_percent(self.p)} yes whatever the truth"
+        return f"randomised response, false yes with probability {exact_percent(self.p)}"
 
     @property
     def guarantee(self) -> Guarantee:
         """(0, 1 − p) for one answer of a member."""
-        reason = "a 'no' is always true: no finite epsilon, but answers differ by 1 − p in law"
+        reason = "a 'no' is always true: no finite epsilon; total variation of an answer is 1 − p"
         return Guarantee("event", 0.0, 1 - self.p, "replace", reason)
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
-        """Return one part for each answer."""
+        """Return one component for each answer."""
         return PrivacyLossSpec("approximate", bounds.user, epsilon=0.0, delta=1 - self.p)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:

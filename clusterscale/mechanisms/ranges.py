@@ -1,4 +1,4 @@
-"""Publishing a range instead of a number."""
+"""Publish a range instead of a count."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["AdaptiveRanges", "FixedRanges"]
 
 
 class FixedRanges(PostProcessing):
-    """Publish the middle of the range a count lies in: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1).
+    """Publish the middle of the range of a count: ⌊A/x⌋·x + x/2 (DGFR, POMACS20 §4.2.1).
 
-    ``integers`` leaves middles as they are (``none``) or rounds them down (``floor``), with which
-    the paper's table 10 comes out.
+    ``integers`` leaves middles unrounded (``none``) or rounds them down (``floor``), which
+    reproduces the paper's table 10.
     """
 
     name: Literal["fixed_ranges"] = "fixed_ranges"
@@ -30,7 +30,7 @@ class FixedRanges(PostProcessing):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         rounded = " rounded down" if self.integers == "floor" else ""
         return f"ranges of {self.size:,}, shown by their middle{rounded}"
 
@@ -42,7 +42,7 @@ class FixedRanges(PostProcessing):
             )
 
     def revise(self, values: Values) -> None:
-        """Put the middle of its range in place of each value."""
+        """Replace each value by the middle of its range, in place."""
         values /= self.size
         np.floor(values, out=values)
         values += 0.5
@@ -54,11 +54,11 @@ class FixedRanges(PostProcessing):
 class AdaptiveRanges(PostProcessing):
     """Publish a few ranges of each ROI's series (DGAR, POMACS20 §4.2.1).
 
-    What lies between the least and the greatest value of a series is cut into as many equal
-    ``ranges``, the last one closed; each value becomes the ``median`` of the values in its range.
-    To publish the ``middle`` instead reckons in whole numbers, as the paper's table 12 does: ranges
-    are half-open and ⌊(max - min)/x′⌋ wide, at least 1, as many as that takes, and their middles
-    are rounded down. The greatest value may then have a range of its own.
+    The interval from the smallest to the largest value of a series is cut into ``ranges`` of equal
+    width, the last one closed; each value becomes the ``median`` of the values in its range. With
+    ``middle``, ranges are in whole numbers, as in the paper's table 12: half-open, ⌊(max - min)/x′⌋
+    wide, at least 1, as many as that takes, and their middles are rounded down. The largest value
+    may then have its own range.
     """
 
     name: Literal["adaptive_ranges"] = "adaptive_ranges"
@@ -69,18 +69,18 @@ class AdaptiveRanges(PostProcessing):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return f"{plural(self.ranges, 'range')} per place, shown by their {self.publish}"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`ConfigError` if there are more ranges than counts can have values."""
+        """Raise :class:`ConfigError` if there are more ranges than members."""
         if self.ranges > group_size:
             raise ConfigError(
-                f"{self.name}: {self.ranges} ranges are more than {group_size} members can fill"
+                f"{self.name}: {self.ranges} ranges are more than the {group_size} members"
             )
 
     def revise(self, values: Values) -> None:
-        """Put the median or the middle of its range in place of each value."""
+        """Replace each value by the median or the middle of its range, in place."""
         if not values.size:
             return
         if self.publish == "median":
@@ -115,14 +115,14 @@ def _to_medians(series: Values, n_ranges: int) -> None:
             continue
         start = 0
         while start < n_epochs:  # sorted, so a range is a run
-            found = _range_of(ordered[start] - low, width, n_ranges)
+            index = _range_of(ordered[start] - low, width, n_ranges)
             stop = start + 1
-            while stop < n_epochs and _range_of(ordered[stop] - low, width, n_ranges) == found:
+            while stop < n_epochs and _range_of(ordered[stop] - low, width, n_ranges) == index:
                 stop += 1
             middle = (start + stop) // 2
             median = ordered[middle]
             if (stop - start) % 2 == 0:
                 median = (ordered[middle - 1] + ordered[middle]) / 2
-            for place in range(start, stop):
-                series[row, order[place]] = median
+            for i in range(start, stop):
+                series[row, order[i]] = median
             start = stop

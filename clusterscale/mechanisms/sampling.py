@@ -1,4 +1,4 @@
-"""Counting only some of the events."""
+"""Count a random sample of the events."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["SampleEvents", "SampleTraces"]
 class SampleEvents(BaseMechanism):
     """Drop each event with probability ``remove`` (SMP, POMACS20 §4.2.2).
 
-    Events of different members in a cell are dropped independently, so what is left of a count A
-    is Binomial(A, 1 − remove): drawn from the counts, the law is that of drawing for every event.
-    With a null ROI it is not, for who loses the only event of an hour enters the null ROI, which
-    counts alone do not tell: such an audit is refused. Events are drawn anew for every release;
-    :class:`SampleTraces` draws them once.
+    Events of different members in a cell are dropped independently, so a count A becomes
+    Binomial(A, 1 − remove): drawing this from the counts is the same as drawing for every event.
+    With a null ROI it is not: a user who loses the only event of an hour enters the null ROI, which
+    counts alone do not show, so such an audit is refused. Events are drawn afresh for every
+    release; :class:`SampleTraces` draws them once.
     """
 
     name: Literal["sample_events"] = "sample_events"
@@ -42,13 +42,13 @@ class SampleEvents(BaseMechanism):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return f"{exact_percent(self.remove)} of events removed"
 
     @property
     def guarantee(self) -> Guarantee:
-        """None: an event that is kept is counted as it is."""
-        return no_guarantee("events that are kept are counted as they are")
+        """No guarantee: events that are kept are counted unchanged."""
+        return no_guarantee("events that are kept are counted unchanged")
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism itself.
@@ -60,13 +60,13 @@ class SampleEvents(BaseMechanism):
         """
         if bounds.null_roi:
             raise ConfigError(
-                f"{self.name}: who loses the only event of an hour would enter the null ROI, "
-                "which counts do not tell: set null_roi: false"
+                f"{self.name}: a user who loses the only event of an hour would enter the null "
+                "ROI, which counts do not show: set null_roi: false"
             )
         return self
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return what is left of the counts, float64, the same shape (…, roi, epoch).
+        """Return the sampled counts, float64, the same shape (…, roi, epoch).
 
         Raises
         ------
@@ -80,9 +80,10 @@ class SampleEvents(BaseMechanism):
 class SampleTraces(OnTraces):
     """Drop each event with probability ``remove``, once for a cube and period.
 
-    What POMACS20 §4.2.2 says of SMP to the letter: counts are "computed on the sampled
-    trajectories". The same events of a user are then in every release; in the game both sides hold
-    the thinned traces, so the adversary knows which were kept, and the audit errs towards exposure.
+    This is SMP as POMACS20 §4.2.2 describes it literally: counts are "computed on the sampled
+    trajectories". The same events of a user are then in every release; in the game both sides have
+    the sampled traces, so the adversary knows which events were kept, and the audit errs towards
+    exposure.
     """
 
     name: Literal["sample_traces"] = "sample_traces"
@@ -90,13 +91,13 @@ class SampleTraces(OnTraces):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return f"{exact_percent(self.remove)} of events removed, the same in all releases"
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
     ) -> tuple[Traces, CellCoordinates]:
-        """Return thinned traces over the same cells.
+        """Return sampled traces over the same cells.
 
         Raises
         ------

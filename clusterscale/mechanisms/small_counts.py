@@ -1,4 +1,4 @@
-"""Hiding or blurring what few people did."""
+"""Suppression or perturbation of small counts."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ __all__ = ["PerturbSmall", "SuppressSmall", "SuppressUnpopular"]
 
 
 class SuppressSmall(PostProcessing):
-    """Publish 0 where a count is small: SSC.
+    """Publish 0 for small counts (SSC).
 
-    Small is less than ``below`` (POMACS20 §4.2.2), or no more than ``up_to`` (POPETS24 §2.2.2).
+    Small means less than ``below`` (POMACS20 §4.2.2), or at most ``up_to`` (POPETS24 §2.2.2).
     """
 
     name: Literal["suppress_small"] = "suppress_small"
@@ -47,16 +47,16 @@ class SuppressSmall(PostProcessing):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         small = f"up to {self.up_to:,}" if self.below is None else f"below {self.below:,}"
         return f"counts {small} set to 0"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if no count could be published."""
         if self.below is not None and self.below > group_size:
-            raise ConfigError(f"{self.name}: below {self.below} is every count of {group_size}")
+            raise ConfigError(f"{self.name}: below {self.below} covers all counts of {group_size}")
         if self.up_to is not None and self.up_to >= group_size:
-            raise ConfigError(f"{self.name}: up to {self.up_to} is every count of {group_size}")
+            raise ConfigError(f"{self.name}: up to {self.up_to} covers all counts of {group_size}")
 
     def revise(self, values: Values) -> None:
         """Zero small values in place."""
@@ -65,10 +65,10 @@ class SuppressSmall(PostProcessing):
 
 
 class SuppressUnpopular(PostProcessing):
-    """Publish 0 in the least popular places at the least popular times (SLP, POMACS20 §4.2.2).
+    """Publish 0 in the least popular ROIs at the least popular epochs (SLP, POMACS20 §4.2.2).
 
-    Of S ROIs and T epochs, the ⌊zS⌋ ROIs and the ⌊zT⌋ epochs with the lowest sums are found in
-    each release, ties going by index; cells that lie in both are zeroed, z being ``fraction``.
+    With z = ``fraction``, the ⌊zS⌋ of S ROIs and the ⌊zT⌋ of T epochs with the lowest sums are
+    chosen in each release, ties by index; the cells of both are set to 0.
     """
 
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
@@ -78,20 +78,20 @@ class SuppressUnpopular(PostProcessing):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         share = exact_percent(self.fraction)
         return f"quietest {share} of places set to 0 at the quietest {share} of times"
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`ConfigError` if there would be nothing to suppress."""
+        """Raise :class:`ConfigError` if there is nothing to suppress."""
         if _share(self.fraction, n_rois) == 0 or _share(self.fraction, n_epochs) == 0:
             raise ConfigError(
                 f"{self.name}: fraction {self.fraction} of {n_rois} ROIs or {n_epochs} epochs "
-                "is not one of them"
+                "is less than one"
             )
 
     def revise(self, values: Values) -> None:
-        """Zero the cells in place, in each (roi, epoch) matrix by its own popularity."""
+        """Zero cells in place, by popularity in each (roi, epoch) matrix."""
         n_rois, n_epochs = values.shape[-2:]
         for matrix in values.reshape(-1, n_rois, n_epochs):
             rois = np.argsort(matrix.sum(axis=1), kind="stable")[: _share(self.fraction, n_rois)]
@@ -106,7 +106,7 @@ def _share(fraction: float, n: int) -> int:
 class PerturbSmall(BaseMechanism):
     """Add Laplace noise of scale 1/ε to counts less than ``below`` (PSC, POMACS20 §4.2.3).
 
-    These are then rounded and kept from falling below 0; larger counts are published as they are.
+    These are then rounded and clipped at 0; other counts are published unchanged.
     """
 
     name: Literal["perturb_small"] = "perturb_small"
@@ -119,21 +119,21 @@ class PerturbSmall(BaseMechanism):
 
     @property
     def phrase(self) -> str:
-        """What it does, in words."""
+        """Short description for display."""
         return f"Laplace noise of ε {exact_number(self.epsilon)} on counts below {self.below:,}"
 
     @property
     def guarantee(self) -> Guarantee:
-        """None in the sense of DP: whoever lifts a count to the threshold is seen."""
+        """No DP: a member who raises a count to the threshold is visible."""
         return no_guarantee(
-            "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is no differential "
-            "privacy: counts from the threshold on are bare"
+            "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is not differential "
+            "privacy: counts at or above the threshold are published unchanged"
         )
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`ConfigError` if the threshold is beyond every count."""
+        """Raise :class:`ConfigError` if the threshold exceeds every count."""
         if self.below > group_size:
-            raise ConfigError(f"{self.name}: below {self.below} is every count of {group_size}")
+            raise ConfigError(f"{self.name}: below {self.below} covers all counts of {group_size}")
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return counts with noise on the small ones, float64, the same shape (…, roi, epoch).

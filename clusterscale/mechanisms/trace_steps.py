@@ -1,4 +1,4 @@
-"""Mechanisms that can share counts."""
+"""Group mechanisms that can share counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["group_by_trace_steps"]
 def group_by_trace_steps(
     mechanisms: Iterable[Mechanism],
 ) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
-    """Return the mechanisms by what they do to traces, for each list of steps is done once."""
+    """Return the mechanisms grouped by their trace steps, so that these are applied once."""
     order: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
     for mechanism in mechanisms:
         order.setdefault(mechanism.trace_steps, []).append(mechanism)

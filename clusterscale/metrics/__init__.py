@@ -1,4 +1,4 @@
-"""Scores into verdicts: how well membership is told, and what that costs a person.
+"""Metrics of membership inference: AUC, privacy loss, intervals, bounds on ε, and verdicts.
 
 >>> from clusterscale.metrics import auc, auc_ceiling, auc_interval, privacy_loss, tpr_at_fpr
 >>> auc([True, True, False, False], [3.0, 1.0, 1.0, 0.0])
@@ -11,7 +11,7 @@
 >>> round(low, 3), high
 (0.158, 1.0)
 
-A promise of ε is held against what was seen, and against what could have been seen.
+Compare a declared ε with the observed lower bound, and with the largest possible one.
 
 >>> from clusterscale.metrics import claim_verdict, largest_bound
 >>> round(auc_ceiling(1.0), 3)

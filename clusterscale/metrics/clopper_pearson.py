@@ -1,4 +1,4 @@
-"""What rates on two sides of a threshold say about ε: shared by the bounds on ε.
+"""Lower bounds on ε from Clopper–Pearson limits of the rates at a threshold.
 
 Under (ε, δ)-privacy P(S | in) ≤ e^ε·P(S | out) + δ for every set S of scores, and the same with
 *in* and *out* exchanged (Kairouz, Oh and Viswanath 2015). S is one side of a threshold.
@@ -25,16 +25,16 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 CAUTION = 10.0
-"""How many times smaller the tail is by which a threshold is chosen than that which judges it.
+"""Factor by which the tail for choosing a threshold is smaller than the tail for judging it.
 
 The best of many thresholds is partly the luckiest, and luck is greatest where few rows are left.
-Wider limits weigh against such thresholds. It is a matter of power only: whatever is chosen, and
-however, is judged on other rows.
+Wider limits count against such thresholds. This affects only power: any choice is judged on other
+rows.
 """
 
 
 class ThresholdCounts(NamedTuple):
-    """Rows at or above each threshold, int arrays of shape (threshold,), and rows in all."""
+    """Rows at or above each threshold, int arrays of shape (threshold,), and all rows."""
 
     inside: NDArray[np.int64]
     n_inside: int
@@ -42,7 +42,7 @@ class ThresholdCounts(NamedTuple):
     n_outside: int
 
     def at(self, threshold: int) -> "ThresholdCounts":
-        """Return the tally of one threshold."""
+        """Return the counts at one threshold."""
         one = slice(threshold, threshold + 1)
         return ThresholdCounts(self.inside[one], self.n_inside, self.outside[one], self.n_outside)
 
@@ -50,23 +50,23 @@ class ThresholdCounts(NamedTuple):
 def bound(
     choosing: ThresholdCounts, judging: ThresholdCounts, delta: float, confidence: float, tries: int
 ) -> float:
-    """Return the ε that ``judging`` shows by the threshold and statement that ``choosing`` likes.
+    """Return the bound on ε from ``judging``, at the best threshold and statement of ``choosing``.
 
-    Both tallies are over the same thresholds, of independent rows. The choice is the same for any
-    number of tries, so that more of them never raise the bound.
+    Both are counts of independent rows at the same thresholds. The choice does not depend on
+    ``tries``, so that more tries never raise the bound.
     """
     check_delta(delta)
-    wary, tail = tail_of(confidence, 1) / CAUTION, tail_of(confidence, tries)
+    choice_tail, tail = tail_of(confidence, 1) / CAUTION, tail_of(confidence, tries)
     if not choosing.inside.size:
         return 0.0
-    promised = ratios(choosing, delta, wary)
-    statement, best = np.unravel_index(promised.argmax(), promised.shape)
+    candidates = ratios(choosing, delta, choice_tail)
+    statement, best = np.unravel_index(candidates.argmax(), candidates.shape)
     judged = ratios(judging.at(int(best)), delta, tail)[statement, 0]
     return float(np.log(max(judged, 1.0)))
 
 
 def ratios(tally: ThresholdCounts, delta: float, tail: float) -> Floats:
-    """Return what e^ε is at least, shape (statement, threshold), for the four statements.
+    """Return lower limits of e^ε, shape (statement, threshold), for the four statements.
 
     Each of the two limits that a statement uses is wrong with probability ``tail`` at most.
     """
@@ -83,9 +83,10 @@ def ratios(tally: ThresholdCounts, delta: float, tail: float) -> Floats:
 
 
 def _clopper_pearson(hits: NDArray[np.integer], n: int, tail: float) -> tuple[Floats, Floats]:
-    """Return exact limits of a share, each wrong with probability ``tail`` at most.
+    """Return exact limits of a proportion, each wrong with probability ``tail`` at most.
 
-    Clopper and Pearson (1934), by quantiles of beta distributions; 0 below no hits and 1 above all.
+    Clopper and Pearson (1934), by quantiles of beta distributions; the low limit of no hits is 0,
+    the high limit of all hits is 1.
     """
     none, every = hits == 0, hits == n
     low = scipy.special.betaincinv(np.where(none, 1, hits), n - hits + 1, tail)
@@ -97,25 +98,25 @@ def tail_of(confidence: float, tries: int) -> float:
     """Return the tail of each of the two limits of each of ``tries`` bounds (Bonferroni)."""
     check_confidence(confidence)
     if not tries >= 1 or tries % 1:
-        raise InputError(f"tries is a whole number from 1 up, not {tries!r}")
+        raise InputError(f"tries must be a positive integer, not {tries!r}")
     return (1.0 - confidence) / (2 * int(tries))
 
 
 def check_confidence(confidence: float) -> None:
     """Raise unless ``confidence`` is strictly between 0 and 1."""
     if not 0 < confidence < 1:
-        raise InputError(f"confidence is strictly between 0 and 1, not {confidence}")
+        raise InputError(f"confidence must be strictly between 0 and 1, not {confidence}")
 
 
 def check_delta(delta: ArrayLike) -> None:
     """Raise unless every ``delta`` is at least 0 and below 1."""
-    slips = np.asarray(delta, dtype=np.float64)
-    fine = (slips >= 0) & (slips < 1)
-    if not fine.all():
-        raise InputError(f"delta is at least 0 and below 1, not {slips[~fine][0]}")
+    deltas = np.asarray(delta, dtype=np.float64)
+    valid = (deltas >= 0) & (deltas < 1)
+    if not valid.all():
+        raise InputError(f"delta must be at least 0 and below 1, not {deltas[~valid][0]}")
 
 
 def check_rate(fpr: float) -> None:
     """Raise unless ``fpr`` is between 0 and 1."""
     if not 0 <= fpr <= 1:
-        raise InputError(f"a false positive rate is between 0 and 1, not {fpr}")
+        raise InputError(f"a false positive rate must be between 0 and 1, not {fpr}")

@@ -1,4 +1,4 @@
-"""Negative controls: where they leave chance, and where an attack does no better than a sum."""
+"""Negative controls: where they differ from chance, and where an attack only matches a sum."""
 
 import numpy as np
 import scipy
@@ -13,21 +13,21 @@ _RISK = 0.01
 
 
 def off_cells(*controls: Floats) -> list[Cells]:
-    """Return where controls leave .5 by more than sampling explains.
+    """Return the cells where controls differ from .5 by more than sampling error.
 
-    Two-sided t-tests over the targets of each cell, at a risk of 1 in 100 that is shared by all
-    cells of all controls (Bonferroni).
+    Two-sided t-tests over the targets of each cell, at a total risk of 1 in 100 for all cells of
+    all controls (Bonferroni).
 
     Parameters
     ----------
     *controls
-        AUC of each control, shape (…, target); not a number where it is not known. Cells with
-        fewer than two are not judged.
+        AUC of each control, shape (…, target); NaN where not known. Cells with fewer than two
+        known targets are not tested.
 
     Returns
     -------
     list of bool arrays
-        One a control, shape (…).
+        One per control, shape (…).
     """
     n_cells = sum(int(is_judged(values).sum()) for values in controls)
     level = _RISK / max(1, n_cells) / 2
@@ -35,22 +35,23 @@ def off_cells(*controls: Floats) -> list[Cells]:
 
 
 def weak_cells(auc: Floats, naive: Floats) -> Cells:
-    """Return where adding up beats chance and the attack does no better, bool, shape (…).
+    """Return the cells where a plain sum beats chance and the attack does no better, shape (…).
 
-    Where even adding up is at chance, an attack at chance is no sign of weakness: there may be
-    nothing to find. That it beats chance is told by one-sided t-tests at a shared risk of 1 in 100.
+    Where even the sum is at chance, an attack at chance is no sign of weakness: there may be
+    nothing to find. One-sided t-tests, at a total risk of 1 in 100, test whether the sum beats
+    chance.
 
     Parameters
     ----------
     auc, naive
-        Of the attack and of adding up, shape (…, target); not a number where not known.
+        AUC of the attack and of the sum of all values, shape (…, target); NaN where not known.
     """
     level = _RISK / max(1, int(is_judged(naive).sum()))
     return np.asarray((_lead(naive) > _reach(naive, level)) & (_means(auc - naive) <= 1e-9))
 
 
 def is_judged(values: Floats) -> Cells:
-    """Return which cells have the two known targets that a test takes, bool, shape (…).
+    """Return which cells have the two known targets that a test needs, bool, shape (…).
 
     ``values`` are floats, shape (…, target), NaN where not known.
     """
@@ -69,11 +70,12 @@ def _lead(values: Floats) -> Floats:
 
 
 def _reach(values: Floats, level: float) -> Floats:
-    """Return how far means may be off chance at a one-sided ``level``; NaN where not usable."""
+    """Return the critical distance of means from chance at one-sided ``level``; NaN if untested."""
     n = np.isfinite(values).sum(axis=-1)
-    few = np.maximum(n - 1, 1)
-    away = values - _means(values)[..., None]
-    variance = (np.where(np.isfinite(away), away, 0.0) ** 2).sum(axis=-1) / few
-    reach = np.sqrt(variance / np.maximum(n, 1)) * scipy.stats.t.isf(level, few)
-    # rounding alone must not condemn a control that is .5 for every target
+    freedom = np.maximum(n - 1, 1)
+    deviation = values - _means(values)[..., None]
+    squares = np.where(np.isfinite(deviation), deviation, 0.0) ** 2
+    variance = squares.sum(axis=-1) / freedom
+    reach = np.sqrt(variance / np.maximum(n, 1)) * scipy.stats.t.isf(level, freedom)
+    # tolerance, so that rounding does not fail a control that is .5 for every target
     return np.where(n >= 2, reach + 1e-9, np.nan)

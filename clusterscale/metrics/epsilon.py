@@ -1,4 +1,4 @@
-"""Differential privacy and a distinguisher's success: what the one says about the other."""
+"""Bounds between differential privacy and the success of a distinguisher."""
 
 from typing import Any, overload
 
@@ -29,37 +29,37 @@ def auc_ceiling(epsilon: NDArray[Any], delta: float | NDArray[Any] = 0.0) -> Flo
 @overload
 def auc_ceiling(epsilon: float, delta: NDArray[Any]) -> Floats: ...
 def auc_ceiling(epsilon: float | NDArray[Any], delta: float | NDArray[Any] = 0.0) -> float | Floats:
-    """Return the most AUC any adversary can have against an (ε, δ)-private mechanism.
+    """Return the largest AUC of any adversary against an (ε, δ)-private mechanism.
 
-    No test at false positive rate α misses less than
+    No test at false positive rate α has a false negative rate below
     f(α) = max(0, 1 − δ − e^ε·α, e^−ε·(1 − δ − α)) (Kairouz, Oh and Viswanath 2015, theorem 2.1),
     so AUC is at most one minus the area under f. Both lines meet where α = f = (1 − δ)/(1 + e^ε),
-    and the two triangles and the square under them make (1 − δ)²/(1 + e^ε).
+    and the two triangles and the square under them have the area (1 − δ)²/(1 + e^ε).
 
     Parameters
     ----------
     epsilon
-        ε ≥ 0 for the two worlds that the adversary tells apart, float or array; may be infinite.
-        Swapping one user for another costs twice what adding one does.
+        ε ≥ 0 for the two worlds that the adversary distinguishes, float or array; may be infinite.
+        Replacing one user by another costs twice what adding one does.
     delta
         δ in [0, 1), float or array; broadcast against ``epsilon``.
 
     Returns
     -------
     float, or float64 array of the common shape
-        1 − (1 − δ)²/(1 + e^ε), from ½ to 1; e^ε/(1 + e^ε) when δ = 0. It is reached by randomized
-        response that lets the truth slip with probability δ.
+        1 − (1 − δ)²/(1 + e^ε), from ½ to 1; e^ε/(1 + e^ε) when δ = 0. It is attained by
+        randomized response that reveals the truth with probability δ.
 
     Raises
     ------
     InputError
-        If an ε is negative or not a number, or a δ is outside [0, 1).
+        If an ε is negative or NaN, or a δ is outside [0, 1).
     """
-    budgets, slips = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
-    if not (budgets >= 0).all():
-        raise InputError(f"epsilon is at least 0, not {budgets[~(budgets >= 0)][0]}")
-    check_delta(slips)
-    ceiling = 1.0 - (1.0 - slips) ** 2 * scipy.special.expit(-budgets)
+    epsilons, deltas = np.asarray(epsilon, dtype=np.float64), np.asarray(delta, dtype=np.float64)
+    if not (epsilons >= 0).all():
+        raise InputError(f"epsilon must be at least 0, not {epsilons[~(epsilons >= 0)][0]}")
+    check_delta(deltas)
+    ceiling = 1.0 - (1.0 - deltas) ** 2 * scipy.special.expit(-epsilons)
     return ceiling if ceiling.ndim else float(ceiling)
 
 
@@ -71,7 +71,7 @@ def epsilon_lower_bound(
     confidence: float = 0.95,
     tries: int = 1,
 ) -> float:
-    """Return the ε that a mechanism is seen to exceed, from the outcomes of a guessing game.
+    """Return a lower confidence bound on ε, from the outcomes of a guessing game.
 
     Under (ε, δ)-privacy P(S | in) ≤ e^ε·P(S | out) + δ for every set S of scores, and the same
     with *in* and *out* exchanged (Kairouz et al. 2015). With S one side of a threshold, either
@@ -91,18 +91,18 @@ def epsilon_lower_bound(
     labels
         bool, shape (group,): True = target inside.
     scores
-        float, shape (group,): higher = more likely inside, though scores that point the wrong way
-        tell just as much; infinities are allowed. Rows must be independent within each class, and
-        the distinguisher must not have been fitted on them.
+        float, shape (group,): higher = more likely inside, but reversed scores give the same bound;
+        infinities are allowed. Rows must be independent within each class, and the distinguisher
+        must not have been fitted on them.
     delta
         δ of the guarantee that is tested, in [0, 1).
     confidence
-        Chance, at least, that the bound is not above the true ε; strictly between 0 and 1.
+        Least probability that the bound is not above the true ε; strictly between 0 and 1.
     tries
-        How many bounds the caller takes the largest of, this one among them, as when several
-        attacks score the same releases; at least 1. The largest then keeps the confidence,
-        however the bounds depend on each other. Count every bound that could have been the
-        largest, not only those that turned out high.
+        Number of bounds of which the caller takes the largest, including this one, as when several
+        attacks score the same releases; at least 1. The largest then keeps the confidence under
+        any dependence of the bounds. Count every bound that could have been the largest, not only
+        those that turned out high.
 
     Returns
     -------
@@ -118,17 +118,17 @@ def epsilon_lower_bound(
     Notes
     -----
     O(n log n): one sort, then every distinct score is tried as a threshold. The best of many
-    thresholds tends to be a lucky tail with few rows, and the judging half then shows little, so
-    the choice is made by limits at a tenth of the tail, which a few rows cannot pass. Mean bounds
+    thresholds tends to be a lucky tail with few rows, for which the judging half gives a low bound,
+    so the choice is made by limits at a tenth of the tail, which few rows cannot pass. Mean bounds
     over 400 runs of 5,000 rows a class, chosen at the tail itself and at a tenth of it: .81 and
     .86 for Laplace noise of ε = 1; .765 and .769 for normal noise of σ = 1 on a shift of 1 at
     δ = .127, where ε is 1. With 1,000 rows a class, δ = 0 and a shift of 2σ, where the extreme tail
     is the right one, it costs .02 of 2.75.
     """
-    truth, given = _check(labels, scores)
-    inside, outside = given[truth], given[~truth]
+    truth, values = _check(labels, scores)
+    inside, outside = values[truth], values[~truth]
     _check_rows(inside.size, outside.size)
-    # The lowest score is no threshold: all rows are above it, which tells nothing.
+    # The lowest score is not a useful threshold: all rows are at or above it.
     thresholds = np.unique(np.concatenate([inside[::2], outside[::2]]))[1:]
     choosing, judging = (
         ThresholdCounts(*_above(inside[half::2], thresholds), *_above(outside[half::2], thresholds))
@@ -145,11 +145,11 @@ def largest_bound(
     confidence: float = 0.95,
     tries: int = 1,
 ) -> float:
-    """Return the most that :func:`epsilon_lower_bound` can be with so many rows.
+    """Return the largest possible :func:`epsilon_lower_bound` for these numbers of rows.
 
-    It is what scores that separate the classes without an error would show. With n judging rows
-    in each class, half of those given, it is close to log(n / log(2·tries / (1 − confidence))):
-    a guarantee with ε above that cannot be refuted by this sample, whatever the mechanism does.
+    It is the bound from scores that separate the classes perfectly. With n judging rows in each
+    class, half of all, it is close to log(n / log(2·tries / (1 − confidence))): this sample cannot
+    refute a guarantee with ε above that, whatever the mechanism does.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def largest_bound(
 
 
 def _above(scores: Scores, thresholds: Scores) -> tuple[NDArray[np.int64], int]:
-    """Return how many scores are at or above each threshold, and how many there are."""
+    """Return the number of scores at or above each threshold, and of all scores."""
     hits = scores.size - np.searchsorted(np.sort(scores), thresholds)
     return hits.astype(np.int64), scores.size
 

@@ -1,4 +1,4 @@
-"""Who is certainly exposed: one test a person, and Holm's correction for all of them together."""
+"""Tests for exposed users: one test per user, with Holm's correction over all users."""
 
 import numpy as np
 import scipy
@@ -12,7 +12,7 @@ __all__ = ["EXPOSED_AUC", "auc_p_values", "reject_holm"]
 Floats = NDArray[np.float64]
 
 EXPOSED_AUC = 0.75
-"""AUC above which a person counts as exposed: a privacy loss of one half."""
+"""AUC above which a user counts as exposed: a privacy loss of one half."""
 
 
 def auc_p_values(
@@ -25,16 +25,16 @@ def auc_p_values(
 ) -> Floats:
     """Return one-sided p-values of "the true AUC is at most ``limit``".
 
-    The standard error comes from the interval: on the scale of log odds between its ends, as
-    ``auc_interval(…, scale="odds")`` makes it. An AUC of 1 has no such error. Its interval starts
-    at q = (α/2)^(1/n), from n disjoint pairs of challenges in order, which have a probability of
-    at most limit^n.
+    The standard error comes from the ends of the interval on the log-odds scale, which
+    ``auc_interval(…, scale="odds")`` uses. An AUC of 1 has no such error. Its interval starts at
+    q = (α/2)^(1/n), for n disjoint pairs of challenges that are all in order, which has a
+    probability of at most limit^n.
 
     Parameters
     ----------
     auc, low, high
         float, one shape: AUCs, and the ends of their intervals on the scale of odds; NaN where
-        they are not known.
+        not known.
     limit
         AUC of the hypothesis, strictly between 0 and 1.
     confidence
@@ -50,26 +50,26 @@ def auc_p_values(
     InputError
         If the shapes differ, or ``limit`` or ``confidence`` is not strictly between 0 and 1.
     """
-    found, lower, upper = (np.asarray(each, dtype=np.float64) for each in (auc, low, high))
-    if not found.shape == lower.shape == upper.shape:
-        raise InputError(f"auc {found.shape}, low {lower.shape} and high {upper.shape} differ")
+    areas, lower, upper = (np.asarray(values, dtype=np.float64) for values in (auc, low, high))
+    if not areas.shape == lower.shape == upper.shape:
+        raise InputError(f"auc {areas.shape}, low {lower.shape} and high {upper.shape} differ")
     if not 0 < limit < 1:
-        raise InputError(f"limit is strictly between 0 and 1, not {limit}")
+        raise InputError(f"limit must be strictly between 0 and 1, not {limit}")
     check_confidence(confidence)
     tail = (1.0 - confidence) / 2
-    p_values = np.ones(found.shape)
-    known = np.isfinite(lower) & np.isfinite(upper) & (found > limit)
-    perfect = known & (found >= 1.0) & (lower > 0)
-    between = known & (found < 1.0) & (lower < upper) & (lower > 0) & (upper < 1)
+    p_values = np.ones(areas.shape)
+    known = np.isfinite(lower) & np.isfinite(upper) & (areas > limit)
+    perfect = known & (areas >= 1.0) & (lower > 0)
+    between = known & (areas < 1.0) & (lower < upper) & (lower > 0) & (upper < 1)
     p_values[perfect] = limit ** (np.log(tail) / np.log(np.minimum(lower[perfect], 1 - 1e-16)))
     odds = scipy.special.logit
     error = (odds(upper[between]) - odds(lower[between])) / (-2 * scipy.special.ndtri(tail))
-    p_values[between] = scipy.special.ndtr((odds(limit) - odds(found[between])) / error)
+    p_values[between] = scipy.special.ndtr((odds(limit) - odds(areas[between])) / error)
     return p_values
 
 
 def reject_holm(p_values: ArrayLike, *, risk: float = 0.05) -> NDArray[np.bool_]:
-    """Return which hypotheses are rejected so that none is wrongly but with chance ``risk``.
+    """Return which hypotheses are rejected, at a family-wise error rate of ``risk``.
 
     Holm's step-down procedure (Scandinavian Journal of Statistics 6, 1979), under any dependence.
 
@@ -78,7 +78,7 @@ def reject_holm(p_values: ArrayLike, *, risk: float = 0.05) -> NDArray[np.bool_]
     p_values
         float between 0 and 1, any shape: all that were tested.
     risk
-        Chance that any true hypothesis is rejected; strictly between 0 and 1.
+        Probability that any true hypothesis is rejected; strictly between 0 and 1.
 
     Returns
     -------
@@ -90,14 +90,14 @@ def reject_holm(p_values: ArrayLike, *, risk: float = 0.05) -> NDArray[np.bool_]
     InputError
         If a p-value is not between 0 and 1, or ``risk`` is out of range.
     """
-    given = np.asarray(p_values, dtype=np.float64)
-    if not ((given >= 0) & (given <= 1)).all():
-        raise InputError("p-values are between 0 and 1")
+    values = np.asarray(p_values, dtype=np.float64)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise InputError("p-values must be between 0 and 1")
     if not 0 < risk < 1:
-        raise InputError(f"risk is strictly between 0 and 1, not {risk}")
-    order = np.argsort(given, axis=None, kind="stable")
-    passed = given.ravel()[order] <= risk / np.arange(given.size, 0, -1)
-    n_rejected = given.size if passed.all() else int(np.argmin(passed))
-    rejected = np.zeros(given.size, dtype=bool)
+        raise InputError(f"risk must be strictly between 0 and 1, not {risk}")
+    order = np.argsort(values, axis=None, kind="stable")
+    passed = values.ravel()[order] <= risk / np.arange(values.size, 0, -1)
+    n_rejected = values.size if passed.all() else int(np.argmin(passed))
+    rejected = np.zeros(values.size, dtype=bool)
     rejected[order[:n_rejected]] = True
-    return rejected.reshape(given.shape)
+    return rejected.reshape(values.shape)

@@ -1,4 +1,4 @@
-"""How far an AUC, and a mean over targets, can be trusted."""
+"""Confidence intervals of an AUC, and of a mean over targets."""
 
 from typing import Literal
 
@@ -15,8 +15,8 @@ __all__ = ["auc_interval", "delong_variance", "mean_interval"]
 
 Floats = NDArray[np.float64]
 
-# The ends are then on their sides of the mean: the average has a log-concave law, of which at least
-# 1/e is on each side (Grünbaum 1960).
+# Keeps the ends on either side of the mean: the average has a log-concave distribution, of which at
+# least 1/e is on each side (Grünbaum 1960).
 _LEAST_CONFIDENCE = 0.5
 _FEW = 51  # points whose average is integrated exactly
 _LOG_TILTS = -25.0, 45.0  # from an average near the mean to one near 0
@@ -30,20 +30,20 @@ def auc_interval(
     confidence: float = 0.95,
     scale: Literal["plain", "odds"] = "plain",
 ) -> tuple[float, float]:
-    """Return the interval of the AUC behind the sample (DeLong, DeLong and Clarke-Pearson 1988).
+    """Return a confidence interval of the AUC (DeLong, DeLong and Clarke-Pearson 1988).
 
-    AUC ± z·√variance with :func:`delong_variance`, cut to 0..1; on the scale of ``odds`` the
-    logarithm of AUC/(1 − AUC) ± z·√variance/(AUC(1 − AUC)), turned back. The first is what is
-    published under the name, the second what an audit should use: it keeps its word near 1.
+    AUC ± z·√variance with :func:`delong_variance`, clipped to 0..1; on the scale of ``odds`` the
+    logarithm of AUC/(1 − AUC) ± z·√variance/(AUC(1 − AUC)), transformed back. The first is the
+    published form. Audits should use the second, which keeps its coverage near 1.
 
-    Where there is no variance to go by, the interval is exact but wide. That is where the scores
-    separate the classes without an error, either way round, or are all the same, or where a class
-    has one row. Let A be the AUC of the sample, α = 1 − confidence, n the rows of the smaller
+    If the variance is 0 or unknown, the interval is exact but wide. That is so if the scores
+    separate the classes without an error, in either direction, or are all equal, or if a class has
+    one row. Let A be the AUC of the sample, α = 1 − confidence, n the rows of the smaller
     class and q = (α/2)^(1/n): the interval is A·q to 1 − (1 − A)·q. For A = 1, n disjoint pairs
-    are independent and all in order, which has a chance of at most α/2 where AUC ≤ q; for A = 0
-    the same turned over; for A = ½, all n pairs are tied, so ties have a probability of at least
+    are independent and all in order, which has a probability of at most α/2 if AUC ≤ q; for A = 0
+    the same in reverse; for A = ½, all n pairs are tied, so ties have a probability of at least
     q, and half of it counts for either side. For n = 1, A is an unbiased estimate between 0 and 1,
-    so A ≥ AUC/(α/2) has a chance of at most α/2 (Markov), and 1 − A likewise.
+    so A ≥ AUC/(α/2) has a probability of at most α/2 (Markov), and 1 − A likewise.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ def auc_interval(
         float, shape (group,): higher = more likely inside; infinities are allowed. Rows must be
         independent, and the distinguisher must not have been fitted on them.
     confidence
-        Chance that the interval holds the true AUC; strictly between 0 and 1.
+        Probability that the interval contains the true AUC; strictly between 0 and 1.
     scale
-        On which scale the estimate is taken for normal.
+        Scale on which the estimate is assumed to be normal.
 
     Returns
     -------
@@ -69,9 +69,9 @@ def auc_interval(
 
     Notes
     -----
-    On the plain scale the normal approximation wears out towards 0 and 1, and the interval then
-    holds the AUC less often than it says. Measured at 95 % over 4,000 samples of normal scores, in
-    per cent, plain and odds:
+    On the plain scale the normal approximation degrades towards 0 and 1, and coverage falls below
+    the nominal confidence. Measured at 95 % over 4,000 samples of normal scores, in per cent, plain
+    and odds:
 
     ============  ==========  ==========  ==========  ==========  ==========
     rows a class  AUC .5      .7          .9          .95         .99
@@ -92,15 +92,15 @@ def auc_interval(
                 scipy.special.expit(middle + reach)
             )
         return max(0.0, area - reach), min(1.0, area + reach)
-    sure = tail ** (1.0 / fewest)
-    return area * sure, 1.0 - (1.0 - area) * sure
+    q = tail ** (1.0 / fewest)
+    return area * q, 1.0 - (1.0 - area) * q
 
 
 def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
     """Return the variance of an AUC over samples (DeLong, DeLong and Clarke-Pearson 1988).
 
-    The placements of the rows, each the share of the other class that it is on the right side of,
-    come from mid-ranks (Sun and Xu 2014), so it takes one sort rather than all pairs.
+    The placement of a row is the share of the other class on its correct side. Placements come from
+    mid-ranks (Sun and Xu 2014), which takes one sort instead of all pairs.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
     -------
     float
         Estimate of the squared standard error; 0 if the scores separate the classes without an
-        error or are all the same; NaN if a class has a single row, which does not vary.
+        error or are all equal; NaN if a class has a single row.
 
     Raises
     ------
@@ -125,10 +125,10 @@ def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
 
 def _delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
     """Return AUC, its variance, and the rows of the smaller class."""
-    truth, given = _check(labels, scores)
-    ranks = scipy.stats.rankdata(given)
-    won = _placements(ranks, given, truth)
-    lost = _placements(ranks, given, ~truth)
+    truth, values = _check(labels, scores)
+    ranks = scipy.stats.rankdata(values)
+    won = _placements(ranks, values, truth)
+    lost = _placements(ranks, values, ~truth)
     fewest = min(won.size, lost.size)
     area = float(won.mean())
     if fewest == 1:
@@ -136,36 +136,36 @@ def _delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
     return area, float(won.var(ddof=1) / won.size + lost.var(ddof=1) / lost.size), fewest
 
 
-def _placements(ranks: Floats, given: Scores, of: NDArray[np.bool_]) -> Floats:
+def _placements(ranks: Floats, scores: Scores, of: NDArray[np.bool_]) -> Floats:
     """Return for each row of one class the share of the other below it, ties counting ½."""
-    return np.asarray((ranks[of] - scipy.stats.rankdata(given[of])) / np.count_nonzero(~of))
+    return np.asarray((ranks[of] - scipy.stats.rankdata(scores[of])) / np.count_nonzero(~of))
 
 
 def mean_interval(
     values: ArrayLike, *, confidence: float = 0.95, bounds: tuple[float, float] = (0.0, 1.0)
 ) -> tuple[float, float]:
-    """Return an interval of the mean of bounded values, whatever their law (Gaffke 2005).
+    """Return a confidence interval of the mean of bounded values of any distribution (Gaffke 2005).
 
-    The low end is the α/2 quantile of a random average of the values and of the lower bound, with
-    weights that are uniform on the simplex (α = 1 − confidence); the high end is that of the upper
-    bound, turned over. So the interval allows for values that the sample happens not to hold, and
-    does not collapse where all values are alike. Where all values are at the bounds, it is that of
-    Clopper and Pearson.
+    The low end is the α/2 quantile of a random average of the values and the lower bound, with
+    weights that are uniform on the simplex (α = 1 − confidence); the high end is the mirror image
+    with the upper bound. So the interval allows for values that are not in the sample, and does not
+    collapse if all values are equal. If all values are at the bounds, it is that of Clopper and
+    Pearson.
 
     Parameters
     ----------
     values
-        float, shape (target,): one finite number a target, such as its AUC. Targets are taken as
-        drawn at random and independently from those one speaks about.
+        float, shape (target,): one finite number per target, such as its AUC. Targets are assumed
+        to be drawn at random and independently from the population of interest.
     confidence
-        Chance that the interval holds the true mean; at least 0.5, and below 1.
+        Probability that the interval contains the true mean; at least 0.5, and below 1.
     bounds
-        Least and largest value that is possible: 0 and 1 for AUCs and privacy losses.
+        Smallest and largest possible value: 0 and 1 for AUCs and privacy losses.
 
     Returns
     -------
     tuple of float
-        Low and high end, within the bounds; NaN both where there is no value.
+        Low and high end, within the bounds; both NaN if there is no value.
 
     Raises
     ------
@@ -175,29 +175,29 @@ def mean_interval(
 
     Notes
     -----
-    That the interval keeps its confidence for every law is proven for two-point laws and
-    conjectured beyond (Gaffke, Mathematical Methods of Statistics 14; Learned-Miller and Thomas
-    2020). ``tests/benchmarks/intervals.py`` simulates it beside Student's, the studentised
-    bootstrap and the betting interval, for seven laws and 6 to 150 values.
+    That the interval has its confidence for every distribution is proven for two-point
+    distributions and conjectured for others (Gaffke, Mathematical Methods of Statistics 14;
+    Learned-Miller and Thomas 2020). ``tests/benchmarks/intervals.py`` compares it with Student's,
+    the studentised bootstrap and the betting interval, for seven distributions and 6 to 150 values.
 
-    The quantiles are exact up to 50 values, by integration through the saddlepoint. Beyond, they
-    are Lugannani and Rice's approximation of the same, whose error is below 1 % of the width.
+    The quantiles are exact up to 50 values, by integration through the saddlepoint. Above that,
+    they are Lugannani and Rice's approximation, with an error below 1 % of the width.
     """
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 1:
-        raise InputError(f"values {given.shape} must be one row, one number a target")
-    if not np.isfinite(given).all():
-        raise InputError(f"{int((~np.isfinite(given)).sum())} values are not finite numbers")
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise InputError(f"values {array.shape} must be one row, one number per target")
+    if not np.isfinite(array).all():
+        raise InputError(f"{int((~np.isfinite(array)).sum())} values are not finite numbers")
     check_confidence(confidence)
     if confidence < _LEAST_CONFIDENCE:
         raise InputError(f"confidence is {confidence}, but should be at least {_LEAST_CONFIDENCE}")
     least, most = bounds
-    outside = (given < least) | (given > most)
+    outside = (array < least) | (array > most)
     if outside.any():
-        raise InputError(f"a value is {given[outside][0]}, outside the bounds {least} to {most}")
-    if not given.size:
+        raise InputError(f"a value is {array[outside][0]}, outside the bounds {least} to {most}")
+    if not array.size:
         return float("nan"), float("nan")
-    share, tail = (given - least) / (most - least), (1.0 - confidence) / 2
+    share, tail = (array - least) / (most - least), (1.0 - confidence) / 2
     low, high = _lower_end(share, tail), 1.0 - _lower_end(1.0 - share, tail)
     return least + low * (most - least), least + high * (most - least)
 
@@ -222,7 +222,7 @@ def _lower_end(values: Floats, tail: float) -> float:
 
 
 def _tilted(points: Floats, tilt: float) -> tuple[Floats, Floats, float]:
-    """Return the points less t, t, and the saddlepoint s."""
+    """Return the points minus t, t, and the saddlepoint s."""
     weights = 1.0 / (1.0 + tilt * points)
     at = (weights * points).sum() / weights.sum()
     return points - at, at, -tilt / (1.0 + tilt * at)

@@ -1,8 +1,8 @@
-"""Many targets, few rows each: what they show together.
+"""Metrics pooled over many targets with few rows each.
 
-Scores of different targets are on different scales, so one threshold over all of them means
-nothing. Each target's scores are first turned into conformal p-values by its own rows without the
-target, and only the counts of those are pooled.
+Scores of different targets are on different scales, so one threshold for all of them is
+meaningless. Each target's scores are first converted to conformal p-values by its own rows without
+the target, and only the counts of these are pooled.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ Counted = NDArray[np.int64]
 def calibrated_counts(
     labels: ArrayLike, scores: ArrayLike, *, levels: int = N_PVALUE_BINS
 ) -> tuple[Counted, Counted]:
-    """Count one target's rows by how high they score among its rows without the target.
+    """Count one target's rows by conformal p-value among its rows without the target.
 
     Of the rows without the target, 0, 2, 4, … calibrate. All others get the conformal p-value
     (1 + #{calibrating scores ≥ score})/(n_calibrating + 1) (Vovk, Gammerman and Shafer 2005,
@@ -51,33 +51,33 @@ def calibrated_counts(
     -------
     tuple of int64 arrays, each of shape (level,)
         Rows with the target, and rows without it that did not calibrate. Level i counts
-        i/levels < p ≤ (i + 1)/levels, so level 0 is what looks most like *inside*. With fewer than
-        ``levels`` p-values to take, some levels are always empty.
+        i/levels < p ≤ (i + 1)/levels, so level 0 is the most like *inside*. With fewer than
+        ``levels`` possible p-values, some levels are always empty.
 
     Raises
     ------
     InputError
         As :func:`auc`; if there are fewer than 2 rows without the target; if ``levels`` is below 2.
     """
-    truth, given = _check(labels, scores)
-    outside = given[~truth]
+    truth, values = _check(labels, scores)
+    outside = values[~truth]
     if outside.size < 2:
         raise InputError(
             f"{outside.size} row without the target: 2 are needed, "
-            "one to calibrate and one to be counted"
+            "one to calibrate and one to count"
         )
     if levels < 2:
-        raise InputError(f"{levels} levels: at least 2 are needed to tell rows apart")
+        raise InputError(f"levels must be at least 2, not {levels}")
     calibrating = np.sort(outside[::2])
     inside_counts, outside_counts = (
         np.bincount(_level(calibrating, counted, levels), minlength=levels).astype(np.int64)
-        for counted in (given[truth], outside[1::2])
+        for counted in (values[truth], outside[1::2])
     )
     return inside_counts, outside_counts
 
 
 def _level(calibrating: Scores, scores: Scores, levels: int) -> NDArray[np.intp]:
-    # In whole numbers, so that a p-value on an edge is never rounded across it.
+    # In integers, so that a p-value on an edge is never rounded across it.
     rank = 1 + calibrating.size - np.searchsorted(calibrating, scores, side="left")
     return np.asarray((rank * levels - 1) // (calibrating.size + 1))
 
@@ -90,7 +90,7 @@ def pooled_epsilon_lower_bound(
     confidence: float = 0.95,
     tries: int = 1,
 ) -> float:
-    """Return the ε that a mechanism is seen to exceed, from calibrated counts of many targets.
+    """Return a lower confidence bound on ε, from calibrated counts of many targets.
 
     As :func:`epsilon_lower_bound`, but targets 0, 2, 4, … choose the level, the side and the
     statement, and targets 1, 3, 5, … judge that choice by their summed counts.
@@ -98,18 +98,18 @@ def pooled_epsilon_lower_bound(
     Once a target's calibrating rows are drawn, a level is a threshold on its scores, so each of
     its rows hits with a probability that is the same for its class, and (ε, δ)-privacy holds
     between the two. These probabilities differ between targets, and a sum of unequal Bernoulli
-    variables is not binomial. It is less spread: beyond a distance of 1 from its mean, each tail
+    variables is not binomial. It is less dispersed: beyond a distance of 1 from its mean, each tail
     is at most that of the binomial variable with the same mean (Hoeffding 1956, theorem 4), so
     the Clopper–Pearson limits hold for the mean probability. The mean over rows with the target
-    and that over rows without keep to e^ε and δ if both weigh targets alike, which is why every
-    target must have the two kinds of rows in the same proportion.
+    and that over rows without satisfy (ε, δ) if both weight targets equally, so every target must
+    have the two kinds of rows in the same proportion.
 
     Parameters
     ----------
     inside, outside
         int, shape (target, level), of rows with the target and without: see
         :func:`calibrated_counts`. Rows must be independent, given the target. A target without
-        any row, such as a failed one, is passed over.
+        any row, such as a failed one, is ignored.
     delta, confidence, tries
         As for :func:`epsilon_lower_bound`.
 
@@ -122,9 +122,9 @@ def pooled_epsilon_lower_bound(
     Raises
     ------
     InputError
-        If shapes differ; if a count is negative or no integer; if the targets that choose or those
-        that judge have no rows of a class; if the proportion of the classes is not the same for
-        all targets; if ``delta``, ``confidence`` or ``tries`` is out of range.
+        If shapes differ; if a count is negative or not an integer; if the targets that choose or
+        those that judge have no rows of a class; if the proportion of the classes is not the same
+        for all targets; if ``delta``, ``confidence`` or ``tries`` is out of range.
     """
     counts_in, counts_out = _check_counts(inside, outside)
     _check_proportion(counts_in.sum(axis=1), counts_out.sum(axis=1))
@@ -140,14 +140,14 @@ def pooled_epsilon_lower_bound(
 
 
 def _tally(inside: Counted, outside: Counted) -> ThresholdCounts:
-    """Sum targets, and levels up to each but the last, which holds for every row."""
+    """Sum over targets, and cumulate over levels without the last, which has every row."""
     per_level = inside.sum(axis=0), outside.sum(axis=0)
     hits = [np.cumsum(counts)[:-1] for counts in per_level]
     return ThresholdCounts(hits[0], int(per_level[0].sum()), hits[1], int(per_level[1].sum()))
 
 
 def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> float:
-    """Return the share of rows with the target that are found at a false positive rate.
+    """Return the share of rows with the target that are detected at a false positive rate.
 
     A row is called *inside* if its p-value is at or below the last level edge that is not above
     ``fpr``. By calibration the false positive rate is then at most ``fpr`` on average over
@@ -163,14 +163,14 @@ def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> floa
     Returns
     -------
     float
-        Between 0 and 1; NaN where ``fpr`` is below :func:`pooled_resolvable_fpr`, 0 included, for
-        no p-value is 0.
+        Between 0 and 1; NaN where ``fpr`` is below :func:`pooled_resolvable_fpr`, including 0,
+        because no p-value is 0.
 
     Raises
     ------
     InputError
-        If shapes differ, a count is negative or no integer, a class has no rows, or ``fpr`` is not
-        between 0 and 1.
+        If shapes differ, a count is negative or not an integer, a class has no rows, or ``fpr`` is
+        not between 0 and 1.
     """
     check_rate(fpr)
     per_level, _ = _totals(inside, outside)
@@ -183,10 +183,10 @@ def pooled_tpr_at_fpr(inside: ArrayLike, outside: ArrayLike, fpr: float) -> floa
 def pooled_resolvable_fpr(inside: ArrayLike, outside: ArrayLike) -> float:
     """Return the smallest false positive rate that pooled counts can show.
 
-    Three things limit it. Levels are 1/n_levels wide. With n calibrating rows a target no p-value
-    is below 1/(n + 1), and fewer are to be had where scores are tied: the first level that holds
-    any row ends where the first threshold is. And a rate of which all the rows without the target
-    would not show one, 1/n_outside, cannot be checked.
+    Three things limit it. Levels are 1/n_levels wide. With n calibrating rows per target no p-value
+    is below 1/(n + 1), and tied scores give fewer p-values: the first threshold is the end of the
+    first level with any row. And a rate below 1/n_outside, one row without the target, cannot be
+    checked.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def pooled_resolvable_fpr(inside: ArrayLike, outside: ArrayLike) -> float:
     Raises
     ------
     InputError
-        If shapes differ, a count is negative or no integer, or a class has no rows.
+        If shapes differ, a count is negative or not an integer, or a class has no rows.
     """
     counts_in, counts_out = _totals(inside, outside)
     first = int(np.flatnonzero(counts_in + counts_out)[0])
@@ -211,7 +211,7 @@ def pooled_resolvable_fpr(inside: ArrayLike, outside: ArrayLike) -> float:
 def pooled_auc(inside: ArrayLike, outside: ArrayLike) -> float:
     """Return the probability that a row with the target is at a lower level than one without.
 
-    Rows of different targets are compared too, which their p-values allow; equal levels count ½.
+    Rows of different targets are compared too, because p-values are comparable; ties count ½.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def pooled_auc(inside: ArrayLike, outside: ArrayLike) -> float:
     Raises
     ------
     InputError
-        If shapes differ, a count is negative or no integer, or a class has no rows.
+        If shapes differ, a count is negative or not an integer, or a class has no rows.
     """
     counts_in, counts_out = (counts / counts.sum() for counts in _totals(inside, outside))
     farther = 1.0 - np.cumsum(counts_out) + 0.5 * counts_out
@@ -242,27 +242,27 @@ def _totals(inside: ArrayLike, outside: ArrayLike) -> tuple[Counted, Counted]:
 
 
 def _check_counts(inside: ArrayLike, outside: ArrayLike) -> tuple[Counted, Counted]:
-    given = np.asarray(inside), np.asarray(outside)
-    if given[0].ndim != 2 or given[0].shape != given[1].shape:
+    arrays = np.asarray(inside), np.asarray(outside)
+    if arrays[0].ndim != 2 or arrays[0].shape != arrays[1].shape:
         raise InputError(
-            f"counts inside {given[0].shape} and outside {given[1].shape} "
+            f"counts inside {arrays[0].shape} and outside {arrays[1].shape} "
             "must both be (target, level)"
         )
-    for counts in given:
+    for counts in arrays:
         if counts.dtype.kind not in "iu":
             raise InputError(f"counts are {counts.dtype}, not integers")
         if (counts < 0).any():
-            raise InputError(f"counts are at least 0, not {counts.min()}")
-    return given[0].astype(np.int64), given[1].astype(np.int64)
+            raise InputError(f"counts must be at least 0, not {counts.min()}")
+    return arrays[0].astype(np.int64), arrays[1].astype(np.int64)
 
 
 def _check_proportion(n_inside: Counted, n_outside: Counted) -> None:
-    # Crosswise, for a division would round.
+    # Cross-multiplied, because a division would round.
     uneven = n_inside * n_outside.sum() != n_outside * n_inside.sum()
     if uneven.any():
         target = int(uneven.argmax())
         raise InputError(
             f"target {target} has {n_inside[target]} rows with it and {n_outside[target]} without, "
             f"all targets {n_inside.sum()} and {n_outside.sum()}: every target needs "
-            "the same proportion, or a common threshold compares different people"
+            "the same proportion, or a common threshold compares different targets"
         )

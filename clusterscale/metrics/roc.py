@@ -1,4 +1,4 @@
-"""How well scores tell *inside* from *outside*."""
+"""ROC metrics: how well scores distinguish *inside* from *outside*."""
 
 import numpy as np
 import scipy
@@ -29,7 +29,7 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     Raises
     ------
     InputError
-        If shapes differ, only one class is present, or a score is not a number.
+        If shapes differ, only one class is present, or a score is NaN.
     """
     truth, ranked = _check(labels, scores)
     n_in = int(truth.sum())
@@ -39,19 +39,19 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float | Scores) -> float:
-    """Return the share of groups answered rightly when *inside* means ``score >= threshold``.
+    """Return the share of correct answers when *inside* means ``score >= threshold``.
 
-    The threshold is one for all scores, or one for each, shape (group,).
+    There is one threshold for all scores, or one for each, shape (group,).
     Parameters and errors are those of :func:`auc`.
     """
-    truth, given = _check(labels, scores)
-    return float(np.mean((given >= threshold) == truth))
+    truth, values = _check(labels, scores)
+    return float(np.mean((values >= threshold) == truth))
 
 
 def tpr_at_fpr(labels: ArrayLike, scores: ArrayLike, fpr: float) -> float:
-    """Return the most true positives that can be had for a share of false positives.
+    """Return the largest true positive rate at a false positive rate of at most ``fpr``.
 
-    Attacks on single people are judged where they seldom err: Carlini et al. (2022).
+    Attacks on individuals are judged at low false positive rates: Carlini et al. (2022).
 
     Parameters
     ----------
@@ -66,31 +66,31 @@ def tpr_at_fpr(labels: ArrayLike, scores: ArrayLike, fpr: float) -> float:
     -------
     float
         The highest share of rows with the target at or above a threshold, over all thresholds
-        with at most ``fpr`` of the rows without it at or above. Equal scores are one threshold and
-        nothing is interpolated. For ``fpr=0`` it is the share above every row without the target,
-        which is a fact about the sample: the rate behind it may be anything up to about three
-        times :func:`resolvable_fpr`. NaN where ``fpr`` is positive but below
-        :func:`resolvable_fpr`, for the sample cannot tell such a rate from 0.
+        with at most ``fpr`` of the rows without it at or above. Equal scores are one threshold,
+        without interpolation. For ``fpr=0`` it is the share above every row without the target,
+        a property of the sample: the true false positive rate may be up to about three times
+        :func:`resolvable_fpr`. NaN where ``fpr`` is positive but below :func:`resolvable_fpr`,
+        because the sample cannot distinguish such a rate from 0.
 
     Raises
     ------
     InputError
         As :func:`auc`, or if ``fpr`` is not between 0 and 1.
     """
-    truth, given = _check(labels, scores)
+    truth, values = _check(labels, scores)
     check_rate(fpr)
-    outside = np.sort(given[~truth])[::-1]
+    outside = np.sort(values[~truth])[::-1]
     if 0 < fpr < resolvable_fpr(outside.size):
         return float("nan")
-    # Shares are divided as they are measured: 29/100 is at most .29, but .29·100 is below 29.
+    # Compare shares, not counts: 29/100 is at most .29, but in floats .29·100 is below 29.
     allowed = np.searchsorted(np.arange(outside.size + 1) / outside.size, fpr, side="right") - 1
     if allowed == outside.size:
         return 1.0
-    return float(np.mean(given[truth] > outside[allowed]))
+    return float(np.mean(values[truth] > outside[allowed]))
 
 
 def resolvable_fpr(n_outside: int) -> float:
-    """Return the smallest positive rate that so many rows can show: one of them.
+    """Return the smallest positive rate that ``n_outside`` rows can show, that of one row.
 
     Parameters
     ----------
@@ -114,13 +114,13 @@ def resolvable_fpr(n_outside: int) -> float:
 
 def _check(labels: ArrayLike, scores: ArrayLike) -> tuple[Labels, Scores]:
     truth = np.asarray(labels)
-    given = np.asarray(scores, dtype=np.float64)
+    values = np.asarray(scores, dtype=np.float64)
     if truth.dtype != np.bool_:
         raise InputError(f"labels are {truth.dtype}, not bool (True = target inside)")
-    if truth.ndim != 1 or truth.shape != given.shape:
-        raise InputError(f"labels {truth.shape} and scores {given.shape} must be one row each")
+    if truth.ndim != 1 or truth.shape != values.shape:
+        raise InputError(f"labels {truth.shape} and scores {values.shape} must be one row each")
     if truth.all() or not truth.any():
         raise InputError("both classes are needed: some groups with the target, some without")
-    if np.isnan(given).any():
-        raise InputError(f"{int(np.isnan(given).sum())} scores are not a number")
-    return truth, given
+    if np.isnan(values).any():
+        raise InputError(f"{int(np.isnan(values).sum())} scores are NaN")
+    return truth, values

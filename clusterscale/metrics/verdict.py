@@ -1,4 +1,4 @@
-"""What a bound on ε says about the ε that was promised."""
+"""Verdict on a declared ε, from a lower bound on ε."""
 
 import math
 from typing import Literal
@@ -11,38 +11,38 @@ Verdict = Literal["consistent", "broken", "too few samples"]
 
 
 def claim_verdict(lower_bound: float, declared: float, *, largest: float) -> Verdict:
-    """Compare what was seen with what was promised, and with what could have been seen.
+    """Return the verdict on a declared ε, from the observed and the largest possible bound.
 
     An audit that finds nothing clears a mechanism only if it could have found something.
 
     Parameters
     ----------
     lower_bound
-        ε that the mechanism is seen to exceed, at least 0:
+        Lower bound on the ε of the mechanism, at least 0:
         :func:`~clusterscale.metrics.epsilon_lower_bound` or a bound on pooled counts.
     declared
-        ε that the mechanism promises for the two worlds that were told apart, at least 0;
-        infinite where it promises nothing.
+        ε that the mechanism declares for the two worlds that were compared, at least 0; infinite
+        if it declares none.
     largest
-        The most that ``lower_bound`` could have been with that many rows, at least 0:
+        The largest possible ``lower_bound`` for that number of rows, at least 0:
         :func:`~clusterscale.metrics.largest_bound`.
 
     Returns
     -------
     str
-        ``"broken"`` if more was seen than promised. Else ``"too few samples"`` if even a mechanism
-        that hides nothing could not have been seen to break the promise. Else ``"consistent"``,
-        as is every outcome where nothing is promised.
+        ``"broken"`` if the bound exceeds the declared ε. Else ``"too few samples"`` if the bound
+        could not have exceeded it even for a mechanism without any privacy. Else
+        ``"consistent"``, also if no ε is declared.
 
     Raises
     ------
     InputError
-        If a value is negative or not a number.
+        If a value is negative or NaN.
     """
-    given = {"lower_bound": lower_bound, "declared": declared, "largest": largest}
-    for name, value in given.items():
+    values = {"lower_bound": lower_bound, "declared": declared, "largest": largest}
+    for name, value in values.items():
         if not value >= 0:
-            raise InputError(f"{name} is an epsilon, at least 0, not {value}")
+            raise InputError(f"{name} must be an epsilon of at least 0, not {value}")
     if lower_bound > declared:
         return "broken"
     if largest <= declared and not math.isinf(declared):

@@ -1,4 +1,4 @@
-"""What a release is still good for: raw counts against published values, both (roi, epoch).
+"""Utility measures: compare raw counts with published values, both (roi, epoch).
 
 ===================================  ==================================  =====  ====================
 Measure                              Task it stands for                  Ideal  Source
@@ -8,18 +8,17 @@ Measure                              Task it stands for                  Ideal  
 :func:`hotspot_f1`                   which ROIs are the busiest          1      POMACS20 eq. 3
 :func:`hotspot_tau`                  in which order they are             1      POMACS20 eq. 4
 :func:`hotspot_tau_listwise`         the same, as the paper tabulates    1      POMACS20 appendix A
-:func:`jensen_shannon`               where people are (map inference)    0      POMACS20 eq. 5
+:func:`jensen_shannon`               visits over ROIs (map inference)    0      POMACS20 eq. 5
 :func:`jensen_shannon_distance`      the same, as the paper tabulates    0      POMACS20 appendix A
-:func:`pearson`                      when it is unusual (anomalies)      1      POMACS20 eq. 6
+:func:`pearson`                      anomaly detection                   1      POMACS20 eq. 6
 :func:`events_kept`                  how many visits there are           1
-:func:`total_variation`              which share of visits is elsewhere  0
+:func:`total_variation`              share of visits moved elsewhere     0
 ===================================  ==================================  =====  ====================
 
-*Ideal* is what a release equal to the raw counts gets, whatever these are; a measure is NaN where
-raw has nothing to measure, such as no counts at all. What a guess without data gets is found by
-measuring :func:`random_guess` (POMACS20 Table 4). A release that keeps less than
-:data:`NEARLY_EMPTY` of the events is no use, whatever other measures say: where most counts are 0,
-zeros have a small relative error.
+*Ideal* is the value for a release that equals the raw counts. A measure is NaN where raw has
+nothing to measure, such as no counts at all. For a baseline, measure :func:`random_guess` (POMACS20
+Table 4). A release that keeps less than :data:`NEARLY_EMPTY` of the events is of no use, whatever
+its other measures: where most counts are 0, zeros have a small relative error.
 
 >>> import numpy as np
 >>> from clusterscale import utility

@@ -1,4 +1,4 @@
-"""How well published series rise and fall with the counts."""
+"""Correlation of published series with the counts."""
 
 from typing import ClassVar, Literal
 
@@ -27,8 +27,8 @@ def pearson(raw: ArrayLike, released: ArrayLike) -> float:
     Returns
     -------
     float
-        Between −1 and 1; 1 if every series is its counts times a positive number plus another; NaN
-        if no ROI's counts vary.
+        Between −1 and 1; 1 if every series is an increasing affine function of its counts; NaN if
+        no ROI's counts vary.
 
     Raises
     ------
@@ -47,8 +47,8 @@ def pearson(raw: ArrayLike, released: ArrayLike) -> float:
 
 
 def _standardise(series: Values) -> Values:
-    """Return series of mean 0 and norm 1; a constant one becomes exactly 0."""
-    # Rounding a mean would leave some noise of a constant; values less their least are exact 0s.
+    """Return series of mean 0 and norm 1; a constant series becomes exactly 0."""
+    # Subtract the minimum first: a constant is then exactly 0, without rounding errors.
     series = series - series.min(axis=1, keepdims=True)
     series /= _or_one(series.max(axis=1, keepdims=True))
     series -= series.mean(axis=1, keepdims=True)

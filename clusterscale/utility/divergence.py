@@ -1,4 +1,4 @@
-"""How far the distribution of visits over ROIs moves, epoch by epoch."""
+"""Distances between the raw and the released distribution of visits over ROIs, by epoch."""
 
 from math import log
 from typing import ClassVar, Literal
@@ -30,8 +30,8 @@ def jensen_shannon(raw: ArrayLike, released: ArrayLike) -> float:
         Counts, real, shape (roi, epoch), visits. Epochs without any are left out.
     released
         Published values, real, shape (roi, epoch), visits. Negative values count as 0. An epoch
-        that is left with nothing enters eq. 5 as it is, all zero, and is half a bit away: saying
-        nothing misleads less than naming the wrong places. POMACS20's tables agree.
+        without a value above 0 enters eq. 5 as zeros, which gives half a bit, less than a release
+        in the wrong ROIs. POMACS20's tables agree.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def _divergences(raw: ArrayLike, released: ArrayLike) -> Values:
     """Return the divergence of every epoch that has raw counts, in nats, shape (epoch,)."""
     first, second = _epoch_shares(raw, released)
     both = first + second
-    # 2p against p + q, not p against their mean, which may vanish where p does not.
+    # 2p against p + q, not p against their mean, which can underflow to 0 where p does not.
     nats: Values = (
         scipy.special.rel_entr(2 * first, both) + scipy.special.rel_entr(2 * second, both)
     ).sum(axis=0) / 4
@@ -107,10 +107,10 @@ def _epoch_shares(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
 
 
 def _shares(values: Values) -> Values:
-    """Return the share of every ROI in its epoch; an epoch without visits keeps its zeros."""
+    """Return the share of every ROI in its epoch; 0 in an epoch without visits."""
     mass = np.maximum(values, 0)
-    for whole in (np.max, np.sum):  # by the largest first: the sum of huge values overflows
-        total = whole(mass, axis=0, initial=0)
+    for reduce in (np.max, np.sum):  # by the maximum first: the sum of huge values overflows
+        total = reduce(mass, axis=0, initial=0)
         mass /= np.where(total > 0, total, 1)
     return mass
 
@@ -130,7 +130,7 @@ class JensenShannon(NamedModel):
 
 
 class JensenShannonDistance(NamedModel):
-    """Distance over ROIs, as :func:`jensen_shannon_distance` has it (POMACS20 appendix A)."""
+    """Distance over ROIs, by :func:`jensen_shannon_distance` (POMACS20 appendix A)."""
 
     ideal: ClassVar[float] = 0.0
     kind: ClassVar[MeasureKind] = ""
@@ -144,7 +144,7 @@ class JensenShannonDistance(NamedModel):
 
 
 class TotalVariation(NamedModel):
-    """Visits put elsewhere, as :func:`total_variation` computes them."""
+    """Share of visits put elsewhere, as :func:`total_variation` computes it."""
 
     ideal: ClassVar[float] = 0.0
     kind: ClassVar[MeasureKind] = ""

@@ -1,4 +1,4 @@
-"""What somebody without data would publish: the row to read beside every table of utility."""
+"""Baseline for every utility measure: random values that do not depend on the data."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +12,14 @@ __all__ = ["random_guess"]
 def random_guess(counts: ArrayLike, *, group_size: int, rng: np.random.Generator) -> Values:
     """Draw every value uniformly from 0, 1, …, ``group_size`` (POMACS20 Table 4).
 
-    Nothing but the shape of the counts is looked at.
+    Only the shape of the counts is used.
 
     Parameters
     ----------
     counts
         Shape (…, roi, epoch).
     group_size
-        Members of the group, so the most that a count can be.
+        Members of the group, the largest possible count.
     rng
         Source of the draws.
 

@@ -1,4 +1,4 @@
-"""Which ROIs are the busiest, and in which order: raw against released, epoch by epoch."""
+"""Compare which ROIs are the busiest, and in which order, in raw and released, by epoch."""
 
 from typing import ClassVar, Literal
 
@@ -21,12 +21,12 @@ __all__ = [
 
 
 def hotspot_f1(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
-    """Return how well the release names the busiest ROIs: F1 score, mean over epochs.
+    """Return the F1 score of the busiest ROIs in the release, mean over epochs.
 
-    POMACS20 eq. 3. The hotspots of an epoch are its busiest ROIs, but only those with a value above
-    0: fewer than ``top`` asks for where few ROIs have a count, and none in an epoch that is
-    released as zeros. Where raw and released have equally many hotspots, precision, recall and F1
-    are all the share of hotspots in common.
+    POMACS20 eq. 3. The hotspots of an epoch are its busiest ROIs with a value above 0: fewer than
+    the share ``top`` if few ROIs have a count, and none in an epoch that is released as zeros.
+    Where raw and released have equally many hotspots, precision, recall and F1 are all the share of
+    hotspots in common.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ def hotspot_f1(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> floa
 def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
     """Return Kendall's τ-b of raw and released counts over raw's hotspots, mean over epochs.
 
-    POMACS20 eq. 4. Epochs in which raw's hotspots have no order, since there is one or all have the
-    same count, are left out. An epoch in which raw orders hotspots and the release does not, since
-    all their released values are equal, counts 0. Parameters and errors are those of
+    POMACS20 eq. 4. Epochs in which raw's hotspots have no order, because there is one or all have
+    the same count, are left out. An epoch in which only raw orders the hotspots, because all their
+    released values are equal, counts 0. Parameters and errors are those of
     :func:`hotspot_f1`; the value is between −1 and 1, or NaN if no epoch is left.
     """
     before, after = _by_epoch(raw, released)
@@ -72,8 +72,8 @@ def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> flo
 def hotspot_tau_listwise(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> float:
     """Return Kendall's τ-b between the two ordered lists of hotspots' ids, mean over epochs.
 
-    The i-th hotspot of raw is paired with the i-th of released, and positions of ROIs are taken as
-    numbers. That depends on how ROIs are numbered, but it is what POMACS20's appendix A tabulates.
+    The i-th hotspot of raw is paired with the i-th of released, and indices of ROIs are used as
+    values. The result depends on how ROIs are numbered, but POMACS20's appendix A tabulates it.
     Where the release has fewer hotspots than raw, pairs with a missing one count as ties; where it
     has more, the rest of its list is not used. Epochs with one hotspot are left out. Parameters and
     errors are those of :func:`hotspot_f1`; the value is between −1 and 1, or NaN if no epoch is
@@ -107,7 +107,7 @@ def _mark_hotspots(rows: Values, top: float) -> NDArray[np.bool_]:
 def _mean_tau(
     first: Values, second: Values, n_first: NDArray[np.int64], n_second: NDArray[np.int64]
 ) -> float:
-    """Return the mean τ-b of pairs of rows, of which so many values each are compared."""
+    """Return the mean τ-b of pairs of rows, over the first ``n_first`` values of each."""
     taus = np.full(len(first), np.nan)
     _tau_b(first, second, n_first, n_second, taus)
     return mean_known(taus)
@@ -143,7 +143,7 @@ def _tau_b(
 
 
 class HotspotF1(NamedModel):
-    """Hotspots found again, as :func:`hotspot_f1` computes it (POMACS20 eq. 3)."""
+    """F1 score of hotspots, as :func:`hotspot_f1` computes it (POMACS20 eq. 3)."""
 
     ideal: ClassVar[float] = 1.0
     kind: ClassVar[MeasureKind] = ""

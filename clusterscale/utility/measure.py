@@ -1,4 +1,4 @@
-"""What every measure of utility looks like to others."""
+"""The protocol of utility measures."""
 
 from typing import ClassVar, Literal, Protocol, runtime_checkable
 
@@ -11,18 +11,15 @@ MeasureKind = Literal["", "relative", "total"]
 
 @runtime_checkable
 class Utility(Protocol):
-    """Says how much of the raw counts a release still tells.
+    """A measure of the utility of a release, compared with the raw counts.
 
-    A class that has ``events_only = True`` compares visits only: in an audit with a null ROI, which
-    counts who is nowhere, it is given the other ROIs.
+    A class that has ``events_only = True`` compares visits only: in an audit with a null ROI it is
+    given all other ROIs.
 
     Attributes
     ----------
     ideal
-        The value when the release equals the raw counts, whatever these are.
-    kind
-        ``relative`` to the counts, so that a loss can exceed 1; the share of the ``total`` that is
-        kept; or empty.
+        The value when the release equals the raw counts.
     """
 
     ideal: ClassVar[float]

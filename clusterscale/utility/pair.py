@@ -1,4 +1,4 @@
-"""The two arrays that every measure compares, and the ROIs that some keep to."""
+"""Validation of raw and released arrays, and selection of the busiest ROIs."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ __all__ = ["busiest", "check_pair", "mean_known"]
 
 
 def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
-    """Return raw counts and published values as float64, or say why they cannot be compared.
+    """Return raw counts and published values as float64, if they can be compared.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
     Raises
     ------
     InputError
-        If either is not as said.
+        If either array violates this, or their shapes differ.
     """
     before, after = _as_real(raw, "raw"), _as_real(released, "released")
     if before.ndim != 2 or before.shape != after.shape:
@@ -55,7 +55,7 @@ def busiest(values: Values, top: float) -> NDArray[np.int64]:
     Returns
     -------
     NDArray
-        int64, shape (…, hotspot): positions of the ROIs.
+        int64, shape (…, hotspot): indices of the ROIs.
 
     Raises
     ------
@@ -63,15 +63,14 @@ def busiest(values: Values, top: float) -> NDArray[np.int64]:
         If ``top`` is out of range.
     """
     if not 0 < top <= 1:
-        raise InputError(f"top is a share of the ROIs, above 0 and at most 1, not {top}")
-    # .29 * 100 is 28.999…96 in floating point: a product that near below a whole number is meant
-    # to be that number.
+        raise InputError(f"top must be a share of the ROIs, above 0 and at most 1, not {top}")
+    # .29 * 100 is 28.999…96 in floating point: round up a product just below a whole number.
     n_top = max(1, int(top * values.shape[-1] * (1 + 1e-12)))
     return np.argsort(-values, axis=-1, kind="stable")[..., :n_top]
 
 
-def _as_real(given: ArrayLike, name: str) -> Values:
-    array = np.asarray(given)
+def _as_real(values: ArrayLike, name: str) -> Values:
+    array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise InputError(f"{name} is {array.dtype}, not real numbers")
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""How far published values are from the counts, relative to the counts."""
+"""Errors of published values relative to the counts."""
 
 from typing import ClassVar, Literal
 
@@ -32,7 +32,7 @@ def mean_relative_error(raw: ArrayLike, released: ArrayLike, *, floor: float = 0
     """Return the mean over ROIs and epochs of |A' − A| / max(floor·Σ A, A).
 
     NDSS18 eq. 7, POMACS20 eq. 2; the sum is over the epochs of one ROI. Both texts state a floor
-    of 0.1 %, but the published tables come out with ``floor=0.1``.
+    of 0.1 %, but ``floor=0.1`` reproduces the published tables.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ def mean_relative_error(raw: ArrayLike, released: ArrayLike, *, floor: float = 0
     released
         Published values A', real, shape (roi, epoch), visits.
     floor
-        Share of a ROI's total that a count is taken for at least, so that errors on small counts
-        do not count too much.
+        Lower limit of the denominator, as a share of the ROI's total, so that errors on small
+        counts do not dominate.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def busiest_relative_error(
 def events_kept(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the released total over the raw total, of the cells that have a raw count.
 
-    Of what is released elsewhere nothing is counted: no event was there.
+    Values released in other cells are ignored, because no event was there.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def events_kept(raw: ArrayLike, released: ArrayLike) -> float:
 
 def _relative_error(before: Values, after: Values, floor: float) -> float:
     if not 0 < floor < np.inf:
-        raise InputError(f"floor is a share of a ROI's total count, above 0, not {floor}")
+        raise InputError(f"floor must be a share of a ROI's total count, above 0, not {floor}")
     visited = before.any(axis=1)
     before, after = before[visited], after[visited]
     least = floor * before.sum(axis=1, keepdims=True)

@@ -202,5 +202,5 @@ def test_dask_ml_chooses_the_same(noise, monkeypatch):
 
 def test_too_few_groups_for_the_folds_are_refused_with_the_number():
     training = deal().knowledge.training.take(np.arange(4))
-    with pytest.raises(InputError, match=r"3 folds need as many groups .* there are 2"):
+    with pytest.raises(InputError, match=r"3 folds need as many groups .* there are only 2"):
         CrossValidated(folds=3).split(training, rng=np.random.default_rng(0))

@@ -157,5 +157,5 @@ def test_no_contradiction_where_the_target_is_inside(case):
 
 @pytest.mark.parametrize("name", ["projection", "diagonal", "contradiction"])
 def test_nothing_is_known_of_the_target(name):
-    with pytest.raises(InputError, match="where the target was"):
+    with pytest.raises(InputError, match="needs the target's location"):
         create(name).fit(blind(deal(0).knowledge), rng=RNG)

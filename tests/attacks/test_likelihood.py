@@ -195,7 +195,7 @@ def test_counts_that_cannot_be_are_refused(count):
 
 
 def test_nothing_is_known_of_the_target():
-    with pytest.raises(InputError, match="where the target was"):
+    with pytest.raises(InputError, match="needs the target's location"):
         LIKELIHOOD.fit(blind(holding(EXACT, 6)), rng=RNG)
 
 

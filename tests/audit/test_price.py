@@ -258,8 +258,8 @@ def test_prices_come_back_as_they_were_put(task, tmp_path):
         ),
         (
             {"name": "sample_events", "remove": 0.5},
-            "sample_events: who loses the only event of an hour would enter the null ROI, which "
-            "counts do not tell: set null_roi: false",
+            "sample_events: a user who loses the only event of an hour would enter the null "
+            "ROI, which counts do not show: set null_roi: false",
         ),
         (
             {"name": "coarsen_space", "groups": [[0, 8]]},

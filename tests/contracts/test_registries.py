@@ -90,7 +90,7 @@ def test_mechanism_keeps_shape_and_follows_its_stream(name, shape):
 def test_trace_step_is_reproducible_and_expands_to_the_old_cells(name, cube):
     traces, frame = cube.traces(), cube.frame()
     for step in build(MECHANISMS, name).trace_steps:
-        with pytest.raises(InputError, match="the null ROI is derived after trace steps"):
+        with pytest.raises(InputError, match="add the null ROI after the trace steps"):
             step.apply(with_null_roi(traces), frame, rng=stream(1, "step"))
         changed, after = step.apply(traces, frame, rng=stream(1, "step"))
         again, _ = step.apply(traces, frame, rng=stream(1, "step"))

@@ -125,13 +125,13 @@ def test_label_is_that_of_the_steps():
         ),
         (
             (SMALL, LAPLACE),
-            "steps.1: laplace adds noise and must come before suppress_small, which revises what "
-            "is published",
+            "steps.1: laplace adds noise and must come before suppress_small, which changes "
+            "published values",
         ),
         (
             (SAMPLE, FIXED, PERTURB),
-            "steps.2: perturb_small adds noise and must come before fixed_ranges, which revises "
-            "what is published",
+            "steps.2: perturb_small adds noise and must come before fixed_ranges, which changes "
+            "published values",
         ),
         (
             (FOURIER, SAMPLE),
@@ -140,7 +140,7 @@ def test_label_is_that_of_the_steps():
         (
             (SMALL, TIME),
             "steps.1: coarsen_time changes traces and must come before suppress_small, which "
-            "revises what is published",
+            "changes published values",
         ),
         ((LAPLACE, GAUSSIAN), "steps: more than one adds noise (laplace, gaussian): keep one"),
         (
@@ -241,7 +241,7 @@ def test_binding_reaches_every_step():
 def test_a_sample_in_a_chain_refuses_the_null_roi():
     mechanism = chain(SAMPLE, {"name": "laplace", "epsilon": 1.0})
     assert mechanism.bind(BOUNDS).steps[1].sensitivity == 9.0
-    with pytest.raises(ConfigError, match="sample_events: who loses the only event of an hour"):
+    with pytest.raises(ConfigError, match="sample_events: a user who loses the only event"):
         mechanism.bind(WITH_NULL)
 
 
@@ -250,7 +250,7 @@ def test_a_sample_in_a_chain_refuses_the_null_roi():
     [
         (
             (LAPLACE, SMALL | {"up_to": 30}),
-            "suppress_small: up to 30 is every count of 30",
+            "suppress_small: up to 30 covers all counts of 30",
         ),
         (
             (SAMPLE, FOURIER | {"coefficients": 8}),
@@ -269,7 +269,7 @@ def test_every_step_is_checked(steps, message):
 def test_what_is_no_count_is_refused(steps):
     with pytest.raises(InputError) as caught:
         publish(chain(*steps), -COUNTS - 1, group_size=SIZE)
-    assert str(caught.value) == "counts from -30 to -1 are not those of 30 members"
+    assert str(caught.value) == "counts from -30 to -1 are impossible in a group of 30 members"
 
 
 def test_from_traces_to_values():

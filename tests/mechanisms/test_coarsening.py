@@ -286,7 +286,7 @@ def test_places_without_a_position():
     with pytest.raises(ConfigError) as caught:
         apply(space(factor=2), traces, where)
     assert str(caught.value) == (
-        "coarsen_space: a factor merges ROIs that lie close together, and some have no position: "
+        "coarsen_space: a factor merges ROIs that are close together, and some have no position: "
         "list groups instead"
     )
     after, _ = apply(space(groups=[[0, 4]]), traces, where)

@@ -101,14 +101,14 @@ def test_one_place_or_one_hour(name, shape):
 def test_a_row_is_not_a_release(name):
     with pytest.raises(InputError) as caught:
         publish(make(name), np.zeros(4, np.int32))
-    assert str(caught.value) == "counts have shape (4,); they are (…, roi, epoch)"
+    assert str(caught.value) == "counts must have shape (…, roi, epoch), not (4,)"
 
 
 @every
 def test_nobody_is_not_a_group(name):
     with pytest.raises(InputError) as caught:
         publish(make(name), np.zeros((2, 3), np.int32), group_size=0)
-    assert str(caught.value) == "a group of 0 is not a group"
+    assert str(caught.value) == "group_size must be at least 1, not 0"
 
 
 NOISY = ["laplace", "gaussian", "fourier", "enhanced_fourier", "randomized_response"]

@@ -37,7 +37,7 @@ def test_guarantee_of_fourier():
 
 def test_guarantee_of_enhanced_fourier():
     plain = (
-        "half of ε chooses how many cosine coefficients are kept, half is for normal noise on "
+        "half of ε chooses the number of cosine coefficients, half is for normal noise on "
         "them; L2 norm of one series"
     )
     guarantee = enhanced(epsilon=1.0).guarantee

@@ -90,7 +90,10 @@ def test_discrete_noise_beyond_whole_numbers_is_refused():
     counts = np.zeros((1, 1, 100), np.int32)
     with pytest.raises(ConfigError) as caught:
         publish(laplace(epsilon=1e-18, sensitivity=1.0, discrete=True), counts)
-    assert str(caught.value) == "laplace: discrete noise of scale 1e+18 is beyond whole numbers"
+    assert (
+        str(caught.value)
+        == "laplace: discrete noise of scale 1e+18 is too large for 64-bit integers"
+    )
     noise = publish(laplace(epsilon=1.0, sensitivity=2.0**48, discrete=True), counts)
     assert np.abs(noise).min() > 1e6
     assert 20 < (noise > 0).sum() < 80

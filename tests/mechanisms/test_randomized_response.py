@@ -69,7 +69,7 @@ def test_guarantee_is_a_delta_alone():
     assert (guarantee.unit, guarantee.epsilon, guarantee.neighbours) == ("event", 0.0, "replace")
     assert guarantee.delta == pytest.approx(0.7)
     assert guarantee.reason == (
-        "a 'no' is always true: no finite epsilon, but answers differ by 1 − p in law"
+        "a 'no' is always true: no finite epsilon; total variation of an answer is 1 − p"
     )
     assert respond().noise is None
     assert respond().bind(BOUNDS) == respond()
@@ -88,8 +88,8 @@ def test_guarantee_is_tight():
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([[-1, 2]], "counts from -1 to 2 are not those of 10 members"),
-        ([[0, 11]], "counts from 0 to 11 are not those of 10 members"),
+        ([[-1, 2]], "counts from -1 to 2 are impossible in a group of 10 members"),
+        ([[0, 11]], "counts from 0 to 11 are impossible in a group of 10 members"),
         ([[0.5, 1.0]], "counts are not whole numbers"),
     ],
 )

@@ -154,7 +154,7 @@ def test_counts_in_any_order_of_memory(layout):
     ("mechanism", "message"),
     [
         (fixed(11), "fixed_ranges: size 11 is larger than any count of 10 members"),
-        (adaptive(11), "adaptive_ranges: 11 ranges are more than 10 members can fill"),
+        (adaptive(11), "adaptive_ranges: 11 ranges are more than the 10 members"),
     ],
 )
 def test_ranges_beyond_every_count(mechanism, message):

@@ -152,7 +152,7 @@ def test_draws_are_those_of_the_generator():
 def test_what_hangs_on_all_other_counts_is_refused(mechanism):
     with pytest.raises(ConfigError) as caught:
         told(mechanism)
-    assert str(caught.value).startswith(f"{mechanism.label}: what it publishes of a count hangs on")
+    assert str(caught.value).startswith(f"{mechanism.label}: a published value depends on")
 
 
 @pytest.mark.parametrize(

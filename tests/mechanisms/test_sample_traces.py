@@ -46,7 +46,7 @@ def test_each_event_is_dropped_as_often():
 
 def test_the_null_roi_comes_after():
     traces = crowd.traces(np.ones((2, 3, 4), bool), np.int64)
-    with pytest.raises(InputError, match="null ROI is derived after"):
+    with pytest.raises(InputError, match="add the null ROI after"):
         thin(with_null_roi(traces), 0.5)
 
 

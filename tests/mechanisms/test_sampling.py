@@ -53,7 +53,7 @@ def test_no_count_grows():
 def test_nothing_is_promised():
     guarantee = sample().guarantee
     assert (guarantee.unit, guarantee.epsilon) == ("none", np.inf)
-    assert guarantee.reason == "events that are kept are counted as they are"
+    assert guarantee.reason == "events that are kept are counted unchanged"
     assert sample().noise is None
     assert user_level(sample(), BOUNDS).composed_epsilon == np.inf
 
@@ -64,8 +64,8 @@ def test_a_null_roi_is_refused():
     with pytest.raises(ConfigError) as caught:
         mechanism.bind(WITH_NULL)
     assert str(caught.value) == (
-        "sample_events: who loses the only event of an hour would enter the null ROI, which "
-        "counts do not tell: set null_roi: false"
+        "sample_events: a user who loses the only event of an hour would enter the null "
+        "ROI, which counts do not show: set null_roi: false"
     )
 
 
@@ -83,8 +83,8 @@ def test_and_rightly_so():
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([[-1, 2]], "counts from -1 to 2 are not those of 10 members"),
-        ([[0, 11]], "counts from 0 to 11 are not those of 10 members"),
+        ([[-1, 2]], "counts from -1 to 2 are impossible in a group of 10 members"),
+        ([[0, 11]], "counts from 0 to 11 are impossible in a group of 10 members"),
         ([[0.0, np.nan]], "1 of 2 counts are NaN or infinite"),
         ([[0.5, 1.0]], "counts are not whole numbers"),
     ],

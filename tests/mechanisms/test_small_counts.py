@@ -68,7 +68,7 @@ def test_unpopular_cells_are_zeroed(counts, fraction):
             publish(unpopular(fraction), counts)
         assert str(caught.value) == (
             f"suppress_unpopular: fraction {fraction} of {n_rois} ROIs or {n_epochs} epochs is "
-            "not one of them"
+            "less than one"
         )
         return
     released = publish(unpopular(fraction), counts)
@@ -127,10 +127,10 @@ def test_law_of_perturbed_counts():
 
 
 def test_nothing_is_promised():
-    fixed = "a fixed function of the counts: equal counts are published alike"
+    fixed = "a deterministic function of the counts"
     blended = (
-        "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is no differential privacy: "
-        "counts from the threshold on are bare"
+        "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is not differential "
+        "privacy: counts at or above the threshold are published unchanged"
     )
     for mechanism, reason in (
         (small(below=2), fixed),
@@ -147,9 +147,9 @@ def test_nothing_is_promised():
 @pytest.mark.parametrize(
     ("mechanism", "message"),
     [
-        (small(below=11), "suppress_small: below 11 is every count of 10"),
-        (small(up_to=10), "suppress_small: up to 10 is every count of 10"),
-        (perturb(below=11), "perturb_small: below 11 is every count of 10"),
+        (small(below=11), "suppress_small: below 11 covers all counts of 10"),
+        (small(up_to=10), "suppress_small: up to 10 covers all counts of 10"),
+        (perturb(below=11), "perturb_small: below 11 covers all counts of 10"),
     ],
 )
 def test_thresholds_beyond_every_count(mechanism, message):
@@ -162,8 +162,8 @@ def test_thresholds_beyond_every_count(mechanism, message):
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ([[-1, 2]], "counts from -1 to 2 are not those of 10 members"),
-        ([[0, 11]], "counts from 0 to 11 are not those of 10 members"),
+        ([[-1, 2]], "counts from -1 to 2 are impossible in a group of 10 members"),
+        ([[0, 11]], "counts from 0 to 11 are impossible in a group of 10 members"),
         ([[0.5, 1.0]], "counts are not whole numbers"),
     ],
 )

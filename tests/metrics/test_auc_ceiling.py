@@ -88,12 +88,12 @@ def test_a_huge_epsilon_allows_everything_without_overflow(epsilon):
 @pytest.mark.parametrize(
     ("epsilon", "delta", "message"),
     [
-        (-0.1, 0.0, "epsilon is at least 0, not -0.1"),
-        (np.nan, 0.0, "epsilon is at least 0, not nan"),
-        (np.array([1.0, -np.inf]), 0.0, "epsilon is at least 0, not -inf"),
-        (1.0, 1.0, "delta is at least 0 and below 1, not 1.0"),
-        (1.0, -1e-9, "delta is at least 0 and below 1, not -1e-09"),
-        (1.0, np.array([0.1, np.nan]), "delta is at least 0 and below 1, not nan"),
+        (-0.1, 0.0, "epsilon must be at least 0, not -0.1"),
+        (np.nan, 0.0, "epsilon must be at least 0, not nan"),
+        (np.array([1.0, -np.inf]), 0.0, "epsilon must be at least 0, not -inf"),
+        (1.0, 1.0, "delta must be at least 0 and below 1, not 1.0"),
+        (1.0, -1e-9, "delta must be at least 0 and below 1, not -1e-09"),
+        (1.0, np.array([0.1, np.nan]), "delta must be at least 0 and below 1, not nan"),
     ],
 )
 def test_nonsense_is_refused(epsilon, delta, message):

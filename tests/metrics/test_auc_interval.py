@@ -186,4 +186,4 @@ def test_the_interval_falls_short_near_one_by_as_much_as_is_documented(n_each, a
 def test_no_confidence_is_refused(confidence):
     with pytest.raises(InputError) as caught:
         auc_interval([True, False], [1.0, 0.0], confidence=confidence)
-    assert str(caught.value) == f"confidence is strictly between 0 and 1, not {confidence}"
+    assert str(caught.value) == f"confidence must be strictly between 0 and 1, not {confidence}"

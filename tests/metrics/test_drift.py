@@ -245,23 +245,38 @@ def test_a_pool_is_the_plain_mean(sides):
             "before: users are row indices, whole numbers, not boo",
         ),
         (([1], [0.1]), ([1, 1], [0.1, 0.2]), {}, "after: 1 users appear twice"),
-        (([1], [0.1]), ([1, 2], [0.1]), {}, "after: one row of users and one loss each, not"),
-        (([1], [1.1]), ([1], [0.1]), {}, "before: a privacy loss is between 0 and 1, not 1.1"),
-        (([1], [0.1]), ([1], [-0.1]), {}, "after: a privacy loss is between 0 and 1, not -0.1"),
-        (([1], [0.1]), ([1], [0.1]), {"limit": np.nan}, "limit is a privacy loss between 0 and 1"),
-        (([1], [0.1]), ([1], [0.1]), {"margin": -1}, "margin is at least 0, not -1"),
-        (([1], [0.1]), ([1], [0.1]), {"confidence": 1}, "confidence is strictly between 0 and 1"),
+        (([1], [0.1]), ([1, 2], [0.1]), {}, "after: users and losses must have one length, not"),
+        (([1], [1.1]), ([1], [0.1]), {}, "before: a privacy loss must be between 0 and 1, not 1.1"),
+        (
+            ([1], [0.1]),
+            ([1], [-0.1]),
+            {},
+            "after: a privacy loss must be between 0 and 1, not -0.1",
+        ),
+        (
+            ([1], [0.1]),
+            ([1], [0.1]),
+            {"limit": np.nan},
+            "limit must be a privacy loss between 0 and 1",
+        ),
+        (([1], [0.1]), ([1], [0.1]), {"margin": -1}, "margin must be at least 0, not -1"),
+        (
+            ([1], [0.1]),
+            ([1], [0.1]),
+            {"confidence": 1},
+            "confidence must be strictly between 0 and 1",
+        ),
         (
             ([1], [0.1]),
             ([1], [0.1]),
             {"after_bounds": ([0.1, 0.2], [0.3, 0.4])},
-            "after: one row of users and one loss each, not",
+            "after: users and losses must have one length, not",
         ),
         (
             ([1], [0.1]),
             ([1], [0.1]),
             {"after_bounds": ([-1], [0.3])},
-            "bounds after: a privacy loss is between 0 and 1, not -1.0",
+            "bounds after: a privacy loss must be between 0 and 1, not -1.0",
         ),
     ],
 )
@@ -272,5 +287,7 @@ def test_nonsense_is_refused(before, after, options, message):
 
 
 def test_a_bad_release_of_a_pool_is_named():
-    with pytest.raises(InputError, match=r"release 1: a privacy loss is between 0 and 1, not 2\.0"):
+    with pytest.raises(
+        InputError, match=r"release 1: a privacy loss must be between 0 and 1, not 2\.0"
+    ):
         pool_exposure([([1], [0.2]), ([1], [2.0])])

@@ -149,7 +149,7 @@ TRUE_FALSE = [True, False, True, False]
             {},
             "both classes are needed: some groups with the target, some without",
         ),
-        (TRUE_FALSE, [np.nan, 1.0, np.nan, 2.0], {}, "2 scores are not a number"),
+        (TRUE_FALSE, [np.nan, 1.0, np.nan, 2.0], {}, "2 scores are NaN"),
         (
             [True, False, False],
             [1.0, 2.0, 3.0],
@@ -157,26 +157,26 @@ TRUE_FALSE = [True, False, True, False]
             "1 with the target and 2 without: each class needs 2 rows, "
             "one to choose and one to judge",
         ),
-        (TRUE_FALSE, [1.0] * 4, {"delta": 1.0}, "delta is at least 0 and below 1, not 1.0"),
-        (TRUE_FALSE, [1.0] * 4, {"delta": -0.1}, "delta is at least 0 and below 1, not -0.1"),
-        (TRUE_FALSE, [1.0] * 4, {"delta": np.nan}, "delta is at least 0 and below 1, not nan"),
+        (TRUE_FALSE, [1.0] * 4, {"delta": 1.0}, "delta must be at least 0 and below 1, not 1.0"),
+        (TRUE_FALSE, [1.0] * 4, {"delta": -0.1}, "delta must be at least 0 and below 1, not -0.1"),
+        (TRUE_FALSE, [1.0] * 4, {"delta": np.nan}, "delta must be at least 0 and below 1, not nan"),
         (
             TRUE_FALSE,
             [1.0] * 4,
             {"confidence": 1.0},
-            "confidence is strictly between 0 and 1, not 1.0",
+            "confidence must be strictly between 0 and 1, not 1.0",
         ),
         (
             TRUE_FALSE,
             [1.0] * 4,
             {"confidence": 0.0},
-            "confidence is strictly between 0 and 1, not 0.0",
+            "confidence must be strictly between 0 and 1, not 0.0",
         ),
         (
             TRUE_FALSE,
             [1.0] * 4,
             {"confidence": np.nan},
-            "confidence is strictly between 0 and 1, not nan",
+            "confidence must be strictly between 0 and 1, not nan",
         ),
     ],
 )

@@ -64,9 +64,12 @@ def test_what_is_unknown_or_below_the_limit_is_no_evidence():
     ("call", "message"),
     [
         (lambda: auc_p_values([0.5], [0.5], 0.5), "auc (1,), low (1,) and high () differ"),
-        (lambda: auc_p_values(0.8, 0.7, 0.9, limit=1), "limit is strictly between 0 and 1, not 1"),
-        (lambda: reject_holm([0.5, np.nan]), "p-values are between 0 and 1"),
-        (lambda: reject_holm([0.5], risk=0), "risk is strictly between 0 and 1, not 0"),
+        (
+            lambda: auc_p_values(0.8, 0.7, 0.9, limit=1),
+            "limit must be strictly between 0 and 1, not 1",
+        ),
+        (lambda: reject_holm([0.5, np.nan]), "p-values must be between 0 and 1"),
+        (lambda: reject_holm([0.5], risk=0), "risk must be strictly between 0 and 1, not 0"),
     ],
 )
 def test_nonsense_is_refused(call, message):

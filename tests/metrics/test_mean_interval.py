@@ -133,14 +133,14 @@ def test_no_value_has_no_interval():
     [
         ([0.5, np.nan], {}, "1 values are not finite numbers"),
         ([np.inf, 0.5, -np.inf], {}, "2 values are not finite numbers"),
-        ([[0.5, 0.6]], {}, "values (1, 2) must be one row, one number a target"),
-        (0.5, {}, "values () must be one row, one number a target"),
+        ([[0.5, 0.6]], {}, "values (1, 2) must be one row, one number per target"),
+        (0.5, {}, "values () must be one row, one number per target"),
         ([0.5, 1.5], {}, "a value is 1.5, outside the bounds 0.0 to 1.0"),
         ([0.5, -2], {"bounds": (-1, 1)}, "a value is -2.0, outside the bounds -1 to 1"),
-        ([0.5, 0.6], {"confidence": 1.0}, "confidence is strictly between 0 and 1, not 1.0"),
+        ([0.5, 0.6], {"confidence": 1.0}, "confidence must be strictly between 0 and 1, not 1.0"),
         ([0.5], {"confidence": 0.3}, "confidence is 0.3, but should be at least 0.5"),
-        ([0.5], {"confidence": 0.0}, "confidence is strictly between 0 and 1, not 0.0"),
-        ([], {"confidence": np.nan}, "confidence is strictly between 0 and 1, not nan"),
+        ([0.5], {"confidence": 0.0}, "confidence must be strictly between 0 and 1, not 0.0"),
+        ([], {"confidence": np.nan}, "confidence must be strictly between 0 and 1, not nan"),
     ],
 )
 def test_nonsense_is_refused(values, options, message):

@@ -149,7 +149,7 @@ def test_unlike_proportions_would_pass_for_a_leak_and_are_refused():
         pooled_epsilon_lower_bound(inside, outside)
     assert str(caught.value) == (
         "target 0 has 100 rows with it and 10 without, all targets 5500 and 5500: every target "
-        "needs the same proportion, or a common threshold compares different people"
+        "needs the same proportion, or a common threshold compares different targets"
     )
 
 
@@ -180,14 +180,14 @@ ONES = np.ones((2, 3), int)
             "targets 0, 2, 4, … choose: they have 3 rows with the target and 0 without, "
             "and some of each are needed",
         ),
-        (ONES - 2, ONES, {}, "counts are at least 0, not -1"),
-        (ONES, ONES, {"delta": 1.0}, "delta is at least 0 and below 1, not 1.0"),
-        (ONES, ONES, {"tries": 0}, "tries is a whole number from 1 up, not 0"),
+        (ONES - 2, ONES, {}, "counts must be at least 0, not -1"),
+        (ONES, ONES, {"delta": 1.0}, "delta must be at least 0 and below 1, not 1.0"),
+        (ONES, ONES, {"tries": 0}, "tries must be a positive integer, not 0"),
         (
             ONES,
             ONES,
             {"confidence": 1.0},
-            "confidence is strictly between 0 and 1, not 1.0",
+            "confidence must be strictly between 0 and 1, not 1.0",
         ),
     ],
 )

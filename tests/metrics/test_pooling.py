@@ -207,7 +207,7 @@ GOOD = np.ones((2, 3), int)
         (GOOD[0], GOOD[0], "counts inside (3,) and outside (3,) must both be (target, level)"),
         (GOOD, GOOD[:1], "counts inside (2, 3) and outside (1, 3) must both be (target, level)"),
         (GOOD * 0.5, GOOD, "counts are float64, not integers"),
-        (GOOD, GOOD - 2, "counts are at least 0, not -1"),
+        (GOOD, GOOD - 2, "counts must be at least 0, not -1"),
         (GOOD * 0, GOOD, "both classes are needed: some rows with the target, some without"),
         (GOOD, GOOD * 0, "both classes are needed: some rows with the target, some without"),
         (GOOD[:0], GOOD[:0], "both classes are needed: some rows with the target, some without"),
@@ -226,10 +226,10 @@ def test_no_counts_are_refused(function, inside, outside, message):
             [True, True, False],
             [1, 2, 3],
             25,
-            "1 row without the target: 2 are needed, one to calibrate and one to be counted",
+            "1 row without the target: 2 are needed, one to calibrate and one to count",
         ),
-        ([True, False, False], [1, 2, 3], 1, "1 levels: at least 2 are needed to tell rows apart"),
-        ([True, False, False], [1, 2, np.nan], 25, "1 scores are not a number"),
+        ([True, False, False], [1, 2, 3], 1, "levels must be at least 2, not 1"),
+        ([True, False, False], [1, 2, np.nan], 25, "1 scores are NaN"),
     ],
 )
 def test_no_rows_are_refused(labels, scores, levels, message):
@@ -242,4 +242,4 @@ def test_no_rows_are_refused(labels, scores, levels, message):
 def test_no_rate_is_refused(fpr):
     with pytest.raises(InputError) as caught:
         pooled_tpr_at_fpr(GOOD, GOOD, fpr)
-    assert str(caught.value) == f"a false positive rate is between 0 and 1, not {fpr}"
+    assert str(caught.value) == f"a false positive rate must be between 0 and 1, not {fpr}"

@@ -83,4 +83,4 @@ def test_a_lower_released_auc_gains_no_less(raw, one, other):
 def test_no_auc_is_refused(raw, released, named):
     with pytest.raises(InputError) as caught:
         privacy_gain(raw, released)
-    assert str(caught.value) == f"an AUC is between 0 and 1, not {named}"
+    assert str(caught.value) == f"an AUC must be between 0 and 1, not {named}"

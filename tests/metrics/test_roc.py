@@ -55,7 +55,7 @@ def test_accuracy_counts_the_threshold_as_inside():
             [1.0, 2.0],
             "both classes are needed: some groups with the target, some without",
         ),
-        ([True, False], [np.nan, 2.0], "1 scores are not a number"),
+        ([True, False], [np.nan, 2.0], "1 scores are NaN"),
     ],
 )
 def test_nonsense_is_refused(labels, scores, message):
@@ -71,5 +71,5 @@ def test_privacy_loss(area, loss):
 
 @pytest.mark.parametrize("area", [-0.1, 1.1, np.nan])
 def test_privacy_loss_of_no_auc(area):
-    with pytest.raises(InputError, match="an AUC is between 0 and 1, not"):
+    with pytest.raises(InputError, match="an AUC must be between 0 and 1, not"):
         privacy_loss(area)

@@ -76,7 +76,7 @@ def test_a_rate_that_the_sample_cannot_show_is_unknown():
 def test_no_rate_is_refused(fpr):
     with pytest.raises(InputError) as caught:
         tpr_at_fpr([True, False], [1.0, 0.0], fpr)
-    assert str(caught.value) == f"a false positive rate is between 0 and 1, not {fpr}"
+    assert str(caught.value) == f"a false positive rate must be between 0 and 1, not {fpr}"
 
 
 @pytest.mark.parametrize("n_outside", [0, -1])

@@ -91,4 +91,4 @@ def test_tries_are_counted(tries):
     ):
         with pytest.raises(InputError) as caught:
             refused()
-        assert str(caught.value) == f"tries is a whole number from 1 up, not {tries!r}"
+        assert str(caught.value) == f"tries must be a positive integer, not {tries!r}"

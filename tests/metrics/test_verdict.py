@@ -60,4 +60,4 @@ def test_no_epsilon_is_refused(place, value):
     given = {"lower_bound": 0.5, "declared": 1.0, "largest": 2.0} | {place: value}
     with pytest.raises(InputError) as caught:
         claim_verdict(**given)
-    assert str(caught.value) == f"{place} is an epsilon, at least 0, not {value}"
+    assert str(caught.value) == f"{place} must be an epsilon of at least 0, not {value}"

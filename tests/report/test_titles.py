@@ -56,9 +56,9 @@ TITLES = [
     (
         "truncated_laplace",
         {"epsilon": 1.0},
-        "Laplace noise cut to whole numbers, stated ε 1 per event",
+        "Laplace noise truncated to integers, stated ε 1 per event",
     ),
-    ("randomized_response", {"p": 0.29}, "random answers, 29 % yes whatever the truth"),
+    ("randomized_response", {"p": 0.29}, "randomised response, false yes with probability 29 %"),
     ("perturb_small", {"below": 5, "epsilon": 1.0}, "Laplace noise of ε 1 on counts below 5"),
     ("suppress_small", {"below": 5}, "counts below 5 set to 0"),
     ("suppress_small", {"up_to": 5}, "counts up to 5 set to 0"),

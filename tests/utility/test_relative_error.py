@@ -88,7 +88,9 @@ def test_error_grows_with_the_distance(seed, factor):
 def test_floor_is_a_positive_number(measure, floor):
     with pytest.raises(InputError) as caught:
         measure([[1]], [[1]], floor=floor)
-    assert str(caught.value) == f"floor is a share of a ROI's total count, above 0, not {floor}"
+    assert (
+        str(caught.value) == f"floor must be a share of a ROI's total count, above 0, not {floor}"
+    )
 
 
 @given(SEEDS)

@@ -191,7 +191,7 @@ def test_zeros_are_worse_than_half_of_the_events_on_sparse_data(name):
 def test_top_is_a_share(name, top):
     with pytest.raises(InputError) as caught:
         getattr(utility, name)(RAW, RELEASED, top=top)
-    assert str(caught.value) == f"top is a share of the ROIs, above 0 and at most 1, not {top}"
+    assert str(caught.value) == f"top must be a share of the ROIs, above 0 and at most 1, not {top}"
 
 
 @pytest.mark.parametrize(
