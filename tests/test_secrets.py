@@ -66,11 +66,11 @@ WITHOUT = [
 @pytest.mark.parametrize("url", WITH_SECRETS)
 def test_addresses_with_secrets_are_refused_and_not_repeated(url, tmp_path):
     for use in (check_url, storage.exists, storage.open_store, TraceCube):
-        with pytest.raises(InputError, match="give credentials by the environment") as caught:
+        with pytest.raises(InputError, match="give credentials through the environment") as caught:
             use(url)
         assert CANARY not in str(caught.value)
     for cube, output in ((url, "out"), ("cube", url)):
-        with pytest.raises(ConfigError, match="give credentials by the environment") as told:
+        with pytest.raises(ConfigError, match="give credentials through the environment") as told:
             parse(CONFIG.format(cube=cube, output=output))
         assert CANARY not in str(told.value)
 
