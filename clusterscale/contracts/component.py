@@ -1,4 +1,4 @@
-"""What a config can name, and the kinds of numbers its fields hold."""
+"""Base class of everything a config can name, and types of config fields."""
 
 import json
 from hashlib import blake2b
@@ -22,18 +22,18 @@ Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2)]
 
 
 def hash_of(value: Any) -> str:
-    """Return the hash of plain values: what is equal has the same."""
+    """Return a hash of plain values; equal values have equal hashes."""
     text = json.dumps(value, sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class ConfigModel(BaseModel):
-    """Something a config can name: immutable, hashable, picklable, strict about its fields."""
+    """Base model of what a config can name: immutable, hashable, picklable, with strict fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    _label_always: ClassVar[tuple[str, ...]] = ()  # fields whose default is no matter of course
-    _told_last: ClassVar[tuple[str, ...]] = ()  # fields that matter less than the others
+    _label_always: ClassVar[tuple[str, ...]] = ()  # fields to show even if they have their default
+    _label_last: ClassVar[tuple[str, ...]] = ()  # minor fields, shown after the others
 
     def __init__(self, /, **fields: Any) -> None:
         """Check the fields.
@@ -42,7 +42,7 @@ class ConfigModel(BaseModel):
         ------
         ConfigError
             If a field is missing, unknown, of the wrong type or out of range; the message names
-            each, after the name of the class.
+            each field, after the class name.
         """
         try:
             super().__init__(**fields)
@@ -50,21 +50,21 @@ class ConfigModel(BaseModel):
             model = type(self)
             raise ConfigError(explain(error, model, prefix=(model.__name__,))) from None
 
-    # Pydantic then builds what is nested in another model without this method, as it does where
-    # there is none, so that a fault there is reported with the path of its key.
+    # With this flag, pydantic builds nested models without calling this method, so that an error
+    # in one is reported with the path of its key.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @property
     def digest(self) -> str:
-        """Hash of all fields: what is equal has the same."""
+        """Hash of all fields; equal models have equal digests."""
         return hash_of(self.model_dump(mode="json"))
 
     @property
     def label(self) -> str:
-        """The name with the fields that were set, e.g. ``laplace(epsilon=1.0)``."""
+        """The name with the fields other than defaults, e.g. ``laplace(epsilon=1.0)``."""
         given = self.model_dump(exclude={"name"}, exclude_defaults=True)
         given |= {key: getattr(self, key) for key in self._label_always}
-        given |= {key: given.pop(key) for key in self._told_last if key in given}
+        given |= {key: given.pop(key) for key in self._label_last if key in given}
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))
         return f"{name}({fields})" if fields else name

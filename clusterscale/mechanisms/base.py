@@ -219,7 +219,7 @@ class AdditiveNoise(BaseMechanism):
 
     stage: ClassVar[Stage] = "noise"
     _sensitivity: ClassVar[str] = ""
-    _told_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
+    _label_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
 
     @property
     def title(self) -> str:

@@ -144,7 +144,7 @@ def test_digest_is_of_the_question(plan_fields):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"group_sizes": [5, 5]}, "group_sizes: 5 stands there twice"),
+        ({"group_sizes": [5, 5]}, "group_sizes: 5 is listed twice"),
         ({"group_sizes": [1]}, "group_sizes.0: is 1, but should be greater than or equal to 2"),
         (
             {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [8, 0]}]},
@@ -153,7 +153,7 @@ def test_digest_is_of_the_question(plan_fields):
         ),
         (
             {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [0, 0]}]},
-            "periods.0.observed: 0 stands there twice",
+            "periods.0.observed: 0 is listed twice",
         ),
         (
             {"targets": {"random": 3, "all": True}},

@@ -38,7 +38,7 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not known here: choose from cube, output, audit, recovery, traits, cluster; "
+        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, cluster; "
         "did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: say what to ask: audit, recovery or both"),
@@ -58,7 +58,7 @@ CHANGES = [
     (
         "audit.sed",
         1,
-        "audit.sed: is not known here: choose from seed, targets, priors, "
+        "audit.sed: is not a known key: choose from seed, targets, priors, "
         "attacks, utility, verdict, screen, control, false_positive_rate, precision, "
         "null_roi, group_sizes, periods, mechanisms; did you mean 'seed'?",
     ),
@@ -77,7 +77,7 @@ CHANGES = [
     ("audit.targets", {"listed": []}, "audit.targets.listed: give at least one"),
     ("audit.group_sizes", 10, "audit.group_sizes: is 10, but should be a list"),
     ("audit.group_sizes", [], "audit.group_sizes: give at least one"),
-    ("audit.group_sizes", [10, 10], "audit.group_sizes: 10 stands there twice"),
+    ("audit.group_sizes", [10, 10], "audit.group_sizes: 10 is listed twice"),
     (
         "audit.group_sizes.0",
         1,
@@ -126,7 +126,7 @@ CHANGES = [
         "exact",
         "audit.mechanisms.1: is 'exact', but should be a mapping with a name",
     ),
-    ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact stands there twice"),
+    ("audit.mechanisms.1", {"name": "exact"}, "audit.mechanisms: exact is listed twice"),
     (
         "audit.mechanisms.1.epsilon",
         -1,
@@ -146,7 +146,7 @@ CHANGES = [
     (
         "audit.mechanisms.1",
         {"name": "chain", "steps": [{"name": "laplace", "epsilon": 1.0, "epsilom": 1.0}]},
-        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from clip, "
+        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not a known key: choose from clip, "
         "integers, name, epsilon, sensitivity, unit, discrete; did you mean 'epsilon'?",
     ),
     (
@@ -157,7 +157,7 @@ CHANGES = [
     (
         "audit.mechanisms.1.epsilom",
         1,
-        "audit.mechanisms.1.laplace.epsilom: is not known here: "
+        "audit.mechanisms.1.laplace.epsilom: is not a known key: "
         "choose from clip, integers, name, epsilon, sensitivity, unit, discrete; "
         "did you mean 'epsilon'?",
     ),

@@ -188,7 +188,7 @@ def test_an_event_changes_one_count_until_there_is_a_null_roi():
         ),
         (
             {"epsilon": 1.0, "sigma": 1},
-            "sigma: is not known here: choose from clip, integers, name, epsilon, sensitivity, "
+            "sigma: is not a known key: choose from clip, integers, name, epsilon, sensitivity, "
             "unit, discrete",
         ),
     ],

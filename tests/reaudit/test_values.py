@@ -152,7 +152,7 @@ def test_totals_of_other_dimensions(tmp_path, form):
         ({"first": -1}, "attribute first: is -1"),
         ({"first": 0, "start": "2024-01-01"}, "give first or start, not both"),
         ({"null_roi": "perhaps"}, "attribute null_roi: is 'perhaps'"),
-        ({"observed": [3, 3]}, "3 stands there twice"),
+        ({"observed": [3, 3]}, "3 is listed twice"),
     ],
 )
 @pytest.mark.parametrize("form", ["zarr3", "netcdf4"])
