@@ -1,4 +1,4 @@
-"""A folder of results belongs to one question: who asks another must say so."""
+"""Claim a folder of results for one analysis, so that another does not overwrite it."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ __all__ = ["claim"]
 
 
 def claim(uri: str, what: str, identity: Mapping[str, Any], *, force: bool) -> None:
-    """Make sure that ``uri`` is free, or already holds the results of the same question.
+    """Claim ``uri``, which must be free or already hold the results of the same analysis.
 
     Parameters
     ----------
     uri
         Folder, a local path or fsspec URL.
     what
-        What is kept there, in a word: names the file that says which question it is.
+        Kind of results in one word; also the name of the file with the identity.
     identity
-        Plain values that tell this question from any other.
+        JSON-serialisable values that identify the analysis.
     force
-        Remove the results of another one.
+        Remove the results of another analysis.
 
     Raises
     ------
     ExistsError
-        If there is something else and ``force`` is not set.
+        If something else is there and ``force`` is not set.
     """
     text, name = json.dumps(identity, indent=2, sort_keys=True), f"{what}.json"
     names = files.list_names(uri)

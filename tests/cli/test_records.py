@@ -132,7 +132,7 @@ def test_what_is_there_is_not_overwritten_without_the_flag(tmp_path, monkeypatch
     words = ("synth", "milan", tmp_path / "cube", "--users", 40)
     assert CliRunner().invoke(app, list(map(str, words))).exit_code == 0
     text = refused(*words, monkeypatch=monkeypatch, capsys=capsys)
-    assert text.endswith("exists already: choose another place, or overwrite it with `--force`")
+    assert text.endswith("already exists: choose another address, or overwrite it with `--force`")
 
 
 def test_arguments_of_python_become_flags():

@@ -208,7 +208,7 @@ def test_what_is_there_is_kept(fresh):
     with pytest.raises(ExistsError) as caught:
         crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1))
     assert str(caught.value) == (
-        f"{cube.uri} exists already: choose another place, or overwrite it with `force=True`"
+        f"{cube.uri} already exists: choose another address, or overwrite it with `force=True`"
     )
     assert TraceCube(cube.uri).fingerprint == cube.fingerprint
     again = crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1), force=True)
