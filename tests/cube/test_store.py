@@ -194,7 +194,7 @@ def test_blocks_of_users_are_all_users(fresh, n_users):
         (lambda c: c.traces(np.array([True, False, True])), "users are bool, not indices"),
         (lambda c: c.traces(epochs=(2, 2)), "epochs 2 to 2 are not within 0 to 4"),
         (lambda c: c.traces(np.array([], int), (0, 9)), "epochs 0 to 9 are not within 0 to 4"),
-        (lambda c: list(c.blocks(0)), "a block of 0 users is empty"),
+        (lambda c: list(c.blocks(0)), "n_users is 0: a block has at least 1 user"),
     ],
 )
 def test_questions_without_an_answer(fresh, ask, message):
