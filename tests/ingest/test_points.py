@@ -63,5 +63,5 @@ def test_points_that_are_no_text_or_absent(tmp_path: Path) -> None:
     with pytest.raises(MissingError):
         read_points(str(path))
     path.write_bytes(b"name,lat,lon\n\xff\xfe,1,1\n")
-    with pytest.raises(SourceError, match=r"points\.csv is not text in UTF-8\n"):
+    with pytest.raises(SourceError, match=r"points\.csv is not UTF-8 text\n"):
         read_points(str(path))
