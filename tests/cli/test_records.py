@@ -103,7 +103,8 @@ def test_columns_and_settings_of_a_reader(tmp_path):
         (["--reader", "xml"], "unknown reader 'xml': choose from cabspotting, events, geojson"),
         (
             [],
-            "reader events gives positions: specify the regions with `--grid`, `--points` or `--h3`",
+            "reader events gives positions: specify the regions with `--grid`, `--points` or "
+            "`--h3`",
         ),
         (["--min-events", "0", *GRID], "`--min-events` is 0: a user of a cube has at least 1"),
         (["--top-users", "0", *GRID], "`--top-users` is 0: keep at least 1"),
