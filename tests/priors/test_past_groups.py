@@ -72,7 +72,7 @@ def test_without_a_past_there_is_nothing_to_learn(name):
 
 
 def test_too_large_groups_are_refused_by_name():
-    with pytest.raises(PoolError, match="the same_groups pool holds 40 users with the target"):
+    with pytest.raises(PoolError, match="the same_groups pool has 40 users including the target"):
         set_up("same_groups", group_size=40)
 
 
