@@ -133,4 +133,4 @@ def test_pairs_that_cannot_be_found_are_an_error_not_a_hang(monkeypatch):
         except PoolError as error:
             ends.append(str(error))
     words = "no more than 2 pairs of groups of 2 were found among 4 users including the target"
-    assert set(ends) == {6, f"{words}: draw fewer, or smaller groups"}
+    assert set(ends) == {6, f"{words}: draw fewer or smaller groups"}
