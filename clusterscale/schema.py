@@ -277,20 +277,20 @@ def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -
     FormatError
         If a variable is missing, or has other dimensions or another dtype kind; names each.
     """
-    for name, want in variables.items():
-        if want.optional and name not in dataset.variables:
-            shape = [dataset.sizes.get(dim, 0) for dim in want.dims]
-            dataset = dataset.assign({name: (want.dims, np.full(shape, "", object))})
+    for name, expected in variables.items():
+        if expected.optional and name not in dataset.variables:
+            shape = [dataset.sizes.get(dim, 0) for dim in expected.dims]
+            dataset = dataset.assign({name: (expected.dims, np.full(shape, "", object))})
     faults = []
-    for name, want in variables.items():
+    for name, expected in variables.items():
         if name not in dataset.variables:
             faults.append(f"{name} is missing")
             continue
-        have = dataset[name]
-        if have.dims != want.dims:
-            faults.append(f"{name} has dimensions {have.dims}, not {want.dims}")
-        if have.dtype.kind not in want.kinds:
-            faults.append(f"{name} is {have.dtype}, not one of the kinds {want.kinds!r}")
+        actual = dataset[name]
+        if actual.dims != expected.dims:
+            faults.append(f"{name} has dimensions {actual.dims}, not {expected.dims}")
+        if actual.dtype.kind not in expected.kinds:
+            faults.append(f"{name} is {actual.dtype}, not one of the kinds {expected.kinds!r}")
     if faults:
         raise FormatError("not a dataset of this schema: " + "; ".join(faults))
     return dataset

@@ -61,10 +61,10 @@ class ConfigModel(BaseModel):
 
     @property
     def label(self) -> str:
-        """The name with the fields other than defaults, e.g. ``laplace(epsilon=1.0)``."""
-        given = self.model_dump(exclude={"name"}, exclude_defaults=True)
-        given |= {key: getattr(self, key) for key in self._label_always}
-        given |= {key: given.pop(key) for key in self._label_last if key in given}
-        fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        """The name with the non-default fields, e.g. ``laplace(epsilon=1.0)``."""
+        shown = self.model_dump(exclude={"name"}, exclude_defaults=True)
+        shown |= {key: getattr(self, key) for key in self._label_always}
+        shown |= {key: shown.pop(key) for key in self._label_last if key in shown}
+        fields = ", ".join(f"{key}={value!r}" for key, value in shown.items())
         name = str(getattr(self, "name", type(self).__name__))
         return f"{name}({fields})" if fields else name

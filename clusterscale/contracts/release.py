@@ -37,7 +37,7 @@ class CellLaw(Protocol):
 
     @property
     def revised(self) -> bool:
-        """Whether a count is also rounded, or suppressed if small, besides adding noise."""
+        """Whether a count is changed by more than noise: rounded, or suppressed if small."""
 
     def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Values:
         """Return the likelihood of each count, (group, cell, count), up to a factor per value.

@@ -56,10 +56,10 @@ class Events(ConfigModel):
 
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the events of a piece."""
-        where = [self.lat, self.lon] if self.roi is None else [self.roi]
+        place = [self.lat, self.lon] if self.roi is None else [self.roi]
         file = piece.file.name
         for batch in tables.batches(
-            piece, [self.user, self.time, *where], delimiter=self.delimiter
+            piece, [self.user, self.time, *place], delimiter=self.delimiter
         ):
             yield Records(
                 decode.ids(self.user, batch.columns[self.user], where=file),

@@ -121,12 +121,12 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]
             yield ColumnBatch({name: batch.column(name) for name in columns})
 
 
-def _check_columns(have: Sequence[str], want: Sequence[str], where: str) -> None:
-    for name in want:
-        if have.count(name) == 0:
-            raise SourceError(f"{where} has no column {name}: its columns are {', '.join(have)}")
-        if have.count(name) > 1:
-            raise SourceError(f"{where} has {have.count(name)} columns named {name}")
+def _check_columns(present: Sequence[str], required: Sequence[str], where: str) -> None:
+    for name in required:
+        if present.count(name) == 0:
+            raise SourceError(f"{where} has no column {name}: its columns are {', '.join(present)}")
+        if present.count(name) > 1:
+            raise SourceError(f"{where} has {present.count(name)} columns named {name}")
 
 
 def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[ColumnBatch]:
