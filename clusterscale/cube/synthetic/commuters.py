@@ -55,10 +55,7 @@ ZEAL = 0.13  # sd over users of the log of those probabilities: sd of events and
 PLACES = (32.0, 0.98)  # median and log-sd over users of the number of places: unique ROIs
 LOYALTY = 1.5  # above 1, favourites are preferred: unique ROIs, ROI_DAY_WEEK
 CENTRE = 4.0  # km over which the attraction of the centre falls by 1/e: trip length
-OUTSKIRTS, ANYWHERE = (
-    0.8,
-    0.15,
-)  # fewer homes in the centre, leisure far from it: visits per station
+OUTSKIRTS, ANYWHERE = 0.8, 0.15  # fewer homes in the centre, leisure far out: visits per station
 SIZE = (2.8, 30.0)  # log-sd of station sizes, their cap in medians: visits per station
 ROAMERS, ROAMING, HASTE = 0.0005, 0.92, 0.5  # rare cards that travel all day: the maxima
 

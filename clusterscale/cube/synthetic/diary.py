@@ -55,9 +55,7 @@ def collect(diary: Diary, rois: Ints, n_epochs: int, cells: Cells, start: int) -
     n = diary[0, 0]
     while n > 0 and diary[n, EPOCH] >= n_epochs:
         n -= 1
-    ends = np.zeros(
-        len(rois), np.int64
-    )  # first the number of cells of a place, then their end index
+    ends = np.zeros(len(rois), np.int64)  # first the cells per place, then their end index
     latest = np.full(len(rois), -1, np.int32)
     for i in range(1, n + 1):
         place, epoch = diary[i, PLACE], diary[i, EPOCH]
