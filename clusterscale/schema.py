@@ -25,7 +25,7 @@ RECOVERY_FORMAT = "clusterscale-recovery"
 TRAITS_FORMAT = "clusterscale-traits"
 
 STATUS = "status"
-"""Folder below a run's folder with the progress of each process; not part of any result."""
+"""Folder below a run's folder with progress files; not part of any result."""
 
 
 @dataclass(frozen=True, slots=True)

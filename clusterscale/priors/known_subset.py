@@ -114,7 +114,7 @@ class KnownSubset(ConfigModel):
         PoolError
             If a pool is too small for groups of that size.
         InputError
-            If the target is none of the users.
+            If the target is not one of the users.
         """
         traces.check_user(target)
         others = rng.permutation(np.delete(np.arange(traces.n_users), target))
