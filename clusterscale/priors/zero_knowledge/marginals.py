@@ -189,7 +189,7 @@ def _settle(total: Callable[[float], float], wanted: float, start: float, most: 
 
     The paper repeatedly adds the missing visits per member, which takes hundreds of rounds if most
     counts are suppressed. The total grows with the mean, so the mean is bracketed and bisected
-    instead. If the total exceeds ``wanted`` for every mean, e.g. because the release has low noise,
+    instead. If the total exceeds ``wanted`` for every mean, e.g. for negative noise in the release,
     0 is returned; if it is always below, about ``most``, the number of cells that a user can visit.
     """
     low, high = 0.0, min(max(start, 1.0), most)
