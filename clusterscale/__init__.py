@@ -1,6 +1,6 @@
 """Membership and recovery audits of aggregate location time-series, at cluster scale.
 
-From raw traces to a verdict in a few lines; here on synthetic commuters, without a cluster:
+An audit of raw traces takes a few lines; here on synthetic commuters, without a cluster:
 
 >>> import clusterscale as cs
 >>> folder = getfixture("tmp_path")
@@ -22,8 +22,8 @@ True
 
 After ``import clusterscale.report``, ``results.clusterscale`` shows the findings in a notebook.
 
-``cs.run`` called again with the same plan and folder goes on where it was interrupted. On a
-Dask cluster, give it the executor of an opened cluster instead::
+``cs.run`` with the same plan and folder resumes an interrupted run. To run on a Dask cluster, pass
+the executor of an opened cluster instead::
 
     with cs.Local(workers=2).open() as executor:
         results = cs.run(plan, cube, "runs/commuters", executor)
@@ -64,7 +64,7 @@ __all__ = [
 ]
 __all__ += ["__version__"]
 
-_HOMES = {
+_PACKAGES = {
     "AuditPlan": "audit",
     "ClusterscaleError": "errors",
     "Local": "runtime",
@@ -90,11 +90,11 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("clusterscale")
-    if name not in _HOMES:
+    if name not in _PACKAGES:
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
-    return getattr(import_module(f"clusterscale.{_HOMES[name]}"), name)
+    return getattr(import_module(f"clusterscale.{_PACKAGES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """Return the public names, also those that are not loaded yet."""
+    """Return the public names, including those not loaded yet."""
     return sorted(__all__)

@@ -1,44 +1,44 @@
-"""What can go wrong, as a tree.
+"""Exception hierarchy.
 
 Every error of clusterscale is a :class:`ClusterscaleError` and also the builtin error that a
 caller would expect, so ``except ValueError`` keeps working::
 
     ClusterscaleError
-    ├── InputError (ValueError)            the caller gave something unusable
-    │   ├── ConfigError                    a config or a part of one; names the path of the key
-    │   ├── SourceError                    records to ingest; names file, column and value
-    │   ├── UnknownNameError               no such mechanism, attack, …; names the known ones
+    ├── InputError (ValueError)            an argument or input is invalid
+    │   ├── ConfigError                    an invalid config; names the path of the key
+    │   ├── SourceError                    unreadable records; names file, column and value
+    │   ├── UnknownNameError               no such mechanism, attack, …; lists the known ones
     │   └── PoolError                      a pool of users is too small for the group size
     ├── MissingError (FileNotFoundError)   nothing is stored at that address
-    ├── ExistsError (FileExistsError)      something is stored there already
-    ├── FormatError (ValueError)           something is there, but not what is needed
-    ├── DamagedError (OSError)             bytes are not what was written; names the chunk
-    ├── StoreError (OSError)               a store cannot be used, though it was tried again
-    ├── ClusterError (RuntimeError)        the cluster cannot do the work, or was lost
-    │   ├── WorkerLostError                workers died, again and again, over one item
-    │   └── StalledError                   nothing was finished for too long
-    └── PackageError (ImportError)         an optional package is absent; names the extra
+    ├── ExistsError (FileExistsError)      something is already stored there
+    ├── FormatError (ValueError)           the store is not of the expected format
+    ├── DamagedError (OSError)             stored bytes are corrupt; names the chunk
+    ├── StoreError (OSError)               a store failed, also after retries
+    ├── ClusterError (RuntimeError)        the cluster is unusable or was lost
+    │   ├── WorkerLostError                one item repeatedly killed its workers
+    │   └── StalledError                   no item finished for too long
+    └── PackageError (ImportError)         an optional package is missing; names the extra
 """
 
 TEMPORARY = 75
-"""Exit code where a cluster or a store gave out and the same command goes on: EX_TEMPFAIL of
-sysexits.h, which ``os`` has not on every system."""
+"""Exit code when a cluster or store failed and the same command can resume: EX_TEMPFAIL of
+sysexits.h, which ``os`` does not define on every system."""
 
 
 class ClusterscaleError(Exception):
-    """Root of all errors that clusterscale raises on purpose."""
+    """Base class of all errors that clusterscale raises."""
 
 
 class InputError(ClusterscaleError, ValueError):
-    """The caller gave something unusable."""
+    """An argument or input is invalid."""
 
 
 class ConfigError(InputError):
-    """A config, or a part of one built from Python, is wrong; the message names each key."""
+    """A config, or a part of one built in Python, is invalid; the message names each key."""
 
 
 class SourceError(InputError):
-    """Records cannot be read as asked; the message names file, column and first bad value."""
+    """Records cannot be read; the message names the file, column and first bad value."""
 
 
 class UnknownNameError(InputError):
@@ -46,7 +46,7 @@ class UnknownNameError(InputError):
 
 
 class PoolError(InputError):
-    """A pool of users cannot supply the groups; the message names the largest size that fits."""
+    """A pool of users is too small for the groups; the message names the largest size that fits."""
 
 
 class MissingError(ClusterscaleError, FileNotFoundError):
@@ -54,7 +54,7 @@ class MissingError(ClusterscaleError, FileNotFoundError):
 
 
 class ExistsError(ClusterscaleError, FileExistsError):
-    """Something is stored at that address already and was not to be overwritten."""
+    """Something is already stored at that address, and ``force`` was not set."""
 
 
 class FormatError(ClusterscaleError, ValueError):
@@ -62,24 +62,24 @@ class FormatError(ClusterscaleError, ValueError):
 
 
 class DamagedError(ClusterscaleError, OSError):
-    """Stored bytes are not what was written; the message names the array and the chunk."""
+    """Stored bytes are corrupt; the message names the array and the chunk."""
 
 
 class StoreError(ClusterscaleError, OSError):
-    """A store refused, failed or is full, also when tried again; the message names the place."""
+    """A store denied access, failed after all retries or is full; the message names the URI."""
 
 
 class ClusterError(ClusterscaleError, RuntimeError):
-    """The cluster cannot do the work, or was lost; what was finished is kept."""
+    """The cluster is unusable or was lost; finished work is kept."""
 
 
 class WorkerLostError(ClusterError):
-    """Every worker that took this item up died of it, alone as it was."""
+    """Every worker that ran this item died, even when it ran alone."""
 
 
 class StalledError(ClusterError):
-    """Nothing was finished for longer than the cluster's patience."""
+    """No item finished within the cluster's stall timeout."""
 
 
 class PackageError(ClusterscaleError, ImportError):
-    """An optional package is absent; the message names the extra that installs it."""
+    """An optional package is missing; the message names the extra that installs it."""

@@ -1,4 +1,4 @@
-"""Small tables of HTML, as notebooks show them: without colours, so that dark ones do too."""
+"""Small HTML tables for notebooks, without colours so that they suit light and dark themes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Cell = str | Sequence[str]
 
 
 def list_facts(title: str, facts: Mapping[str, Cell]) -> str:
-    """Return a table of names and what is to be said of them; all texts are escaped.
+    """Return a two-column table of names and values; all texts are escaped.
 
-    Several texts in a cell stand below each other.
+    Each text of a cell with several is on its own line.
     """
     rows = "".join(
         f'<tr><th scope="row"{_LEFT}>{escape(name)}</th><td{_LEFT}>{_cell(value)}</td></tr>'

@@ -1,7 +1,7 @@
-"""Secrets stay where they are: none in an address, none in anything that is shown or stored.
+"""Keep secrets out of URLs and out of everything that is shown or stored.
 
-Credentials come from the environment, or from where a file system keeps its own (a profile, a role,
-a mounted secret). They are no part of a config, of a command or of a task.
+Credentials come from the environment or from the file system's own sources (a profile, a role, a
+mounted secret). They are never part of a config, a command or a task.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from clusterscale.errors import InputError
 __all__ = ["check_url", "clean"]
 
 _HIDDEN = "[hidden]"
-_SHORTEST = 8  # characters; what is shorter would hide words that are no secrets
+_SHORTEST = 8  # characters; replacing shorter values would hide ordinary words
 
-# Letters alone are compared, so that access-key, accessKey and ACCESS_KEY are the same.
+# Only letters are compared, so that access-key, accessKey and ACCESS_KEY are equal.
 _KEYS = re.compile(
     r"key$|keyid$|secret|token|passw(or)?d|pwd|passphrase|signature|^sig$|^sas$|credential|^auth"
     r"|connectionstring"
@@ -33,12 +33,12 @@ _VARIABLES = re.compile(r"^(AWS|AZURE|FSSPEC|GCP|GOOGLE|GS|S3)_")
 
 
 def check_url(url: str) -> str:
-    """Return ``url``, or refuse it if it carries a password or a key; the error repeats neither.
+    """Return ``url`` unless it contains a password or a key; the error repeats neither.
 
     Raises
     ------
     InputError
-        If it has ``user:password@``, or a query key that is named like a credential.
+        If it has ``user:password@``, or a query key whose name suggests a credential.
     """
     for part in url.split("::"):
         scheme, separator, _ = part.partition("://")
@@ -53,7 +53,7 @@ def check_url(url: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return ``text`` without passwords in URLs, signatures of URLs, and keys of this environment.
+    """Return ``text`` without passwords in URLs, URL signatures and keys of this environment.
 
     >>> clean("GET https://host/cube?X-Amz-Signature=0a1b2c&partNumber=2 failed")
     'GET https://host/cube?X-Amz-Signature=[hidden]&partNumber=2 failed'
@@ -69,9 +69,9 @@ def clean(text: str) -> str:
 
 def _refuse(scheme: str, what: str) -> str:
     return (
-        f"an address that begins with {scheme}:// has {what} in it: give credentials by the "
-        "environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://), or by the files and "
-        "roles that its file system looks up"
+        f"a {scheme}:// URL must not contain {what}: give credentials through the environment "
+        "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://), or through the files and roles "
+        "that its file system looks up"
     )
 
 
@@ -81,9 +81,9 @@ def _names_secret(key: str) -> bool:
 
 def _known() -> list[str]:
     """Return the secrets in the environment of this process, the longest first."""
-    found = {
+    secrets = {
         value
         for name, value in os.environ.items()
         if _VARIABLES.match(name) and _names_secret(name) and len(value) >= _SHORTEST
     }
-    return sorted(found, key=len, reverse=True)
+    return sorted(secrets, key=len, reverse=True)

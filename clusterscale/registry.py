@@ -1,4 +1,4 @@
-"""Look a name up, or name the known ones."""
+"""Registries of named classes."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -40,7 +40,7 @@ class Registry(Generic[T]):
         Raises
         ------
         UnknownNameError
-            With the known names and the nearest of them.
+            If there is none; the message lists the known names and the closest match.
         """
         try:
             return self._classes[name]

@@ -1,4 +1,4 @@
-"""Dimensions, variables, dtypes and units of every store, and the check that they are kept."""
+"""Dimensions, variables, dtypes and units of every store, and their validation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from clusterscale.errors import FormatError
 
-if TYPE_CHECKING:  # workers that screen never see a dataset, and are spared its import
+if TYPE_CHECKING:  # screening workers need no dataset, so they do not import xarray
     import xarray as xr
 
 __all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY", "RECOVERY_FORMAT", "RESULTS"]
@@ -38,14 +38,14 @@ RAW_COUNTS = "exact"
 """Id of the mechanism that publishes the counts themselves."""
 
 STATUS = "status"
-"""Below a run's folder, how far those are who work on it; no part of any result."""
+"""Folder below a run's folder with progress files; not part of any result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
     """A variable of a dataset: its dimensions, NumPy kinds (``dtype.kind``) and meaning.
 
-    Older results lack an ``optional`` one, a text; it is read as empty, which means not known.
+    An ``optional`` text variable, absent from older results, is read as empty, meaning unknown.
     """
 
     dims: tuple[str, ...]
@@ -97,9 +97,9 @@ RESULTS: Mapping[str, Variable] = {
     "auc": Variable(_CASE, "f", "1", "area under the ROC curve over the challenges"),
     "privacy_loss": Variable(_CASE, "f", "1", "max(0, 2 auc - 1)"),
     "privacy_gain": Variable(
-        _CASE, "f", "1", "share of the attack's advantage over chance on bare counts that is gone"
+        _CASE, "f", "1", "share of the attack's advantage over chance on raw counts that is removed"
     ),
-    "accuracy": Variable(_CASE, "f", "1", "share of challenges answered rightly"),
+    "accuracy": Variable(_CASE, "f", "1", "share of challenges answered correctly"),
     "auc_low": Variable(_CASE, "f", "1", "low end of the 95 % interval of auc (DeLong, odds)"),
     "auc_high": Variable(_CASE, "f", "1", "high end of the 95 % interval of auc (DeLong, odds)"),
     "tpr": Variable(_CASE, "f", "1", "true positive rate at the plan's false_positive_rate"),
@@ -115,7 +115,7 @@ RESULTS: Mapping[str, Variable] = {
         _CASE, "f", "1", "auc of the same distinguisher with another user in the target's place"
     ),
     "naive_auc": Variable(_CASE, "f", "1", "auc of the sum of all published values"),
-    "n_challenges": Variable(_CASE, "iu", "1", "groups asked about, half of them with the target"),
+    "n_challenges": Variable(_CASE, "iu", "1", "challenge groups, half of them with the target"),
     "level_inside": Variable(
         (*_CASE, "level"), "iu", "1", "of the first challenges, groups with the target by p-value"
     ),
@@ -131,7 +131,7 @@ RESULTS: Mapping[str, Variable] = {
     ),
     "seconds": Variable(_CASE, "f", "s", "time to train and score"),
     "status": Variable(_CASE, "OUT", "", "done, failed, missing or unseen"),
-    "error": Variable(_CASE, "OUT", "", "what ended a failed task"),
+    "error": Variable(_CASE, "OUT", "", "error that ended a failed task"),
     "utility": Variable(_PRICE, "f", "1", "the measure, mean over groups drawn at random"),
     "utility_sd": Variable(_PRICE, "f", "1", "its standard deviation over these groups"),
     "released_share": Variable(
@@ -146,13 +146,13 @@ RESULTS: Mapping[str, Variable] = {
     "float_noise": Variable(
         _PROMISE, "OUT", "", "is continuous noise published unrounded: yes or no", optional=True
     ),
-    "sensitivity": Variable(_PROMISE, "f", "visits", "norm of one unit that noise is scaled to"),
+    "sensitivity": Variable(_PROMISE, "f", "visits", "norm of one unit to which noise is scaled"),
     "sensitivity_needed": Variable(_PROMISE, "f", "visits", "norm of one unit in this cube"),
     "user_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, plain sum"),
     "user_delta": Variable(_PROMISE, "f", "1", "delta that goes with user_epsilon"),
     "composed_epsilon": Variable(_PROMISE, "f", "1", "epsilon for all of one user, accounted"),
     "composed_delta": Variable(_PROMISE, "f", "1", "delta that goes with composed_epsilon"),
-    "auc_ceiling": Variable(_PROMISE, "f", "1", "most AUC that the guarantee leaves any attack"),
+    "auc_ceiling": Variable(_PROMISE, "f", "1", "highest AUC that the guarantee allows any attack"),
     "epsilon_seen": Variable(
         _VERDICT,
         "f",
@@ -164,7 +164,7 @@ RESULTS: Mapping[str, Variable] = {
         _VERDICT, "OUT", "", "consistent, broken, too few samples or nothing promised"
     ),
 }
-"""Variables and coordinates of the dataset of an audit; more may stand beside them."""
+"""Variables and coordinates of the dataset of an audit; it may have more."""
 
 _SCREENED = ("user", "period", "group_size", "mechanism", "attack")
 
@@ -186,7 +186,7 @@ SCREEN: Mapping[str, Variable] = {
     "auc_high": Variable(_SCREENED, "f", "1", "upper end of the interval of auc"),
     "privacy_loss": Variable(_SCREENED, "f", "1", "max(0, 2 auc - 1)"),
     "score_gap": Variable(
-        _SCREENED, "f", "1", "mean score with the user less without, in standard deviations"
+        _SCREENED, "f", "1", "mean score with the user minus without, in standard deviations"
     ),
 }
 """Variables and coordinates of the dataset of a screen."""
@@ -199,33 +199,33 @@ RECOVERY: Mapping[str, Variable] = {
     "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
     **_names("mechanism"),
-    "prior": Variable(("prior",), "OUT", "", "what the adversary knows of everybody"),
+    "prior": Variable(("prior",), "OUT", "", "what the adversary knows about everyone"),
     **_names("prior"),
     "strategy": Variable(
-        ("strategy",), "OUT", "", "what is made of prior and release; or either of them alone"
+        ("strategy",), "OUT", "", "how prior and release are combined; or either of them alone"
     ),
     **_names("strategy"),
     "reading": Variable(
-        ("reading",), "OUT", "", "which ROIs are told of shares: popular ones, or every one"
+        ("reading",), "OUT", "", "which ROIs are predicted from shares: popular ones, or every one"
     ),
     "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
     "profiling_error": Variable(
         (*_RECOVERED, "user"), "f", "1", "mean Jensen–Shannon distance of profiles over epochs"
     ),
     "profiling_loss": Variable(
-        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is gone"
+        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is removed"
     ),
     "profiling_gain": Variable(
-        (*_RECOVERED, "user"), "f", "1", "share of what could be added to it that a defence adds"
+        (*_RECOVERED, "user"), "f", "1", "share of the possible increase that a defence adds"
     ),
     "localization_error": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the ROIs that are told"
+        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the predicted ROIs"
     ),
     "localization_loss": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is gone"
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is removed"
     ),
     "localization_gain": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "share of what could be added that is added"
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the possible increase that is added"
     ),
     "profiling_error_of_epoch": Variable(
         (*_RECOVERED, "epoch"), "f", "1", "profiling error of an epoch, mean over users"
@@ -234,7 +234,7 @@ RECOVERY: Mapping[str, Variable] = {
         (*_RECOVERED, "reading", "epoch"), "f", "1", "1 - F1 of all users' ROIs in an epoch"
     ),
     "relative_error": Variable(
-        ("mechanism",), "f", "1", "mean relative error of what is published, floor 0.1 %"
+        ("mechanism",), "f", "1", "mean relative error of the published values, floor 0.1 %"
     ),
 }
 """Variables and coordinates of the dataset of a recovery."""
@@ -246,11 +246,11 @@ TRAITS: Mapping[str, Variable] = {
     "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
     "period": Variable(("period",), "OUT", "", "epochs of the release"),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "characteristic": Variable(("characteristic",), "OUT", "", "what is told of how users move"),
+    "characteristic": Variable(("characteristic",), "OUT", "", "mobility characteristic"),
     "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
     "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
-    "comparison": Variable(("comparison",), "iu", "1", "most against least exposed, by number"),
-    "source": Variable(("comparison",), "OUT", "", "where exposure is from: audit or screen"),
+    "comparison": Variable(("comparison",), "iu", "1", "number of the comparison"),
+    "source": Variable(("comparison",), "OUT", "", "source of the exposure: audit or screen"),
     "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
     "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
     **_names("compared_prior", "comparison"),
@@ -270,71 +270,71 @@ TRAITS: Mapping[str, Variable] = {
         _TRAIT, "f", "1", "importance to a random forest that separates them, sums to 1"
     ),
     "forest_accuracy": Variable(
-        ("comparison",), "f", "1", "share of users that trees which did not see them place rightly"
+        ("comparison",), "f", "1", "share of users classified correctly by trees not fit to them"
     ),
     "logistic_coefficient": Variable(
         _TRAIT, "f", "1", "weight in a logistic regression on standard scores; positive: exposed"
     ),
     "separation": Variable(
-        _TRAIT, "f", "1", "chance that one of the most exposed has more than one of the least"
+        _TRAIT, "f", "1", "probability that one of the most exposed has more than one of the least"
     ),
-    "who": Variable(("who",), "OUT", "", "all, top or bottom: whose components, or visits"),
+    "who": Variable(("who",), "OUT", "", "all, top or bottom: users whose values these are"),
     "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
-    "time": Variable(("epoch",), "M", "", "when it begins, by local clocks"),
+    "time": Variable(("epoch",), "M", "", "beginning of the epoch in local time"),
     "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
     "roi_name": Variable(("roi",), "OUT", "", "name of the region"),
-    "x": Variable(("roi",), "f", "", "longitude of the centre, or how far east"),
-    "y": Variable(("roi",), "f", "", "latitude of the centre, or how far north"),
+    "x": Variable(("roi",), "f", "", "longitude of the centre, or distance east"),
+    "y": Variable(("roi",), "f", "", "latitude of the centre, or distance north"),
     "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
     "epoch_events": Variable(("period", "epoch"), "iu", "1", "events in the epoch, all users"),
     "frequency": Variable(
         ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
     ),
-    "view": Variable(("view",), "iu", "1", "loadings of one setting, by number"),
+    "view": Variable(("view",), "iu", "1", "index of one setting with loadings"),
     "view_period": Variable(("view",), "OUT", "", "its period"),
     "view_prior": Variable(("view",), "OUT", "", "its prior"),
     **_names("view_prior", "view"),
     "view_group_size": Variable(("view",), "iu", "1", "its group size"),
     "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
     **_names("view_mechanism", "view"),
-    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are told"),
+    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are averaged"),
     "loading": Variable(
         ("view", "who", "roi", "epoch"),
         "f",
         "1",
         "absolute correlation of a cell with the components that decide, mean over targets; "
-        "not a number outside the period",
+        "NaN outside the period",
     ),
 }
-"""Variables and coordinates of the dataset of traits: what the exposed have in common."""
+"""Variables and coordinates of the dataset of traits: what exposed users have in common."""
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:
-    """Return ``dataset`` if it keeps ``variables``; optional ones that it lacks are added, empty.
+    """Return ``dataset`` if it matches ``variables``; missing optional ones are added, empty.
 
     Raises
     ------
     FormatError
-        Naming every variable that is absent, has other dimensions or another kind of dtype.
+        If a variable is missing, or has other dimensions or another dtype kind; names each.
     """
-    for name, want in variables.items():
-        if not want.optional or name in dataset.variables:
+    for name, expected in variables.items():
+        if not expected.optional or name in dataset.variables:
             continue
-        if set(want.dims) <= set(dataset.dims):
-            shape = [dataset.sizes[dim] for dim in want.dims]
-            dataset = dataset.assign({name: (want.dims, np.full(shape, "", object))})
+        if set(expected.dims) <= set(dataset.dims):
+            shape = [dataset.sizes[dim] for dim in expected.dims]
+            dataset = dataset.assign({name: (expected.dims, np.full(shape, "", object))})
     faults = []
-    for name, want in variables.items():
-        if want.optional and name not in dataset.variables:
+    for name, expected in variables.items():
+        if expected.optional and name not in dataset.variables:
             continue
         if name not in dataset.variables:
             faults.append(f"{name} is missing")
             continue
-        have = dataset[name]
-        if have.dims != want.dims:
-            faults.append(f"{name} has dimensions {have.dims}, not {want.dims}")
-        if have.dtype.kind not in want.kinds:
-            faults.append(f"{name} is {have.dtype}, not one of the kinds {want.kinds!r}")
+        actual = dataset[name]
+        if actual.dims != expected.dims:
+            faults.append(f"{name} has dimensions {actual.dims}, not {expected.dims}")
+        if actual.dtype.kind not in expected.kinds:
+            faults.append(f"{name} is {actual.dtype}, not one of the kinds {expected.kinds!r}")
     if faults:
         raise FormatError("not a dataset of this schema: " + "; ".join(faults))
     return dataset

@@ -1,8 +1,8 @@
 """One random stream per named purpose.
 
 Philox is a counter-based generator: distinct keys give independent streams (Salmon et al.,
-SC'11). The key of a stream is a hash of the root seed and of a path that names what the draw is
-for, so a draw depends on nothing else: not on the order of tasks, nor on the number of workers.
+SC'11). The key of a stream is a hash of the root seed and of a path that names the purpose of the
+draw, so a draw depends neither on the order of tasks nor on the number of workers.
 """
 
 from hashlib import blake2b
@@ -20,9 +20,8 @@ def stream(seed: int, *path: str | int) -> np.random.Generator:
     seed
         Root seed, any integer.
     path
-        What the draw is for, broad to narrow, e.g. ``"groups", 17, 100``. Text and integers are
-        told apart: ``1`` and ``"1"`` name different streams, and so do ``"ab", "c"`` and
-        ``"a", "bc"``.
+        Purpose of the draw, broad to narrow, e.g. ``"groups", 17, 100``. ``1`` and ``"1"`` name
+        different streams, and so do ``"ab", "c"`` and ``"a", "bc"``.
 
     Returns
     -------

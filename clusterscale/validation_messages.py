@@ -1,4 +1,4 @@
-"""Say what is wrong with a value, where, and what would be right; and which of several is best."""
+"""Messages about invalid values, and text for numbers, counts and ties."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Fault = dict[str, Any]
 
 
 def choices(given: str, known: Iterable[str]) -> str:
-    """Return ``choose from a, b``, with the known name that is nearest to ``given``, if any is."""
+    """Return ``choose from a, b``, with the known name closest to ``given``, if one is close."""
     names = list(known)
     near = get_close_matches(given, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -32,7 +32,7 @@ def choices(given: str, known: Iterable[str]) -> str:
 
 
 def check_kinds(**given: tuple[object, type]) -> None:
-    """Raise :class:`InputError` unless each argument, by name, is of the type beside it."""
+    """Raise :class:`InputError` unless each argument, by name, is of the type given with it."""
     for name, (value, kind) in given.items():
         if not isinstance(value, kind):
             raise InputError(
@@ -41,27 +41,27 @@ def check_kinds(**given: tuple[object, type]) -> None:
 
 
 def find_ties(values: ArrayLike, *, lowest: bool = False) -> list[int]:
-    """Return the places of the highest value: several where they agree to three digits.
+    """Return the indices of the highest value; several if they agree to three digits.
 
     Parameters
     ----------
     values
-        Numbers, float64, shape (n,); those that are not finite do not count.
+        Numbers, float64, shape (n,); non-finite ones are ignored.
     lowest
-        Whether the lowest value is looked for instead.
+        Find the lowest value instead.
     """
     numbers = np.asarray(values, np.float64) * (-1 if lowest else 1)
     numbers = np.where(np.isfinite(numbers), numbers, -np.inf)
     if not numbers.size or np.isneginf(top := numbers.max()):
         return []
-    places: list[int] = np.flatnonzero(numbers > top - _SAME).tolist()
-    return places
+    ties: list[int] = np.flatnonzero(numbers > top - _SAME).tolist()
+    return ties
 
 
 def name_best(names: Sequence[object], values: ArrayLike, *, lowest: bool = False) -> str:
-    """Return the name of the highest value, or ``a or b or 3 more`` for a tie; no name twice.
+    """Return the name of the highest value, or ``a or b or 3 more`` for a tie, without repeats.
 
-    Parameters as of :func:`find_ties`; ``names`` has as many entries.
+    Parameters are those of :func:`find_ties`; ``names`` is as long as ``values``.
     """
     ties = list(dict.fromkeys(str(names[i]) for i in find_ties(values, lowest=lowest)))
     more = len(ties) - _MOST_NAMED
@@ -69,33 +69,33 @@ def name_best(names: Sequence[object], values: ArrayLike, *, lowest: bool = Fals
 
 
 def plural(n: int, noun: str) -> str:
-    """Write a count with its noun, thousands apart."""
+    """Return a count with its noun, with thousands separators."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def exact_number(value: float) -> str:
-    """Return a number in as few digits as tell it from every other."""
+    """Return a number in the fewest digits that identify it."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)
 
 
 def exact_percent(share: float) -> str:
-    """Return a share in per cent with all of its digits, e.g. ``12.5 %``."""
+    """Return a share in per cent with all its digits, e.g. ``12.5 %``."""
     digits = f"{100 * Decimal(repr(share)):f}"
     return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
 
 
 def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:
-    """Return one line a fault: the path of the key, what is wrong with it, what would be right.
+    """Return one line per fault: the path of the key, what is wrong, and what is valid.
 
     Parameters
     ----------
     error
-        What pydantic found.
+        The errors that pydantic reported.
     model
-        The model that was to be built; tells which keys are known where.
+        The model that failed to validate; its schema gives the known keys.
     prefix
-        What to put before each path.
+        Prefix of each path.
     """
     lines = []
     for fault in error.errors(include_url=False):
@@ -107,8 +107,8 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
 def _say(fault: Fault, model: type[BaseModel]) -> str:
     kind = fault["type"]
     if kind == "extra_forbidden":
-        *place, key = fault["loc"]
-        return f"is not known here: {choices(str(key), _keys(model, place))}"
+        *parent, key = fault["loc"]
+        return f"is not a known key: {choices(str(key), _keys(model, parent))}"
     if kind in _WORDS:
         return _WORDS[kind](fault)
     wish = _WISHES.get(kind) or fault["msg"].removeprefix("Input should ")
@@ -140,7 +140,7 @@ _WISHES = {
 
 
 def _hint(fault: Fault) -> str:
-    """Numbers such as 1e-3 are text in YAML 1.1."""
+    """Suggest an unquoted number: YAML 1.1 reads numbers such as 1e-3 as text."""
     if fault["type"] != "float_type" or not isinstance(fault["input"], str):
         return ""
     try:
@@ -150,18 +150,18 @@ def _hint(fault: Fault) -> str:
     return f": write {number}, without quotes" if isfinite(number) else ""
 
 
-def _keys(model: type[BaseModel], place: list[str | int]) -> list[str]:
-    """Return the keys that are known at a place of ``model``."""
+def _keys(model: type[BaseModel], path: list[str | int]) -> list[str]:
+    """Return the known keys at ``path`` of ``model``."""
     schema = model.model_json_schema()
     kinds = schema.get("$defs", {})
 
     def resolve(node: Any) -> Any:
-        # of a model or nothing, the model
-        node = next((each for each in node.get("anyOf", ()) if "$ref" in each), node)
+        # of "a model or None", take the model
+        node = next((option for option in node.get("anyOf", ()) if "$ref" in option), node)
         return kinds[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
 
     node = schema
-    for part in place:
+    for part in path:
         node = resolve(node)
         if isinstance(part, int):
             node = node["items"]

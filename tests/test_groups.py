@@ -73,8 +73,8 @@ def test_too_small_a_pool_names_itself_and_what_fits():
             np.arange(12), 0, size=12, n_groups=20, name="training", rng=np.random.default_rng(0)
         )
     assert str(caught.value) == (
-        "groups of 12 are too large: the training pool holds 12 users with the target, "
-        "and 20 distinct groups are wanted; the largest that fits is 10"
+        "groups of 12 are too large: the training pool has 12 users including the target, "
+        "and 20 distinct groups are needed; the largest that fits is 10"
     )
 
 
@@ -132,5 +132,5 @@ def test_pairs_that_cannot_be_found_are_an_error_not_a_hang(monkeypatch):
             ends.append(len(draw(seed)[0]))
         except PoolError as error:
             ends.append(str(error))
-    words = "2 pairs of groups of 2 were drawn from 4 users with the target, and no other was found"
-    assert set(ends) == {6, f"{words}: draw fewer, or smaller groups"}
+    words = "no more than 2 pairs of groups of 2 were found among 4 users including the target"
+    assert set(ends) == {6, f"{words}: draw fewer or smaller groups"}

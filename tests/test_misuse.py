@@ -181,7 +181,7 @@ MISUSES = {
     "a key that is misspelt": (
         lambda: cs.AuditPlan(**PLAN, group_size=[5]),
         ConfigError,
-        "AuditPlan.group_size: is not known here: choose from .*did you mean 'group_sizes'",
+        "AuditPlan.group_size: is not a known key: choose from .*did you mean 'group_sizes'",
     ),
     "a mechanism that is misspelt": (
         lambda: cs.AuditPlan(**PLAN | {"mechanisms": [{"name": "laplas", "epsilon": 1.0}]}),

@@ -66,11 +66,11 @@ WITHOUT = [
 @pytest.mark.parametrize("url", WITH_SECRETS)
 def test_addresses_with_secrets_are_refused_and_not_repeated(url, tmp_path):
     for use in (check_url, storage.exists, storage.open_store, TraceCube):
-        with pytest.raises(InputError, match="give credentials by the environment") as caught:
+        with pytest.raises(InputError, match="give credentials through the environment") as caught:
             use(url)
         assert CANARY not in str(caught.value)
     for cube, output in ((url, "out"), ("cube", url)):
-        with pytest.raises(ConfigError, match="give credentials by the environment") as told:
+        with pytest.raises(ConfigError, match="give credentials through the environment") as told:
             parse(CONFIG.format(cube=cube, output=output))
         assert CANARY not in str(told.value)
 
@@ -197,8 +197,8 @@ def test_a_dense_cube_with_pickles_is_refused_unread(tmp_path, unsafe, name, whe
     if consolidated and where != "objects":  # which Zarr itself does not know any more
         zarr.consolidate_metadata(source, zarr_format=2)
     told = (
-        f"{source}: array {name} is stored with the codec pickle, which runs whatever code is in "
-        "the data: write its values as numbers or text"
+        f"{source}: array {name} is stored with the codec pickle, which can run arbitrary code "
+        "from the data: write its values as numbers or text"
     )
     with pytest.raises(FormatError, match="pickle" if where == "objects" else re.escape(told)):
         pack(source, tmp_path / "cube")
@@ -223,7 +223,7 @@ def test_a_cube_of_an_old_zarr_is_refused_unread(tmp_path, unsafe):
     group = zarr.create_group(tmp_path / "forged", zarr_format=2)
     group.attrs.put({**cube.attributes, "digest": digest(cube.attributes)})
     store_pickles(group, "user", made, 4, ["user"])
-    with pytest.raises(FormatError, match="array user is of an old Zarr"):
+    with pytest.raises(FormatError, match="array user has an old Zarr format"):
         TraceCube(tmp_path / "forged").user_ids()
     assert not made.exists()
 

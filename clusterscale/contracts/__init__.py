@@ -1,4 +1,4 @@
-"""The grammar: value types and the Protocols that every part of an audit speaks."""
+"""Value types and Protocols shared by all parts of an audit."""
 
 from clusterscale.contracts.bounds import Bounds, CellCoordinates, check_days
 from clusterscale.contracts.component import (

@@ -1,4 +1,4 @@
-"""Where and when cells are, and how much of a release one person can change."""
+"""Coordinates of cells, and bounds on what one person can change in a release."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["Bounds", "CellCoordinates", "check_days"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellCoordinates:
-    """Place and time of the cells of some traces.
+    """Position and time of the cells of some traces.
 
     Attributes
     ----------
     days
-        int64, shape (epoch,): number of the local day in which each epoch begins, increasing.
+        int64, shape (epoch,): number of the local day in which each epoch begins, not decreasing.
     lat, lon
-        float64, shape (roi,): centres in degrees; not a number where not known. The null ROI,
-        which is nowhere, is not among them.
+        float64, shape (roi,): centres in degrees; NaN if unknown. The null ROI, which has
+        no position, is not among them.
     until
-        int64, shape (epoch,): the local day in which each epoch ends; as ``days`` where None.
+        int64, shape (epoch,): the local day in which each epoch ends; equal to ``days`` if None.
     """
 
     days: NDArray[np.int64]
@@ -40,7 +40,7 @@ class CellCoordinates:
 
     @property
     def grid(self) -> tuple[int, int] | None:
-        """Rows and columns where the ROIs are a grid, row by row; None where they are not."""
+        """Rows and columns if the ROIs form a grid, row by row; else None."""
         lat, lon = np.round(self.lat, 9), np.round(self.lon, 9)
         rows, columns = np.unique(lat), np.unique(lon)
         shape = (len(rows), len(columns))
@@ -51,20 +51,20 @@ class CellCoordinates:
 
 
 def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
-    """Raise :class:`InputError` unless there is a first and a last local day for each epoch.
+    """Raise :class:`InputError` unless each epoch has a first and a last local day.
 
     Parameters
     ----------
     days, until
-        Int, shape (epoch,): the day in which each epoch begins, not decreasing, and in which it
-        ends, not before.
+        Int, shape (epoch,): the days in which each epoch begins and ends. ``days`` must not
+        decrease, and no epoch may end before it begins.
     n_epochs
-        How many epochs there are.
+        Number of epochs.
     """
-    for name, each in (("days", days), ("until", until)):
-        if each.shape != (n_epochs,) or each.dtype.kind not in "iu":
+    for name, array in (("days", days), ("until", until)):
+        if array.shape != (n_epochs,) or array.dtype.kind not in "iu":
             raise InputError(
-                f"{name} are {each.dtype} of shape {each.shape}, but {n_epochs} epochs need "
+                f"{name} are {array.dtype} of shape {array.shape}, but {n_epochs} epochs need "
                 f"integers of shape {(n_epochs,)}"
             )
     if (days[1:] < days[:-1]).any() or (until < days).any():
@@ -73,10 +73,10 @@ def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that one unit of data changes the counts of a period, over all users of a cube.
+    """Largest change that one unit of data makes to the counts of a period, over all users.
 
-    Changes are in visits and in L1 norm: what leaves the counts when the unit is removed, and,
-    where there is a null ROI, what enters there (an hour without its only event is idle).
+    Changes are in visits, L1 norm: the counts lost when the unit is removed plus, with a null ROI,
+    the counts that the null ROI gains (an hour without its only event is idle).
 
     Attributes
     ----------
@@ -85,14 +85,14 @@ class Bounds:
     user_day
         All events of one user on one local day.
     user
-        All that is counted of one user, idle epochs too where there is a null ROI (the Δ of
-        NDSS18 §VII-B).
+        All counts of one user, including idle epochs if there is a null ROI (the Δ of NDSS18
+        §VII-B).
     series
-        One user in the series of one ROI.
+        The counts of one user in one ROI.
     rois
-        ROIs in which one user is counted.
+        Number of ROIs in which one user is counted.
     null_roi
-        Whether there is one.
+        Whether there is a null ROI.
     """
 
     event: int

@@ -1,4 +1,4 @@
-"""What each cell of a release says for or against a target, whoever that is."""
+"""Evidence that each cell of a release gives for or against any target being inside."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """What an adversary expects of every cell before it thinks of a target.
+    """What an adversary expects of every cell, independent of the target.
 
     Attributes
     ----------
     mean_trace
-        float64, shape (cell,): how often a user of the reference is in a cell, from 0 to 1.
+        float64, shape (cell,): how often a user of the reference is in a cell, 0 to 1.
     n_users
-        Users in that reference.
+        Number of users in the reference.
     group_size
         Members in each group.
     noise
-        The law of what is added to counts, None where it is not known.
+        Distribution of the noise added to counts; None if unknown.
     outside, spread
-        float64, shape (cell,): mean of what is published without the target, and its variance
-        over groups, as found where the law is not known; else None.
+        float64, shape (cell,): mean and variance, over groups without the target, of the
+        published values, estimated if the law is unknown; else None.
     law
-        How each count is published, None where that is not known of a count by itself.
+        Output distribution of each count; None if unknown or not independent of other counts.
     """
 
     mean_trace: Floats
@@ -47,17 +47,17 @@ class Reference:
 
 
 class CellScore(Protocol):
-    """How much one published value speaks for *inside*."""
+    """Score of one published value; higher speaks for *inside*."""
 
     def cell_evidence(self, values: Values | Counts, cells: Ints, *, here: bool) -> Values:
-        """Return the evidence of values, shape (group, cell), of the flat ``cells`` (cell,).
+        """Return the evidence of ``values``, shape (group, cell), in the flat ``cells``, (cell,).
 
-        ``here`` says whether the target was in these cells. A score is the sum of the evidence of
-        all cells.
+        ``here`` says whether the target was in these cells. A group's score is the sum of the
+        evidence of all cells.
         """
 
     def total(self, values: Values | Counts, cells: Ints, here: Labels) -> Scores:
-        """Return the evidence of all of ``cells`` together, shape (group,).
+        """Return the total evidence of all ``cells``, shape (group,).
 
         ``here``, shape (cell,), says in which of them the target was.
         """
@@ -65,10 +65,10 @@ class CellScore(Protocol):
 
 @runtime_checkable
 class CellwiseAttack(Protocol):
-    """An attack whose score is a sum over cells of what each says by itself.
+    """An attack whose score is a sum of independent terms, one per cell.
 
-    Of two targets only the terms of their own cells differ, so one pass over everyone's events
-    scores everyone.
+    The scores of two targets differ only in the terms of their own cells, so one pass over all
+    events scores all users.
     """
 
     @property
@@ -84,4 +84,4 @@ class CellwiseAttack(Protocol):
         """Title, or name with its settings: for people only."""
 
     def rule(self, reference: Reference) -> CellScore:
-        """Return what the attack makes of each cell."""
+        """Return the attack's score of each cell."""

@@ -1,4 +1,4 @@
-"""How work is handed to whatever runs it, and comes back."""
+"""The Executor protocol, and the items and results it exchanges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 __all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount", "drain"]
 
 MEMORY = 2 * 10**9
-"""Bytes that a worker may use where nothing else is said."""
+"""Bytes that a worker may use by default."""
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -20,9 +20,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Finished(Generic[T, R]):
-    """An item that an executor is done with: its value, or the error that ended it.
+    """A finished item: its value, or the error that ended it.
 
-    ``traceback`` is where the error came from, as text, empty where that is not known.
+    ``traceback`` is the traceback of the error as text, empty if unknown.
     """
 
     item: T
@@ -33,20 +33,20 @@ class Finished(Generic[T, R]):
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Generic[T, P, S, R]):
-    """One item whose work outgrows a worker: done in parts, summed, and finished in one place.
+    """One item too large for a single worker: computed in parts, combined, and finished once.
 
     Attributes
     ----------
     item
-        What it is about.
+        The item to compute.
     parts
-        What :attr:`function` takes, one after the other. The same place in any fold is the same
-        part of the data, so an executor sends it where that may still be in memory.
+        Arguments of :attr:`function`, in order. The same index in any fold is the same part of the
+        data, so an executor sends it to a worker that may still have that part in memory.
     function, combine
-        Pure; ``combine`` adds two results, of neighbours in their order. It must be associative to
-        the bit, as adding whole numbers is, so that it is no matter which are added first.
+        Pure; ``combine`` adds the results of two neighbours, in order. It must be bitwise
+        associative, as integer addition is, so that the grouping does not matter.
     finish
-        Takes the item and the sum of all parts.
+        Takes the item and the combined result of all parts.
     """
 
     item: T
@@ -58,7 +58,7 @@ class Reduction(Generic[T, P, S, R]):
 
 @dataclass(frozen=True, slots=True)
 class WorkerCount:
-    """Who is at work just now: processes, and their threads."""
+    """Number of current worker processes and their threads."""
 
     n_workers: int
     n_threads: int
@@ -69,29 +69,29 @@ class Executor(Protocol):
 
     @property
     def n_workers(self) -> int:
-        """How many items run at once."""
+        """Number of items that run at once."""
 
     @property
     def dashboard(self) -> str | None:
-        """Where the work can be watched in a browser, None where it cannot."""
+        """URL of a dashboard that shows the work, None if there is none."""
 
     def crew(self) -> WorkerCount | None:
-        """Return who is at work, None where that cannot be told now; from any thread, in no time.
+        """Return the current workers, None if unknown; callable from any thread, without delay.
 
-        For whoever watches: nothing that is computed depends on it.
+        For progress display only; no result depends on it.
         """
 
     def preflight(self, probe: Callable[[], object]) -> None:
-        """Make sure, before anything runs, that every worker can do the work.
+        """Check, before anything runs, that every worker can do the work.
 
-        ``probe`` is called on each and raises where something is wrong, such as a cube that cannot
-        be read from there.
+        ``probe`` is called on each worker and raises if something is wrong, such as a cube that
+        the worker cannot read.
 
         Raises
         ------
         ClusterError
-            If a worker differs from this process in what matters, or its probe failed; one message
-            for all.
+            If a worker's environment differs from this process in a way that matters, or its probe
+            fails; one message covers all workers.
         """
 
     def map_batches(
@@ -99,7 +99,7 @@ class Executor(Protocol):
     ) -> Iterator[Sequence[Finished[T, R]]]:
         """Yield items as they finish, in any order, a batch at a time; errors are never raised.
 
-        Items are drawn as they are needed, and how many form a batch is up to the executor.
+        Items are taken from the iterable as needed; the executor chooses the batch size.
         """
 
     def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
@@ -114,21 +114,21 @@ class Executor(Protocol):
 def drain(
     executor: Executor, function: Callable[[T], R], items: Sequence[T], *, failed: str
 ) -> Iterator[tuple[T, R]]:
-    """Yield every item and its value as they finish; only then say what has failed.
+    """Yield every item with its value as it finishes; raise the first error at the end.
 
-    ``failed`` ends the sentence that is added to the error: "2 of 9 …".
+    ``failed`` completes the note added to the error: "2 of 9 …".
 
     Raises
     ------
     Exception
-        The first error of an item, when all others are done.
+        The first error of an item, after all other items have finished.
     """
     errors = []
-    for each in chain.from_iterable(executor.map_batches(function, items)):
-        if each.value is None:
-            errors.append(each.error or RuntimeError("an item came back empty"))
+    for finished in chain.from_iterable(executor.map_batches(function, items)):
+        if finished.value is None:
+            errors.append(finished.error or RuntimeError("an item returned no value"))
         else:
-            yield each.item, each.value
+            yield finished.item, finished.value
     if errors:
         errors[0].add_note(f"{len(errors)} of {len(items)} {failed}")
         raise errors[0]

@@ -1,4 +1,4 @@
-"""One play for one target: what is counted and asked, and by whom."""
+"""One game against one target: its groups, its challenges and its adversary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Adversary", "AuxiliaryDataAdversary", "Game", "GroupSample"]
 
 @dataclass(frozen=True, slots=True)
 class GroupSample:
-    """Groups that were drawn and counted.
+    """Groups that have been drawn and counted.
 
     ``counts`` are int32, shape (group, roi, epoch); ``labels`` and ``blocks`` as in
     :class:`Examples`.
@@ -40,45 +40,45 @@ class GroupSample:
         return GroupSample(self.counts[rows], self.labels[rows], self.blocks[rows])
 
     def plus(self, other: GroupSample) -> GroupSample:
-        """Add what other users count for in the same groups."""
+        """Add the counts of other users in the same groups."""
         return replace(self, counts=self.counts + other.counts)
 
 
 class Adversary(Protocol):
-    """Who is asked whether the target is inside; it never holds the groups it is asked about."""
+    """Decides whether the target is inside; never sees the challenge groups."""
 
     @property
     def retrains_per_release(self) -> bool:
-        """Whether it studies each release that it is asked about anew."""
+        """Whether it studies each challenge release separately."""
 
     def study(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
     ) -> Knowledge:
-        """Return what it holds once it has seen a ``release`` of one group.
+        """Return the training knowledge that it derives from a ``release`` of one group.
 
-        ``mechanism``, bound, is all that the publisher says of how it was made.
+        ``mechanism``, bound, is all that the publisher says about how the release was made.
         """
 
     def plus(self, other: Self) -> Self:
-        """Return the same adversary with what it knows of other users, who follow these."""
+        """Return the same adversary, with its knowledge about the users that follow these."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryDataAdversary:
-    """An adversary who can form groups of its own, or has seen some; a release tells it nothing.
+    """An adversary with groups to train on, formed or observed; it does not learn from releases.
 
     Attributes
     ----------
     group_size
         Members in each group.
     training, validation
-        Groups that the adversary can form or has seen.
+        Groups that the adversary can form or has observed.
     whereabouts
-        What it knows of the target and of the others.
+        What it knows about the target and about the others.
     paired
-        Do rows 2i and 2i + 1 of the training groups share their noise (POPETS24 §4.4)?
+        Whether rows 2i and 2i + 1 of the training groups share their noise (POPETS24 §4.4).
     passive
-        Does it train on the counts themselves, whatever is published (NDSS18 §VII)?
+        Whether it trains on raw counts, whatever is published (NDSS18 §VII).
     """
 
     group_size: int
@@ -90,7 +90,7 @@ class AuxiliaryDataAdversary:
 
     @property
     def retrains_per_release(self) -> bool:
-        """It has nothing to learn from a release."""
+        """False: it does not learn from a release."""
         return False
 
     def study(
@@ -106,7 +106,7 @@ class AuxiliaryDataAdversary:
         return Knowledge(training, self.whereabouts, validation)
 
     def plus(self, other: Self) -> Self:
-        """Add what other users, who follow these, count for in the same groups."""
+        """Add the counts of the users that follow these, in the same groups."""
         return replace(
             self,
             training=self.training.plus(other.training),
@@ -134,25 +134,25 @@ class AuxiliaryDataAdversary:
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One play of the distinguishability game, set up: all drawn and counted, nothing published.
+    """A distinguishability game after setup: groups are drawn and counted, nothing is published.
 
     Attributes
     ----------
     group_size
         Members in each group.
     adversary
-        Who must tell groups apart.
+        The adversary that must distinguish the groups.
     challenge
-        Those groups; their labels are the answers, which it never sees.
-    asks_again
-        Did the adversary train on the very groups it is asked about? It may then recognise a group
-        whoever is inside, so its scores bound no ε.
+        Challenge groups; their labels are the answers, which the adversary never sees.
+    reuses_training_groups
+        Whether the challenge groups are the adversary's own training groups. It may then recognise
+        a group whoever is inside, so its scores give no bound on ε.
     absent
-        A control: groups formed as challenges with the target are, their labels True, but with
-        another user in its place. Of an adversary who is asked again about groups it has seen,
-        these are new ones, and new ones without the target are beside them.
+        A control: groups formed like challenges with the target and labelled True, but with another
+        user in its place. If ``reuses_training_groups``, these are new groups, together with new
+        groups without the target.
     more
-        Draws so many more challenges, like the first ones and none of them drawn before.
+        Draws the given number of further challenges, like the first ones, without repeats.
     """
 
     group_size: int
@@ -163,13 +163,13 @@ class Game:
     more: Callable[[int], GroupSample] | None = None
 
     def plus(self, other: Game) -> Game:
-        """Add what other users, who follow these, count for in the same groups.
+        """Add the counts of the users that follow these, in the same groups.
 
-        Neither draws any ``more``: what may be asked for is counted beforehand.
+        Neither game draws ``more``: all challenges are counted beforehand.
         """
         mine, adversary = self.adversary, self.adversary.plus(other.adversary)
-        held_once = isinstance(mine, AuxiliaryDataAdversary) and self.challenge is mine.training
-        if held_once and isinstance(adversary, AuxiliaryDataAdversary):
+        shared = isinstance(mine, AuxiliaryDataAdversary) and self.challenge is mine.training
+        if shared and isinstance(adversary, AuxiliaryDataAdversary):
             challenge = adversary.training
         else:
             challenge = self.challenge.plus(other.challenge)
@@ -178,5 +178,5 @@ class Game:
 
 
 def _add(one: Any, other: Any) -> Any:
-    """Add what either half of the users counts for, where there is anything."""
+    """Return the sum over both sets of users; None if there is nothing to add."""
     return None if one is None else one.plus(other)

@@ -1,4 +1,4 @@
-"""What an adversary holds when it trains."""
+"""Training data and background knowledge of an adversary."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ __all__ = ["Examples", "Knowledge", "TargetKnowledge"]
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Examples:
-    """A release with answers, to learn from; compared by identity, as a release is.
+    """A labelled release to train on; compared by identity, as a release is.
 
     Attributes
     ----------
     release
-        What was published of each group.
+        Published values of each group.
     labels
-        Shape (group,): is the target inside?
+        Shape (group,): whether the target is inside.
     blocks
         int64, shape (group,): groups with the same number share members (the same people in
-        several weeks, the two halves of a pair), so one cannot judge what was learnt of the other.
+        several weeks, the two halves of a pair), so one cannot validate what was learnt from the
+        other.
     """
 
     release: Release
@@ -37,10 +38,10 @@ class Examples:
         return Examples(self.release.take(rows), self.labels[rows], self.blocks[rows])
 
     def shuffled(self, rng: np.random.Generator) -> Examples:
-        """Return the same release with labels that say nothing of the target.
+        """Return the same release with labels that are independent of the target.
 
-        Half of each class is labelled inside, at random: a plain permutation would by chance agree
-        or disagree with the truth, and a trained attack would show it.
+        Half of each class is labelled inside, at random: a plain permutation can by chance
+        correlate with the truth, which would affect a trained attack.
         """
         labels = self.labels.copy()
         for side in (True, False):
@@ -51,19 +52,19 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class TargetKnowledge:
-    """What the adversary knows of the places of the target, and of people in general.
+    """What the adversary knows about the target's locations and about users in general.
 
     Attributes
     ----------
     trace
         Flat cells of the target that are known, sorted, shape (event,).
     complete
-        Are these all cells of the target?
+        Whether these are all cells of the target.
     seen
         Shape (roi, epoch): users of the adversary's reference who are in each cell; int32, or
-        float64 where that is an expectation.
+        float64 if it is an expectation.
     n_users
-        Users in that reference.
+        Number of users in the reference.
     """
 
     trace: Ints
@@ -77,23 +78,23 @@ class TargetKnowledge:
         return self.seen / self.n_users
 
     def plus(self, other: TargetKnowledge) -> TargetKnowledge:
-        """Add what other users count for, who follow these."""
+        """Add the counts of the users that follow these."""
         trace = np.concatenate([self.trace, other.trace])
         return replace(self, trace=trace, seen=self.seen + other.seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """All that the adversary holds when it trains.
+    """Everything that the adversary has for training.
 
     Attributes
     ----------
     training
         Groups to learn from.
     whereabouts
-        Where the target was, or None where the prior tells only of groups.
+        Target and reference locations; None if the prior covers only groups.
     validation
-        Groups to choose a threshold on, apart from the training ones; None if there are none.
+        Groups for choosing a threshold, separate from the training groups; None if there are none.
     """
 
     training: Examples
@@ -101,6 +102,6 @@ class Knowledge:
     validation: Examples | None = None
 
     def shuffled(self, rng: np.random.Generator) -> Knowledge:
-        """Return the same knowledge with worthless labels; see :meth:`Examples.shuffled`."""
+        """Return the same knowledge with shuffled labels; see :meth:`Examples.shuffled`."""
         validation = self.validation and self.validation.shuffled(rng)
         return replace(self, training=self.training.shuffled(rng), validation=validation)

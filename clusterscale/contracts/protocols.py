@@ -1,4 +1,4 @@
-"""The parts of an audit as others see them: one small Protocol each."""
+"""Protocols of priors, trace steps, mechanisms and attacks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 NoiseScope = Literal["cell", "series", "release"]
-"""What one count can change of what is published: its own cell, the series of its ROI, anything."""
+"""Published values that one count can affect: its own cell, the series of its ROI, or all."""
 
 REACHES: tuple[NoiseScope, ...] = ("cell", "series", "release")
-"""From near to far."""
+"""In order of increasing scope."""
 
 
 @runtime_checkable
 class Prior(Protocol):
-    """What the adversary knows before the release."""
+    """An adversary's knowledge before the release."""
 
     @property
     def name(self) -> str:
@@ -60,29 +60,29 @@ class Prior(Protocol):
 
     @property
     def gives_whereabouts(self) -> bool:
-        """Whether it knows where the target was."""
+        """Whether it includes where the target was."""
 
     @property
     def n_challenges(self) -> int:
-        """How many groups are asked about at first."""
+        """Number of initial challenges."""
 
     @property
     def adds_challenges(self) -> bool:
-        """Whether more groups can be asked about after those."""
+        """Whether more challenges can be added later."""
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
-        """Return how many groups, each in one period, are counted before any are added."""
+        """Return how many groups, each in one period, are counted initially."""
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """Return how many releases the adversary studies, and how many groups it makes up of each.
+        """Return the number of releases it studies, and the number of synthetic groups for each.
 
-        For each mechanism; none where it has its groups beforehand.
+        Both per mechanism; 0 if the adversary has its groups beforehand.
         """
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn.
 
-        ``most``: up to so many challenges are asked for.
+        ``most`` is the largest number of challenges that may be needed.
         """
 
     def set_up(
@@ -98,19 +98,19 @@ class Prior(Protocol):
         control: np.random.Generator | None = None,
         more: np.random.Generator | None = None,
     ) -> Game:
-        """Draw the groups of one target and count them.
+        """Draw and count the groups of one target.
 
-        ``traces`` are those of the period of the release, ``past`` of the observed periods before
-        it, of the same users; ``frame`` says where and when their cells are. ``validate``: some
-        attack wants groups to choose a threshold on. From ``control``, where given, groups with a
-        stand-in for the target are drawn; from ``more`` any challenges that are added later.
-        Neither changes what is drawn from ``rng``.
+        ``traces`` are from the period of the release, ``past`` from the observed periods before it,
+        of the same users; ``frame`` gives the coordinates of their cells. With ``validate``, draw
+        groups for choosing a threshold. ``control``, if given, draws control groups with a
+        substitute for the target; ``more`` draws any challenges added later. Neither changes what
+        is drawn from ``rng``.
         """
 
 
 @runtime_checkable
 class TraceStep(Protocol):
-    """Changes traces before they are counted: once for a cube and period, not for each group."""
+    """A change to traces before counting, made once per cube and period, not once per group."""
 
     @property
     def id(self) -> str:
@@ -123,21 +123,21 @@ class TraceStep(Protocol):
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
     ) -> tuple[Traces, CellCoordinates]:
-        """Return other traces, without a null ROI, and where and when their cells are."""
+        """Return the changed traces, without a null ROI, and the coordinates of their cells."""
 
     def limit(self, bounds: Bounds) -> Bounds:
-        """Return what holds of traces so changed, whatever they were."""
+        """Return ``bounds`` with those that the step enforces for any data."""
 
     def expand(self, values: Values, frame: CellCoordinates) -> Values:
-        """Return ``values`` of the changed cells on the cells of ``frame``, from before the step.
+        """Return ``values`` of the changed cells on the cells of ``frame``, those before the step.
 
-        Shapes (…, roi, epoch); a last ROI more than there are positions is the null ROI.
+        Shapes (…, roi, epoch); a last ROI without a position is the null ROI.
         """
 
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """Turns counts into what is published."""
+    """Turns counts into published values."""
 
     @property
     def name(self) -> str:
@@ -153,48 +153,48 @@ class Mechanism(Protocol):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised."""
+        """The privacy guarantee."""
 
     @property
     def noise(self) -> Noise | None:
-        """Law of the noise, if the mechanism adds independent noise to every count."""
+        """Noise distribution if the mechanism adds independent noise to every count, else None."""
 
     def law(self, group_size: int) -> CellLaw | None:
-        """Return how each count is published, if that does not hang on the others."""
+        """Return the output distribution of a count; None if it depends on other counts."""
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
-        """What is done to traces before counting."""
+        """Changes made to traces before counting."""
 
     @property
     def reach(self) -> NoiseScope:
-        """What of a release can change when one count changes."""
+        """Scope of the published values that can change when one count changes."""
 
     @property
     def noise_is_count_independent(self) -> bool:
-        """Whether the same generator gives the same noise to any counts of one shape."""
+        """Whether the same generator adds the same noise to all counts of one shape."""
 
     @property
     def publishes_float_noise(self) -> bool:
-        """Whether continuous noise is published unrounded: low-order bits may reveal counts."""
+        """Whether continuous noise is published unrounded, so low-order bits may reveal counts."""
 
     def bind(self, bounds: Bounds) -> Mechanism:
-        """Return the mechanism with a sensitivity from ``bounds`` where none was given.
+        """Return the mechanism with a sensitivity from ``bounds`` if none was set.
 
         Raises
         ------
         ConfigError
-            If its definition does not hold for such counts.
+            If its definition does not apply to such counts.
         """
 
     def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return the sensitivity that the guarantee asks for, not a number where it asks none."""
+        """Return the sensitivity that the guarantee requires; NaN if it requires none."""
 
     def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
-        """Return what the release of all of one user spends, None where it is without limit."""
+        """Return the privacy loss of one user's data in a release; None if it is unbounded."""
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`~clusterscale.errors.ConfigError` if such counts make no sense for it."""
+        """Raise :class:`~clusterscale.errors.ConfigError` if it cannot publish such counts."""
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return published values of the shape of ``counts``, float64."""
@@ -202,13 +202,13 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What a mechanism promises, or why it promises nothing.
+    """The privacy guarantee of a mechanism, or why it has none.
 
     ``epsilon`` and ``delta`` hold for neighbouring inputs that differ in one ``unit`` (``event``,
     ``user_day``, ``user``, ``roi_series``: one user in the series of one ROI) under ``neighbours``
     (``add_remove`` or ``replace``), if the unit changes the counts by no more than
-    ``sensitivity`` (L1 or L2 norm, as ``reason`` says; not a number where none is asked for).
-    An infinite ``epsilon`` of the unit ``none`` is no guarantee.
+    ``sensitivity`` (L1 or L2 norm, as ``reason`` says; NaN if none is required). An infinite
+    ``epsilon`` with the unit ``none`` means no guarantee.
     """
 
     unit: Literal["event", "user_day", "user", "roi_series", "none"]
@@ -221,10 +221,10 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class PrivacyLossSpec:
-    """What one user spends, as ``n`` independent parts that are composed.
+    """Privacy loss of one user as a composition of ``n`` independent parts.
 
-    A part is ``laplace`` or ``gaussian`` noise on a change of ``ratio`` times its scale, or
-    ``approximate``: anything (``epsilon``, ``delta``)-DP.
+    A part is ``laplace`` or ``gaussian`` noise on a change of ``ratio`` times the noise scale, or
+    ``approximate``: any (``epsilon``, ``delta``)-DP mechanism.
     """
 
     law: Literal["laplace", "gaussian", "approximate"]
@@ -237,20 +237,20 @@ class PrivacyLossSpec:
 class Distinguisher(Protocol):
     """A trained attack on one target.
 
-    ``threshold`` is the score from which on the adversary says *inside*, chosen in training.
+    Scores at or above ``threshold``, which is chosen in training, mean *inside*.
     """
 
     @property
     def threshold(self) -> float:
-        """Score from which on the answer is *inside*."""
+        """Lowest score for which the answer is *inside*."""
 
     def score(self, release: Release) -> Scores:
-        """Return one score a group, shape (group,); higher = more likely inside."""
+        """Return one score per group, shape (group,); higher = more likely inside."""
 
 
 @runtime_checkable
 class Attack(Protocol):
-    """Learns to tell releases with the target from those without."""
+    """Learns to distinguish releases with the target from those without."""
 
     @property
     def name(self) -> str:
@@ -266,11 +266,11 @@ class Attack(Protocol):
 
     @property
     def needs_whereabouts(self) -> bool:
-        """Whether it asks where the target was."""
+        """Whether it needs to know where the target was."""
 
     @property
     def validates(self) -> bool:
-        """Whether it chooses its threshold on validation groups, where there are any."""
+        """Whether it chooses its threshold on validation groups, if there are any."""
 
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
         """Train on ``knowledge``."""

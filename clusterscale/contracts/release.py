@@ -1,4 +1,4 @@
-"""What is published, and what the publisher says of it."""
+"""Published values with their public description."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["NO_NOISE", "CellLaw", "Noise", "Release", "publish"]
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The law of what is added to every count, independently, before clipping and rounding.
+    """Distribution of the noise added to every count, independently, before clipping and rounding.
 
-    ``scale`` is in visits: the scale b of a Laplace law and of its whole-numbered kin (two-sided
-    geometric, P(n) ∝ exp(−|n| / b)), the standard deviation of a Gaussian.
+    ``scale`` is in visits: the scale b of the Laplace distribution and of its discrete analogue
+    (two-sided geometric, P(n) ∝ exp(−|n| / b)), or the standard deviation of a Gaussian.
     """
 
     law: Literal["none", "laplace", "geometric", "gaussian"]
@@ -33,41 +33,41 @@ NO_NOISE = Noise("none")
 
 
 class CellLaw(Protocol):
-    """How each count is published, whatever the others are."""
+    """Output distribution of each count, independent of the other counts."""
 
     @property
     def revised(self) -> bool:
-        """Whether noise is not all that a count meets: it is rounded, or hidden where small."""
+        """Whether a count is changed by more than noise: rounded, or suppressed if small."""
 
     def likelihood(self, values: NDArray[Any], counts: NDArray[Any]) -> Values:
-        """Return how likely each value is, shape (group, cell, count), up to a factor a value.
+        """Return the likelihood of each count, (group, cell, count), up to a factor per value.
 
-        ``values``, shape (group, cell), may have been published of ``counts``, shape (cell,
-        count).
+        ``values``, shape (group, cell), are the published values; ``counts``, shape (cell, count),
+        the candidate counts.
         """
 
     def moments(self, counts: NDArray[Any]) -> tuple[Values, Values]:
-        """Return the mean and the variance of what is published of each count, (count,)."""
+        """Return the mean and the variance of the published value of each count, (count,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Release:
-    """What is published of one or many groups, with what the publisher says about it.
+    """Published values of one or many groups, with their public description.
 
-    Compared by identity, so that what several attacks derive from it is derived once.
+    Compared by identity, so that several attacks can share values derived from it.
 
     Attributes
     ----------
     values
-        float64, or int32 where the counts themselves are published, shape (group, roi, epoch).
+        float64, or int32 for unchanged counts, shape (group, roi, epoch).
     group_size
         Members in each group.
     mechanism
         Public description of the mechanism, e.g. ``laplace(epsilon=1.0)``.
     noise
-        Its law of noise, or None where it does not simply add independent noise.
+        Its noise distribution, or None if it does not simply add independent noise.
     law
-        How each count is published, or None where that is not known of a count by itself.
+        Output distribution of each count, or None if unknown or dependent on other counts.
     """
 
     values: Values | Counts
@@ -89,7 +89,7 @@ class Release:
 def publish(
     counts: Counts, mechanism: Mechanism, *, group_size: int, rng: np.random.Generator
 ) -> Release:
-    """Return what ``mechanism`` makes of ``counts``; untouched counts are not copied."""
+    """Return ``counts`` published by ``mechanism``; unchanged counts are not copied."""
     values: Values | Counts = counts
     if mechanism.noise != NO_NOISE:
         values = mechanism.release(counts, group_size=group_size, rng=rng)

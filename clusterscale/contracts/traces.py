@@ -1,4 +1,4 @@
-"""Arrays by their usual names, and the events of some users in memory."""
+"""Array types, and the events of some users in memory."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +22,9 @@ Members = NDArray[np.int64]  # (group, member) user indices
 class Traces:
     """Events of some users over one period, compressed by user.
 
-    Users are called by their place in a population, of whom perhaps only some in a row are held
-    here. Those who are not held have no events here: what is counted of all users is then the sum
-    of what is counted of each part.
+    Users are identified by their index in a population, of which an object may hold only a
+    contiguous part. Users who are not held have no events here, so the counts of all users are the
+    sum of the counts of all parts.
 
     Attributes
     ----------
@@ -35,20 +35,20 @@ class Traces:
         int32 or int64, shape (event,): flat cell ``roi * n_epochs + epoch``, strictly increasing
         within a user.
     n_rois, n_epochs
-        Size of the grid of cells, with the null ROI.
+        Size of the grid of cells, including the null ROI.
     idle
-        bool, shape (held user, epoch): where a user has no event. The last ROI is then the null
-        ROI (NDSS18 §V-A), whose cells are not among ``cells``; None: there is no null ROI.
+        bool, shape (held user, epoch): True if the user has no event. The last ROI is then the null
+        ROI (NDSS18 §V-A), whose cells are not in ``cells``; None: there is no null ROI.
     first
-        The first user who is held.
+        Index of the first user held.
     population
-        How many users there are in all; None: those who are held.
+        Number of users in the population; None: only those held.
 
     Raises
     ------
     InputError
-        If a shape or type is another one, or offsets, cells or users are out of range. That cells
-        increase is not checked.
+        If a shape or dtype is wrong, or offsets, cells or users are out of range. The order of
+        cells is not checked.
     """
 
     offsets: NDArray[np.int64]
@@ -74,7 +74,7 @@ class Traces:
         if offsets[0] < 0 or offsets[-1] > len(cells) or (offsets[1:] < offsets[:-1]).any():
             raise InputError(f"offsets do not increase from 0 to at most {len(cells)} events")
         n_visible = self.n_cells - self.n_epochs * self.null_roi
-        unsigned = cells.view(f"u{cells.itemsize}")  # in which negative numbers are the largest
+        unsigned = cells.view(f"u{cells.itemsize}")  # negative numbers become the largest
         if len(cells) and unsigned.max() >= max(n_visible, 0):
             raise InputError(
                 f"cells from {cells.min()} to {cells.max()} are not within 0 to {n_visible - 1}: "
@@ -96,12 +96,12 @@ class Traces:
 
     @property
     def null_roi(self) -> bool:
-        """Whether the last ROI is the one that stands for nowhere."""
+        """Whether the last ROI is the null ROI (user not observed anywhere)."""
         return self.idle is not None
 
     @property
     def idle_epochs(self) -> NDArray[np.bool_]:
-        """``idle`` as compiled loops want it: without a column where there is no null ROI."""
+        """``idle`` for compiled loops: with no columns if there is no null ROI."""
         return np.zeros((self.n_held, 0), np.bool_) if self.idle is None else self.idle
 
     @property
@@ -111,7 +111,7 @@ class Traces:
 
     @property
     def n_held(self) -> int:
-        """Number of users who are held."""
+        """Number of users held."""
         return len(self.offsets) - 1
 
     @property
@@ -126,15 +126,15 @@ class Traces:
         return self.offsets.nbytes + self.cells.nbytes + idle
 
     def check_user(self, user: int) -> None:
-        """Raise :class:`InputError` if there is no such user, held or not."""
+        """Raise :class:`InputError` if ``user`` is not in the population."""
         whole = isinstance(user, int | np.integer) and not isinstance(user, bool)
         if not whole or not 0 <= user < self.n_users:
             raise InputError(f"user {user} is not among {self.n_users} users")
 
     def trace(self, user: int) -> Ints:
-        """Return the sorted flat cells of one user, those of the null ROI too, shape (event,).
+        """Return the sorted flat cells of one user, including the null ROI, shape (event,).
 
-        None of a user who is not held.
+        Empty for a user who is not held.
 
         Raises
         ------
@@ -142,10 +142,10 @@ class Traces:
             If there is no such user.
         """
         self.check_user(user)
-        at = user - self.first
-        held = 0 <= at < self.n_held
-        cells = self.cells[self.offsets[at] : self.offsets[at + 1]] if held else self.cells[:0]
+        row = user - self.first
+        held = 0 <= row < self.n_held
+        cells = self.cells[self.offsets[row] : self.offsets[row + 1]] if held else self.cells[:0]
         if self.idle is None:
             return cells
-        idle = np.flatnonzero(self.idle[at]) if held else np.zeros(0, np.int64)
+        idle = np.flatnonzero(self.idle[row]) if held else np.zeros(0, np.int64)
         return np.concatenate([cells, self.n_cells - self.n_epochs + idle])

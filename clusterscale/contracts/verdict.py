@@ -1,4 +1,4 @@
-"""What a release is judged, and why."""
+"""Verdict levels, and the reasons for a verdict."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["VERDICT_LEVELS", "Level", "Reason"]
 
 Level = Literal["pass", "warn", "fail"]
 VERDICT_LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
-"""From good to bad."""
+"""From best to worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that was looked at.
+    """Result of one check.
 
-    ``level`` is ``unknown`` where a check could not be made, and ``error`` where a rule of the
-    policy could not be applied because its number is missing. ``measured`` and ``limit``, the one
-    that was crossed, are NaN where there are none; ``text`` says it in a sentence.
+    ``level`` is ``unknown`` if a check could not be made, and ``error`` if a rule of the policy
+    could not be applied because its number is missing. ``measured`` and ``limit``, the limit that
+    was exceeded, are NaN if there is none; ``text`` is a sentence.
     """
 
     check: str

@@ -1,4 +1,4 @@
-"""Traces at rest: who was where, when, as each user's sorted events."""
+"""Stored traces: each user's events (region and epoch), sorted."""
 
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.calendar import Calendar

@@ -1,4 +1,4 @@
-"""Zarr arrays whose every chunk is checked: lost and damaged ones are told, and named."""
+"""Zarr arrays with checked chunks: errors name the missing or damaged chunk."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clusterscale.errors import DamagedError, FormatError, StoreError
 
 __all__ = ["LOST_TEXT", "new_array", "open_array", "read", "refuse_pickles"]
 
-# What stands for a chunk that was never written or is lost: values that no array of a cube holds.
-LOST_TEXT = "\uffff"  # which Unicode promises never to make a character
+# Fill values that mark a missing chunk: no array of a cube contains them.
+LOST_TEXT = "\uffff"  # a Unicode noncharacter
 _LOST: dict[str, Any] = {"i": -1, "f": np.inf, "T": LOST_TEXT, "O": LOST_TEXT}
 
 
@@ -42,13 +42,13 @@ def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
 def new_array(
     group: zarr.Group, name: str, *, dtype: Any, chunk: int, dim: str, size: int = 0
 ) -> zarr.Array[Any]:
-    """Create a one-dimensional, compressed array whose every chunk carries a checksum.
+    """Create a one-dimensional, compressed array with a checksum in every chunk.
 
-    It is filled with a value that no array of a cube ever holds (−1, infinity, U+FFFF), so that
-    a lost chunk is told from a stored one.
+    The fill value is one that no array of a cube contains (−1, infinity, U+FFFF), which
+    distinguishes a missing chunk from a stored one.
     """
     kind = np.dtype(dtype) if dtype is not str else None
-    squeeze = BloscCodec(
+    compressor = BloscCodec(
         cname="zstd",
         clevel=3,
         shuffle="bitshuffle" if kind is not None else "noshuffle",
@@ -59,7 +59,7 @@ def new_array(
         shape=(size,),
         dtype=dtype,
         chunks=(chunk,),
-        compressors=[squeeze, Crc32cCodec()],
+        compressors=[compressor, Crc32cCodec()],
         fill_value=_LOST["T" if kind is None else kind.kind],
         dimension_names=[dim],
         config={"write_empty_chunks": True},
@@ -72,9 +72,9 @@ def read(array: zarr.Array[Any], start: int, stop: int, *, where: str) -> NDArra
     Raises
     ------
     DamagedError
-        If a chunk is lost or its bytes are not those that were written; names the chunk.
+        If a chunk is missing or corrupt; the message names the chunk.
     StoreError
-        If its bytes cannot be had.
+        If its bytes cannot be read.
     """
     try:
         values = np.asarray(array[start:stop])
@@ -101,27 +101,27 @@ def _locate_damage(array: zarr.Array[Any], start: int, stop: int, where: str) ->
         except StoreError:
             raise
         except Exception:
-            return f"{subject} is damaged: its bytes are not what was written"
+            return f"{subject} is damaged: it cannot be decoded"
         if _has_lost(values):
             return f"{subject} is missing"
     return f"{where}: {array.basename} could not be read"
 
 
 def refuse_pickles(group: zarr.Group, *, where: str) -> None:
-    """Let nobody read arrays whose chunks would run code when they are decoded.
+    """Refuse arrays whose chunks would run code when decoded.
 
     Raises
     ------
     FormatError
-        If there is one.
+        If there is such an array.
     """
     for name, array in group.arrays():
         codecs = [*array.filters, *array.compressors]
         for codec in codecs:
-            about = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
-            kind = str(about.get("id", about.get("name")))
+            config = codec.get_config() if hasattr(codec, "get_config") else codec.to_dict()
+            kind = str(config.get("id", config.get("name")))
             if "pickle" in kind:
                 raise FormatError(
-                    f"{where}: array {name} is stored with the codec {kind}, which runs whatever "
-                    "code is in the data: write its values as numbers or text"
+                    f"{where}: array {name} is stored with the codec {kind}, which can run "
+                    "arbitrary code from the data: write its values as numbers or text"
                 )

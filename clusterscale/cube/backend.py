@@ -29,7 +29,7 @@ from clusterscale.schema import CUBE_FORMAT
 
 __all__ = ["CubeBackend"]
 
-_BLOCK_BYTES = 64 << 20  # a block of users, decoded
+_BLOCK_BYTES = 64 << 20  # of a decoded block of users
 
 
 class CubeBackend(BackendEntrypoint):
@@ -58,7 +58,7 @@ class CubeBackend(BackendEntrypoint):
         drop_variables
             Names to leave out.
         null_roi
-            Append the null ROI, True in the epochs where a user is nowhere else.
+            Append the null ROI, True in the epochs in which a user is in no other ROI.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class CubeBackend(BackendEntrypoint):
         trace = xr.Variable(
             ("user", "roi", "epoch"),
             indexing.LazilyIndexedArray(array),
-            {"long_name": "user was seen in ROI during epoch"},
+            {"long_name": "user was observed in ROI during epoch"},
             {"preferred_chunks": chunks},
         )
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
@@ -79,7 +79,7 @@ class CubeBackend(BackendEntrypoint):
         return dataset.drop_vars(dropped & set(dataset.variables))
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
-        """Tell whether that is a local event cube."""
+        """Return whether that is a local event cube."""
         try:
             text = (Path(filename_or_obj) / "zarr.json").read_text()
         except (OSError, TypeError, ValueError):
@@ -96,22 +96,22 @@ class _TraceArray(BackendArray):
         self.dtype = np.dtype(np.bool_)
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        if not isinstance(key, indexing.VectorizedIndexer):  # no need to cut the key to pieces
+        if not isinstance(key, indexing.VectorizedIndexer):  # no need to split the key
             return self._decode(key.tuple)
         return indexing.explicit_indexing_adapter(
             key, self.shape, indexing.IndexingSupport.OUTER, self._decode
         )
 
     def _decode(self, key: tuple[Any, ...]) -> NDArray[np.bool_]:
-        """Index each dimension by itself: integers, slices of any step, arrays."""
+        """Index each dimension separately: integers, slices of any step, arrays."""
         users = np.atleast_1d(np.arange(self.shape[0])[key[0]])
-        chosen = np.broadcast_to(np.False_, self.shape[1:])[:, key[2]][key[1]]
-        found = np.empty((len(users), *chosen.shape), np.bool_)
+        cells = np.broadcast_to(np.False_, self.shape[1:])[:, key[2]][key[1]]
+        values = np.empty((len(users), *cells.shape), np.bool_)
         step = _block_size(self.shape)
         for first in range(0, len(users), step):
             block = self._dense(users[first : first + step])
-            found[first : first + step] = block[:, :, key[2]][:, key[1]]
-        return found[0] if np.ndim(key[0]) == 0 and not isinstance(key[0], slice) else found
+            values[first : first + step] = block[:, :, key[2]][:, key[1]]
+        return values[0] if np.ndim(key[0]) == 0 and not isinstance(key[0], slice) else values
 
     def _dense(self, users: Ints) -> NDArray[np.bool_]:
         traces = self._cube.traces(users)

@@ -1,8 +1,8 @@
-"""Users by the block: what is read together, and what is done to their traces before counting.
+"""Read users in blocks, and apply trace steps before counting.
 
-A trace step may draw, so its outcome must not hang on who reads how much at once. Users are always
-read, and steps done, in the same blocks, which hang on the cube alone; whoever wants more users at
-once joins blocks.
+A trace step may draw random numbers, so its result must not depend on how many users are read at
+once. Users are always read, and steps applied, in the same blocks, which depend only on the cube;
+to process more users at once, blocks are joined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clusterscale.storage import absolute
 __all__ = ["Block", "Range", "Source", "Span", "Steps", "Window"]
 __all__ += ["block_size", "expand", "open_source", "ranges", "read_block", "read_users"]
 
-_MOST_EVENTS = 1 << 23  # eight chunks of the store, so that few are shared by two blocks
+_MOST_EVENTS = 1 << 23  # eight chunks of the store, so that blocks share few chunks
 _MOST_USERS = 1 << 16
 
 Range = tuple[int, int]  # the first user and the one after the last
@@ -36,7 +36,7 @@ Window = tuple[Span, Steps]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which cube: all that a task carries of it. ``seed`` is for trace steps that draw."""
+    """Reference to a cube, as carried by a task; ``seed`` is for trace steps that draw."""
 
     uri: str
     fingerprint: str
@@ -45,25 +45,25 @@ class Source:
 
     @classmethod
     def of(cls, cube: TraceCube, *more: Any, null_roi: bool, seed: int) -> Self:
-        """Return the address of ``cube`` for workers, who may run in another folder.
+        """Return a source with an absolute address, since workers may run in another folder.
 
-        ``more`` is for the fields that a kind of source has beside these.
+        ``more`` are the additional fields of a subclass.
         """
         return cls(absolute(cube.uri), cube.fingerprint, null_roi, seed, *more)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Some users over some epochs, once trace steps are done.
+    """Some users over some epochs, after trace steps.
 
     Attributes
     ----------
     traces
-        As they are counted; they know which of all users they are.
+        Traces to be counted, with their position in the population.
     bounds
-        The most that one unit of data of these users changes the counts.
+        Largest changes that one unit of data of these users makes to the counts.
     frames
-        Where and when cells were before each step, and are after the last.
+        Coordinates of the cells before each step and after the last.
     """
 
     traces: Traces
@@ -72,7 +72,7 @@ class Block:
 
 
 def block_size(cube: TraceCube) -> int:
-    """Return how many users are read together: a power of two that hangs on the cube alone."""
+    """Return how many users are read at once: a power of two that depends only on the cube."""
     mean = max(1, cube.n_events // cube.n_users)
     size = 1
     while 2 * size * mean <= _MOST_EVENTS and size < _MOST_USERS:
@@ -81,23 +81,23 @@ def block_size(cube: TraceCube) -> int:
 
 
 def ranges(start: int, stop: int, size: int) -> Iterator[Range]:
-    """Yield the first user of each block of ``size`` and the one after its last."""
+    """Yield the first user and the one after the last of each block of ``size`` users."""
     for first in range(start, stop, size):
         yield first, min(first + size, stop)
 
 
 def read_block(source: Source, windows: Sequence[Window], start: int, stop: int) -> list[Block]:
-    """Read one block of users, once, and do the trace steps of each window.
+    """Read one block of users once, and apply the trace steps of each window.
 
     Parameters
     ----------
     source
         The cube.
     windows
-        Epochs, and what is done to the traces of each.
+        Epochs, and the trace steps for each.
     start, stop
-        The users ``start`` up to ``stop``, a block as :func:`block_size` says. Of none, all is
-        known but their traces.
+        The users ``start`` up to ``stop``, a block of :func:`block_size` users. If empty, only the
+        traces are missing from the result.
 
     Raises
     ------
@@ -126,14 +126,14 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
 
 
 def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[Block]:
-    """Read many users, block by block, and join them, one of each window.
+    """Read users block by block and join them into one block per window.
 
     Parameters
     ----------
     source, windows
         As for :func:`read_block`.
     users
-        The first of a block and the one after the last of the same or a later one.
+        The first user of a block, and the one after the last of the same or a later block.
 
     Raises
     ------
@@ -171,9 +171,9 @@ def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[
 
 
 class _JoinedTraces:
-    """Traces of users who follow each other, written where they stay.
+    """Traces of consecutive users, written into arrays allocated in advance.
 
-    There is room for ``n_events``, perhaps too many; memory that is not written takes none.
+    ``n_events`` is an upper bound; memory that is never written to is not used.
     """
 
     def __init__(self, like: Traces, n_users: int, n_events: int) -> None:
@@ -184,7 +184,7 @@ class _JoinedTraces:
         self._n_users = self._n_events = 0
 
     def add(self, traces: Traces) -> None:
-        """Write the next users."""
+        """Append the next users."""
         user, event = self._n_users, self._n_events
         self._n_users, self._n_events = user + traces.n_held, event + len(traces.cells)
         self._offsets[user + 1 : self._n_users + 1] = traces.offsets[1:] + event
@@ -193,20 +193,20 @@ class _JoinedTraces:
             self._idle[user : self._n_users] = traces.idle_epochs
 
     def traces(self, first: int, population: int) -> Traces:
-        """Return all of them, and where they are in a population."""
+        """Return all traces, with their position in the population."""
         self._cells.resize(self._n_events, refcheck=False)
         return Traces(self._offsets, self._cells, *self._cells_of, self._idle, first, population)
 
 
 def _merge(one: Block, other: Block) -> Block:
-    """Merge all but the traces, which are those of neither."""
+    """Merge the bounds; the traces are replaced later."""
     return replace(other, bounds=merge_bounds(one.bounds, other.bounds))
 
 
 def expand(values: Values, steps: Steps, frames: Sequence[CellCoordinates]) -> Values:
-    """Return values of cells as some steps leave them, shape (…, roi, epoch), on the cube's cells.
+    """Return ``values`` of the cells after ``steps``, shape (…, roi, epoch), on the cube's cells.
 
-    ``frames``: where and when cells were before each step, and are after the last.
+    ``frames`` are the coordinates of the cells before each step and after the last.
     """
     for step, frame in zip(reversed(steps), reversed(frames[:-1]), strict=True):
         values = step.expand(values, frame)
@@ -214,7 +214,7 @@ def expand(values: Values, steps: Steps, frames: Sequence[CellCoordinates]) -> V
 
 
 def open_source(source: Source) -> TraceCube:
-    """Open the cube of a source, once a process.
+    """Open the cube of a source, once per process.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def _open(uri: str, fingerprint: str) -> TraceCube:
     cube = TraceCube(uri)
     if cube.fingerprint != fingerprint:
         raise FormatError(
-            f"{uri} has fingerprint {cube.fingerprint}, not {fingerprint}: it was replaced since "
+            f"{uri} has fingerprint {cube.fingerprint}, not {fingerprint}: it was replaced after "
             "the run was planned"
         )
     return cube

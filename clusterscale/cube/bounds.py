@@ -1,4 +1,4 @@
-"""How much one event, one day or one user can change the counts of a period."""
+"""Measure how much one event, one day or one user can change the counts of a period."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ __all__ = ["measure_bounds", "merge_bounds"]
 def measure_bounds(
     traces: Traces, days: NDArray[np.int64], until: NDArray[np.int64] | None = None
 ) -> Bounds:
-    """Return the most that a unit of any user of ``traces`` changes the counts.
+    """Return the largest change to the counts by one unit of data of any user of ``traces``.
 
     Parameters
     ----------
     traces
         Traces of some users over the period, with or without a null ROI.
     days
-        Number of the local day in which each epoch begins, increasing, shape (epoch,).
+        Number of the local day in which each epoch begins, not decreasing, shape (epoch,).
     until
-        The day in which each ends; as ``days`` where None. Merged hours can belong to two days,
-        and then change with either.
+        The day in which each epoch ends; equal to ``days`` if None. Merged hours can belong to two
+        days, and then count towards both.
 
     Returns
     -------
@@ -40,8 +40,10 @@ def measure_bounds(
     check_days(days, days if until is None else until, traces.n_epochs)
     first = np.asarray(days - days[0], np.int64)
     last = first if until is None else np.asarray(until - days[0], np.int64)
-    found = _measure(traces.offsets, traces.cells, traces.n_epochs, first, last, traces.idle_epochs)
-    most_day, most_user, most_series, most_rois = (max(1, int(value)) for value in found)
+    maxima = _measure(
+        traces.offsets, traces.cells, traces.n_epochs, first, last, traces.idle_epochs
+    )
+    most_day, most_user, most_series, most_rois = (max(1, int(value)) for value in maxima)
     return Bounds(
         event=2 if traces.null_roi else 1,
         user_day=most_day,
@@ -53,7 +55,7 @@ def measure_bounds(
 
 
 def merge_bounds(one: Bounds, other: Bounds) -> Bounds:
-    """Return what holds of the users of both."""
+    """Return the bounds for the users of both."""
     return Bounds(
         event=max(one.event, other.event),
         user_day=max(one.user_day, other.user_day),
@@ -89,7 +91,7 @@ def _measure(
         n_idle = 0
         for epoch in range(nowhere.shape[1]):
             n_idle += nowhere[user, epoch]
-            if not nowhere[user, epoch]:  # an hour that would fall idle
+            if not nowhere[user, epoch]:  # an hour that could become idle
                 by_day[days[epoch] : until[epoch] + 1] += 1
         most_day = max(most_day, by_day.max())
         most_user = max(most_user, offsets[user + 1] - offsets[user] + n_idle)

@@ -1,4 +1,4 @@
-"""Time as the cube sees it: fixed steps from a named start in a named zone."""
+"""Epochs of a cube: fixed steps from a start time in a time zone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterscale.errors import InputError
 __all__ = ["Calendar", "parse_step"]
 
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_SPAN = (-9_214_560_000, 9_214_646_400)  # 1678-01-01 to 2262-01-01: what datetime64[ns] can tell
+_SPAN = (-9_214_560_000, 9_214_646_400)  # 1678-01-01 to 2262-01-01, the range of datetime64[ns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,15 @@ class Calendar:
         Length of an epoch in seconds. Steps are elapsed time: a change to summer time neither
         drops nor repeats an epoch.
     n_epochs
-        How many epochs there are.
+        Number of epochs.
     timezone
-        IANA name of the zone in which the start was named and in which hours are told.
+        IANA name of the time zone of the start and of displayed times.
 
     Raises
     ------
     InputError
-        If there is no epoch, no step or no such zone, or a year is outside 1678 to 2261.
+        If ``n_epochs`` or ``step`` is not positive, the zone is unknown, or a year is outside 1678
+        to 2261.
     """
 
     start: int
@@ -61,16 +62,14 @@ class Calendar:
     def parse(cls, start: str, step: str, n_epochs: int, timezone: str) -> Calendar:
         """Build a calendar from text, e.g. ``("2008-05-19T00:00", "1h", 504, "Europe/Paris")``.
 
-        Raises
-        ------
-        A start that the clocks show twice, when summer time ends, is the first of the two; one
-        with an offset of its own (``…+02:00``) means what it says, whatever the zone.
+        A start that occurs twice, when summer time ends, is the first of the two; an explicit
+        offset (``…+02:00``) overrides the zone.
 
         Raises
         ------
         InputError
-            If the start is no ISO date in whole seconds or the clocks of the zone skip it, the
-            zone is unknown, the step not like ``1h`` or the number of epochs below 1.
+            If the start is not an ISO date in whole seconds or is skipped by the clocks of the
+            zone, the zone is unknown, the step is not like ``1h``, or ``n_epochs`` is below 1.
         """
         zone = _zone(timezone)
         try:
@@ -92,11 +91,11 @@ class Calendar:
 
     @classmethod
     def from_attributes(cls, attributes: dict[str, Any]) -> Calendar:
-        """Read back what :meth:`attributes` wrote."""
+        """Build the calendar from the result of :meth:`attributes`."""
         return cls(*(attributes[key] for key in ("start", "step", "n_epochs", "timezone")))
 
     def attributes(self) -> dict[str, Any]:
-        """Return plain values to keep beside a store."""
+        """Return JSON-serialisable values for the attributes of a store."""
         return {
             "start": self.start,
             "step": self.step,
@@ -110,9 +109,9 @@ class Calendar:
         Parameters
         ----------
         seconds
-            Integer or float, any shape; not-a-number is outside.
+            Integer or float, any shape; NaN is outside.
         """
-        if seconds.dtype.kind in "iu":  # small or unsigned integers would wrap
+        if seconds.dtype.kind in "iu":  # small or unsigned integers would overflow
             seconds = seconds.astype(np.int64)
         with np.errstate(invalid="ignore"):
             epoch = np.floor_divide(seconds - self.start, self.step)
@@ -126,7 +125,7 @@ class Calendar:
     def days(self, *, ends: bool = False) -> NDArray[np.int64]:
         """Return the number of the local day in which each epoch begins, int64, shape (epoch,).
 
-        With ``ends``, of the day in which its last second lies.
+        With ``ends``, the day of its last second instead.
         """
         zone = ZoneInfo(self.timezone)
         seconds = self.seconds() + (self.step - 1 if ends else 0)
@@ -134,10 +133,10 @@ class Calendar:
         return np.fromiter((time.toordinal() for time in times), np.int64, self.n_epochs)
 
     def clocks(self) -> NDArray[np.int64]:
-        """Return what local clocks show when each epoch begins, int64, shape (epoch,).
+        """Return the local time at which each epoch begins, int64, shape (epoch,).
 
-        In seconds since 1970-01-01 00:00 by these clocks. An hour that they show twice is there
-        twice.
+        In seconds since 1970-01-01 00:00 local time. An hour repeated at the end of summer time
+        appears twice.
         """
         zone = ZoneInfo(self.timezone)
         shown = (datetime.fromtimestamp(second, zone) for second in self.seconds().tolist())
@@ -145,12 +144,12 @@ class Calendar:
         return np.fromiter(map(int, local), np.int64, self.n_epochs)
 
     def describe(self) -> str:
-        """Say when the calendar runs, in its own zone."""
+        """Return the beginning and end of the calendar as text, in its own zone."""
         first, last = self._ends((0, self.n_epochs))
         return f"{first:%a %Y-%m-%d %H:%M} to {last:%a %Y-%m-%d %H:%M} {self.timezone}"
 
     def describe_span(self, span: tuple[int, int]) -> str:
-        """Say when some epochs are, from the first to before the second; whole days by their date.
+        """Return the time of the epochs ``span[0]`` up to ``span[1]`` as text; whole days as dates.
 
         >>> Calendar.parse("2024-01-01T00:00", "1h", 336, "UTC").describe_span((0, 168))
         '2024-01-01 to 2024-01-07'
@@ -185,7 +184,7 @@ def parse_step(step: str) -> int:
     Raises
     ------
     InputError
-        If ``step`` is written otherwise or is not positive.
+        If ``step`` has another format or is not positive.
     """
     match = re.fullmatch(r"(\d+)\s*(s|min|h|d)", step.strip())
     if match is None or int(match[1]) == 0:

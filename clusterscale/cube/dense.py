@@ -1,16 +1,16 @@
-"""Dense cubes made by others into event cubes.
+"""Convert dense cubes to event cubes.
 
-What is understood as a dense cube: one Zarr group that xarray can open, with a variable of the
-dimensions ``user``, ``roi`` and ``epoch`` in any order. Its values are booleans, or numbers that
-count visits: 0 is unseen, any whole number above is seen; all else is refused. These coordinates
-are used where they are there, and made up where they are not:
+A dense cube is a Zarr group that xarray can open, with a variable of the dimensions ``user``,
+``roi`` and ``epoch`` in any order. Its values are booleans or numbers of visits: 0 is not observed,
+any larger integer is observed; other values are refused. These coordinates are used if present,
+else filled in:
 
 =============== ======================================= ========================================
-coordinate      meaning                                 where it is absent
+coordinate      meaning                                 if absent
 =============== ======================================= ========================================
 user            pseudonyms, all different               ``0``, ``1``, …
 roi             names of regions                        ``0``, ``1``, …
-roi_lat roi_lon degrees, on dimension roi, both or none not a number
+roi_lat roi_lon degrees, on dimension roi, both or none NaN
 epoch           datetime64 in UTC, evenly spaced        hours from 1970-01-01T00:00 UTC
 =============== ======================================= ========================================
 """
@@ -46,7 +46,7 @@ from clusterscale.errors import (
 __all__ = ["pack"]
 
 _DIMS = ("user", "roi", "epoch")
-_TILE = 1 << 22  # cells that are decoded at once, unless one chunk holds more
+_TILE = 1 << 22  # cells decoded at once, unless one chunk is larger
 _HOUR = 3600
 
 
@@ -59,18 +59,18 @@ def pack(
 ) -> TraceCube:
     """Write the dense cube ``source`` as an event cube at ``uri``.
 
-    The source is read in tiles of whole chunks, about four million cells each; beside a tile, the
-    events of the users of one row of chunks are held in memory.
+    The source is read in tiles of whole chunks, about four million cells each; in addition to a
+    tile, memory holds the events of the users of one row of chunks.
 
     Parameters
     ----------
     source
-        Path or URL of a Zarr store, or what xarray opened; see the module's table.
+        Path or URL of a Zarr store, or an xarray object; see the table above.
     uri
         Where to write.
     timezone
-        IANA name of the zone in which hours are told. The times of ``source`` are UTC all the
-        same, as datetime64 is.
+        IANA name of the time zone of the cube. The times of ``source`` are UTC in any case, as
+        datetime64 is.
     force
         Replace the store that is at ``uri``.
 
@@ -84,32 +84,33 @@ def pack(
     MissingError
         If nothing is stored at ``source``.
     FormatError
-        If it is no dense cube: no such variable or several, epochs not evenly spaced, a value that
-        is neither seen nor unseen.
+        If it is not a dense cube: no such variable or several, epochs not evenly spaced, or a value
+        that is neither boolean nor a count.
     DamagedError
         If a chunk of it cannot be read.
     InputError
-        If the time zone is not known, or source and target are the same place.
+        If the time zone is unknown, or source and target are the same store.
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
     name = "xarray"
     if isinstance(source, (str, Path)):
-        if _place(str(source)) == _place(str(uri)):
+        if _normalise(str(source)) == _normalise(str(uri)):
             raise InputError(f"{uri}: a dense cube cannot be packed onto itself")
         name = posixpath.basename(str(source).rstrip("/"))
         source = _open(str(source))
-    trace, beside = _find(source)
+    trace, dataset = _find(source)
     provenance = {"source": "dense", "store": name, "variable": str(trace.name)}
-    users = _names(beside, "user", trace.sizes["user"])
-    calendar = _calendar(beside, trace.sizes["epoch"], timezone)
-    with new_cube(uri, _regions(beside, trace), calendar, provenance=provenance, force=force) as to:
+    users = _names(dataset, "user", trace.sizes["user"])
+    calendar = _calendar(dataset, trace.sizes["epoch"], timezone)
+    regions = _regions(dataset, trace)
+    with new_cube(uri, regions, calendar, provenance=provenance, force=force) as writer:
         for first, sizes, cells in _blocks(trace):
-            to.append(users[first : first + len(sizes)], sizes, cells)
+            writer.append(users[first : first + len(sizes)], sizes, cells)
     return TraceCube(uri)
 
 
-def _place(uri: str) -> str:
+def _normalise(uri: str) -> str:
     return uri.rstrip("/") if storage.is_remote(uri) else str(storage.local_path(uri).resolve())
 
 
@@ -119,7 +120,7 @@ def _open(uri: str) -> xr.Dataset:
     try:
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
-        # By the same metadata that was just looked at.
+        # Use the metadata that was just checked.
         return xr.open_dataset(
             storage.open_store(uri),
             engine="zarr",
@@ -136,7 +137,7 @@ def _open(uri: str) -> xr.Dataset:
 
 
 def _find(source: xr.DataArray | xr.Dataset) -> tuple[xr.DataArray, xr.Dataset]:
-    """Return the dense variable, and the dataset in which its coordinates are."""
+    """Return the dense variable, and the dataset with its coordinates."""
     if isinstance(source, xr.DataArray):
         source = source.to_dataset(name=source.name or "trace", promote_attrs=True)
     dense = [str(name) for name, array in source.data_vars.items() if {*array.dims} == {*_DIMS}]
@@ -173,7 +174,7 @@ def _regions(source: xr.Dataset, trace: xr.DataArray) -> Regions:
         if name not in source.variables:
             continue
         if source[name].dims != ("roi",) or source[name].dtype.kind not in "iuf":
-            raise FormatError(f"{name} is not one number a roi")
+            raise FormatError(f"{name} must be one number per roi")
         positions.append(source[name].values.astype(np.float64))
     if len(positions) == 1:
         raise FormatError("roi_lat and roi_lon go together: one of them is absent")
@@ -186,11 +187,9 @@ def _calendar(source: xr.Dataset, n_epochs: int, timezone: str) -> Calendar:
         return Calendar(0, _HOUR, n_epochs, timezone)
     times = source["epoch"].values
     if times.dtype.kind != "M":
-        raise FormatError(
-            f"the coordinate epoch is {times.dtype}, not datetime64: it tells no time"
-        )
+        raise FormatError(f"the coordinate epoch is {times.dtype}, not datetime64")
     if np.isnat(times).any():
-        raise FormatError("the coordinate epoch holds a time that is not one (NaT)")
+        raise FormatError("the coordinate epoch contains an invalid time (NaT)")
     begins = times.astype("datetime64[ns]").astype(np.int64)
     steps = np.diff(begins)
     step = int(steps[0]) if len(steps) else int(source.attrs.get("epoch_seconds", _HOUR)) * 10**9
@@ -206,7 +205,7 @@ def _is_index(values: NDArray[Any]) -> bool:
 
 
 def _blocks(trace: xr.DataArray) -> Iterator[tuple[int, Ints, Ints]]:
-    """Yield (first user, sizes, cells) for block after block of users."""
+    """Yield (first user, sizes, cells) for each block of users."""
     n_users, n_rois, n_epochs = (trace.sizes[dim] for dim in _DIMS)
     user_step, roi_step, epoch_step = _tile(trace)
     for first in range(0, n_users, user_step):
@@ -218,7 +217,7 @@ def _blocks(trace: xr.DataArray) -> Iterator[tuple[int, Ints, Ints]]:
                 tile = block.isel(
                     roi=slice(roi, roi + roi_step), epoch=slice(epoch, epoch + epoch_step)
                 )
-                user, *cell = np.nonzero(_seen(tile))
+                user, *cell = np.nonzero(_observed(tile))
                 flat = (roi + cell[0]) * n_epochs + epoch + cell[1]
                 keys.append(user * (n_rois * n_epochs) + flat)
         users, cells = np.divmod(np.sort(np.concatenate(keys)), n_rois * n_epochs)
@@ -226,7 +225,7 @@ def _blocks(trace: xr.DataArray) -> Iterator[tuple[int, Ints, Ints]]:
 
 
 def _tile(trace: xr.DataArray) -> tuple[int, ...]:
-    """Return how many users, regions and epochs to read at once: whole chunks, late axes first."""
+    """Return how many users, regions and epochs to read at once: whole chunks, last axis first."""
     stored = trace.encoding.get("preferred_chunks", {})
     tile = [max(1, int(np.max(trace.chunksizes.get(dim, stored.get(dim, 1))))) for dim in _DIMS]
     for axis in (2, 1, 0):
@@ -235,7 +234,7 @@ def _tile(trace: xr.DataArray) -> tuple[int, ...]:
     return tuple(max(1, size) for size in tile)
 
 
-def _seen(tile: xr.DataArray) -> NDArray[np.bool_]:
+def _observed(tile: xr.DataArray) -> NDArray[np.bool_]:
     try:
         values = np.transpose(tile.values, [tile.dims.index(dim) for dim in _DIMS])
     except (MemoryError, StoreError):
@@ -243,11 +242,12 @@ def _seen(tile: xr.DataArray) -> NDArray[np.bool_]:
     except Exception as error:
         raise DamagedError(f"{tile.name} cannot be read: {error}") from error
     if values.dtype.kind == "f":
-        wrong = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0)
+        invalid = ~np.isfinite(values) | (values != np.floor(values)) | (values < 0)
     else:
-        wrong = values < 0 if values.dtype.kind == "i" else np.zeros(1, np.bool_)
-    if wrong.any():
+        invalid = values < 0 if values.dtype.kind == "i" else np.zeros(1, np.bool_)
+    if invalid.any():
         raise FormatError(
-            f"{tile.name} holds {values[wrong][0]}: it must be booleans or counts, 0 = unseen"
+            f"{tile.name} contains {values[invalid][0]}: it must be booleans or counts, "
+            "0 = not observed"
         )
     return np.asarray(values > 0)

@@ -1,4 +1,4 @@
-"""What a cube says of itself in its attributes, in words: nothing else is read."""
+"""Describe a cube in words, from its attributes only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["describe_origins", "describe_sizes"]
 
 
 def describe_sizes(cube: TraceCube) -> dict[str, str]:
-    """Return how many users, ROIs, epochs and events there are, and when."""
+    """Return the numbers of users, ROIs, epochs and events, and the time span."""
     return {
         "users": f"{cube.n_users:,}",
         "ROIs": f"{cube.n_rois:,}",
@@ -21,21 +21,21 @@ def describe_sizes(cube: TraceCube) -> dict[str, str]:
 
 
 def describe_origins(cube: TraceCube) -> dict[str, str]:
-    """Return the fingerprint, and what is known of where the records came from."""
-    known = {"fingerprint": cube.fingerprint}
+    """Return the fingerprint and the provenance of the records."""
+    origins = {"fingerprint": cube.fingerprint}
     for key, value in cube.attributes["provenance"].items():
         if text := _plain(value):
-            known[key.replace("_", " ")] = text
-    return known
+            origins[key.replace("_", " ")] = text
+    return origins
 
 
 def _plain(value: Any) -> str:
-    """Return a value of the provenance as a person would write it; nothing for nothing."""
+    """Return a provenance value as readable text; empty for an absent, false or zero value."""
     if isinstance(value, dict):
-        known = {key: text for key, each in value.items() if (text := _plain(each))}
-        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in known.items())
+        texts = {key: text for key, part in value.items() if (text := _plain(part))}
+        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in texts.items())
     if isinstance(value, list):
-        return " ".join(_plain(each) for each in value)
+        return " ".join(_plain(part) for part in value)
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Hashes that tell one cube from another, and a written one from a damaged one."""
+"""Hashes that identify a cube and detect damage."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["Fingerprint", "digest"]
 
 
 class Fingerprint:
-    """Hash of the content of a cube, taken block by block; how it is cut in blocks is no matter."""
+    """Hash of a cube's content, computed block by block; the block size does not matter."""
 
     def __init__(self) -> None:
         self._hash = {name: blake2b(digest_size=16) for name in ("user", "size", "cell")}
 
     def update(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
-        """Take the next users: pseudonyms, events of each, their flat cells one after the other."""
+        """Add the next users: pseudonyms, events per user, and their concatenated flat cells."""
         self._hash["user"].update("".join(f"{len(u.encode())}:{u}" for u in users).encode())
         self._hash["size"].update(sizes.astype("<i8", copy=False).tobytes())
         self._hash["cell"].update(cells.astype("<i8", copy=False).tobytes())
 
     def result(self, regions: Regions, calendar: Calendar) -> str:
-        """Return the hash of all that was taken, seen with these regions and times."""
+        """Return the hash of all users added, with these regions and times."""
         total = blake2b(digest_size=16)
         for name in sorted(self._hash):
             total.update(self._hash[name].digest())

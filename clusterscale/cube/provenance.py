@@ -1,4 +1,4 @@
-"""Where results come from, for whoever has to repeat them."""
+"""Provenance of results, for reproducing them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGES += ["scikit-learn", "scipy", "xarray", "zarr"]
 
 
 def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
-    """Return attributes of a dataset: what cube it is made of, and with which software.
+    """Return dataset attributes that describe the cube and the software versions.
 
     ``cube_fingerprint``, and as JSON ``cube`` (sizes, times, source) and ``versions``.
     """
@@ -38,35 +38,35 @@ def describe_origin(cube: TraceCube, *, null_roi: bool) -> dict[str, str]:
 
 
 def describe_shapes(cube: TraceCube) -> dict[str, Any]:
-    """Return what shape the ROIs have, as plain values, for whoever draws a map.
+    """Return the shape of the ROIs, as JSON-serialisable values, for maps.
 
     ``{"kind": "grid", "width": …, "height": …}`` in degrees, around their centres; ``{"kind":
-    "h3"}``: they are named by their H3 cell; or ``{"kind": "points"}``. A cube that does not say
-    how its ROIs were made has a grid if they fill one, two cells wide and high or more.
+    "h3"}``, named by their H3 cell; or ``{"kind": "points"}``. If the cube does not record how its
+    ROIs were made, they are a grid if they fill one of at least 2 × 2 cells.
     """
-    made = cube.attributes["provenance"].get("regions", {})
-    if made.get("kind") == "grid":
-        (south, west, north, east), (n_lat, n_lon) = made["box"], made["shape"]
+    origin = cube.attributes["provenance"].get("regions", {})
+    if origin.get("kind") == "grid":
+        (south, west, north, east), (n_lat, n_lon) = origin["box"], origin["shape"]
         return {"kind": "grid", "width": (east - west) / n_lon, "height": (north - south) / n_lat}
     regions = cube.regions
-    if made.get("kind") == "h3" or all(map(h3.is_valid_cell, regions.names)):
+    if origin.get("kind") == "h3" or all(map(h3.is_valid_cell, regions.names)):
         return {"kind": "h3"}
-    if "kind" not in made and (spacing := _spacing(regions.lat, regions.lon)):
+    if "kind" not in origin and (spacing := _spacing(regions.lat, regions.lon)):
         return {"kind": "grid", "width": spacing[1], "height": spacing[0]}
     return {"kind": "points"}
 
 
 def _spacing(*axes: NDArray[np.float64]) -> tuple[float, ...] | None:
-    """Return the steps of the grid that positions fill, one of each axis; None if they do not."""
+    """Return the grid spacing per axis if the positions fill a grid, else None."""
     ticks = [np.unique(np.round(axis, 9)) for axis in axes]
-    if min(map(len, ticks)) < 2 or np.prod([len(each) for each in ticks]) != len(axes[0]):
+    if min(map(len, ticks)) < 2 or np.prod([len(tick) for tick in ticks]) != len(axes[0]):
         return None
-    steps = [np.diff(each) for each in ticks]
-    even = all(np.allclose(each, each[0], rtol=1e-4) for each in steps)
+    steps = [np.diff(tick) for tick in ticks]
+    even = all(np.allclose(step, step[0], rtol=1e-4) for step in steps)
     full = len(set(zip(*(np.round(axis, 9).tolist() for axis in axes), strict=True))) == len(
         axes[0]
     )
-    return tuple(float(each.mean()) for each in steps) if even and full else None
+    return tuple(float(step.mean()) for step in steps) if even and full else None
 
 
 def _source(provenance: dict[str, Any]) -> str:

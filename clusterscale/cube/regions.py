@@ -1,7 +1,7 @@
-"""Space as the cube sees it: regions of interest with a name and a position.
+"""Regions of interest (ROIs): names, positions, and lookup of positions.
 
-A :class:`Regions` is what a cube keeps. The three ways to make one (:class:`Grid`,
-:class:`Points`, :class:`Hexagons`) also tell in which region a position lies.
+A cube stores :class:`Regions`. The three ways to create them (:class:`Grid`, :class:`Points`,
+:class:`Hexagons`) also return the region of a position.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NULL_ROI = "null"
 class Regions:
     """Regions of interest: names and positions of their centres in degrees (WGS 84).
 
-    A position that is not known is not a number.
+    An unknown position is NaN.
 
     Raises
     ------
     InputError
-        If there is no region, a position a name too few or too many, or an infinite one.
+        If there is no region, names and positions differ in number, or a position is infinite.
     """
 
     names: tuple[str, ...]
@@ -54,13 +54,13 @@ class Regions:
         if not self.names:
             raise InputError("there are no regions: give at least one")
         if np.isinf(self.lat).any() or np.isinf(self.lon).any():
-            raise InputError("a region lies at infinity")
+            raise InputError("a region has an infinite position")
 
     def __len__(self) -> int:
         return len(self.names)
 
     def with_null(self) -> Regions:
-        """Return the regions with the null ROI as the last one; its position is not a number."""
+        """Return the regions with the null ROI as the last one; its position is NaN."""
         return Regions(
             (*self.names, NULL_ROI), np.append(self.lat, np.nan), np.append(self.lon, np.nan)
         )
@@ -77,7 +77,7 @@ class Locator(Protocol):
         """Return the region of each position, −1 outside all of them."""
 
     def describe(self) -> dict[str, Any]:
-        """Return how the regions were made, as plain values."""
+        """Return how the regions were made, as JSON-serialisable values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Box:
         Raises
         ------
         InputError
-            If there are not four numbers, or they bound nothing.
+            If these are not four numbers, or the box is empty.
         """
         try:
             south, west, north, east = (float(part) for part in text.split(","))
@@ -112,7 +112,7 @@ class Box:
         return cls(south, west, north, east)
 
     def contains(self, lat: Floats, lon: Floats) -> NDArray[np.bool_]:
-        """Tell which positions lie inside; the upper edges are outside."""
+        """Return which positions are inside; the upper edges are outside."""
         with np.errstate(invalid="ignore"):
             vertical = (lat >= self.south) & (lat < self.north)
             horizontal = (lon >= self.west) & (lon < self.east)
@@ -138,7 +138,7 @@ class Grid:
         Raises
         ------
         InputError
-            If the text is written otherwise.
+            If the text has another format.
         """
         box, _, shape = text.partition("/")
         try:
@@ -152,7 +152,7 @@ class Grid:
 
     @property
     def regions(self) -> Regions:
-        """One region a cell, named ``row-column``, positioned at its centre."""
+        """One region per cell, named ``row-column``, positioned at its centre."""
         box = self.box
         lat = box.south + (np.arange(self.n_lat) + 0.5) * (box.north - box.south) / self.n_lat
         lon = box.west + (np.arange(self.n_lon) + 0.5) * (box.east - box.west) / self.n_lon
@@ -209,14 +209,14 @@ class Points:
         return nearest
 
     def describe(self) -> dict[str, Any]:
-        """Return the number of points and the cut-off, None where there is none."""
+        """Return the number of points and the cut-off, None if there is none."""
         cutoff = self.cutoff if np.isfinite(self.cutoff) else None
         return {"kind": "points", "n_points": len(self.regions), "cutoff_metres": cutoff}
 
 
 @dataclass(frozen=True, slots=True)
 class Hexagons:
-    """The H3 cells of one resolution whose centres lie in a box."""
+    """The H3 cells of one resolution whose centres are in a box."""
 
     box: Box
     resolution: int
@@ -240,7 +240,7 @@ class Hexagons:
         Raises
         ------
         InputError
-            If the text is written otherwise.
+            If the text has another format.
         """
         box, _, resolution = text.partition("/")
         if not resolution.strip().isdecimal():
@@ -252,18 +252,18 @@ class Hexagons:
 
     @property
     def regions(self) -> Regions:
-        """One region a cell, named by its H3 index."""
+        """One region per cell, named by its H3 index."""
         names = tuple(h3.int_to_str(cell) for cell in self._index)
         lat, lon = np.array([h3.cell_to_latlng(name) for name in names]).T
         return Regions(names, lat, lon)
 
     def locate(self, lat: Floats, lon: Floats) -> Index:
-        """Return the H3 cell of each position, −1 outside those of the box."""
-        found = np.full(lat.shape, -1, np.int32)
+        """Return the H3 cell of each position, −1 if it is not one of the box."""
+        index = np.full(lat.shape, -1, np.int32)
         for i in np.flatnonzero(_on_earth(lat, lon)):
             cell = h3.str_to_int(h3.latlng_to_cell(lat[i], lon[i], self.resolution))
-            found[i] = self._index.get(cell, -1)
-        return found
+            index[i] = self._index.get(cell, -1)
+        return index
 
     def describe(self) -> dict[str, Any]:
         """Return the box and the resolution."""
@@ -278,7 +278,7 @@ def _on_earth(lat: Floats, lon: Floats) -> NDArray[np.bool_]:
 
 
 def _hexagons_in(box: Box, resolution: int) -> Iterator[str]:
-    # H3 takes a polygon wider than half the globe for one around its other side.
+    # H3 interprets a polygon wider than half the globe as its complement.
     edges = np.linspace(box.west, box.east, 1 + math.ceil((box.east - box.west) / 90))
     for west, east in pairwise(edges.tolist()):
         corners = [(box.south, west), (box.south, east), (box.north, east), (box.north, west)]

@@ -1,4 +1,4 @@
-"""The cube at rest: each user's sorted events, never a dense array.
+"""The stored cube: each user's sorted events, never a dense array.
 
 Layout (Zarr v3, one group)::
 
@@ -37,11 +37,11 @@ from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
 __all__ = ["TraceCube"]
 
-_RUN = 16  # chunks of events read at once for scattered users
+_RUN = 16  # chunks of events read at once for non-contiguous users
 
 
 class TraceCube:
-    """A picklable handle to a stored cube; what it hands out is read when asked for.
+    """A picklable handle to a stored cube; data is read on access.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class TraceCube:
     Raises
     ------
     MissingError, FormatError, DamagedError
-        If there is no store, it is no complete cube of a known version, or its attributes are not
-        what was written.
+        If there is no store, it is not a complete cube of a known version, or its attributes are
+        corrupt.
     """
 
     def __init__(self, uri: str | Path) -> None:
@@ -110,7 +110,7 @@ class TraceCube:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the content: the same events, users, regions and times give the same."""
+        """Hash of the content: events, users, regions and times."""
         return str(self.attributes["fingerprint"])
 
     @cached_property
@@ -126,24 +126,24 @@ class TraceCube:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """Where each user's events begin and end, int64, shape (user + 1,)."""
+        """Index of each user's first event, and the total, int64, shape (user + 1,)."""
         offsets = self._all("user_offset")
         if offsets[0] != 0 or offsets[-1] != self.n_events or (np.diff(offsets) < 0).any():
             raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
         return offsets
 
     def user_ids(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """Return the stored ids of the users ``start`` up to ``stop``, which may be real ones."""
+        """Return the stored ids of the users ``start`` up to ``stop``, which may be real ids."""
         stop = self.n_users if stop is None else stop
         return arrays.read(self._arrays["user"], start, stop, where=self.uri)
 
     def pseudonyms(self, users: Ints) -> NDArray[Any]:
-        """Return names by which users may be called outside the cube, object, shape (user,).
+        """Return names of users that may be shown in results, object, shape (user,).
 
-        These are the stored ids where the cube says that they are pseudonyms, else the row in the
-        cube, which only its holder can resolve.
+        These are the stored ids if the cube marks them as pseudonyms, else the row in the cube,
+        which only holders of the cube can resolve.
         """
-        if self.attributes.get(PSEUDONYMS) is True:  # else, or if it does not say, ids are real
+        if self.attributes.get(PSEUDONYMS) is True:  # otherwise, or if not recorded, ids are real
             return self.user_ids()[users].astype(object)
         return np.array([f"row {user}" for user in users], dtype=object)
 
@@ -153,21 +153,21 @@ class TraceCube:
         Parameters
         ----------
         users
-            Indices, shape (user,), in any order, also repeated; all users where None.
+            Indices, shape (user,), in any order, repeats allowed; all users if None.
         epochs
-            First epoch and the one after the last; all where None.
+            First epoch and the one after the last; all if None.
 
         Returns
         -------
         Traces
-            Users in the order asked for; epochs counted from the first.
+            Users in the given order; epochs counted from the first.
 
         Raises
         ------
         InputError
             If a user or an epoch is not in the cube.
         DamagedError
-            Naming the chunk that cannot be read.
+            If a chunk cannot be read; the message names it.
         """
         first, stop = epochs or (0, self.n_epochs)
         if users is None:
@@ -183,7 +183,7 @@ class TraceCube:
         return transforms.cut(self._scattered(users.astype(np.int64)), first, stop)
 
     def frame(self, epochs: tuple[int, int] | None = None) -> CellCoordinates:
-        """Return where the ROIs are and on which days some epochs; all epochs where None."""
+        """Return the positions of the ROIs and the days of ``epochs``, all epochs if None."""
         first, stop = epochs or (0, self.n_epochs)
         days, until = (self.calendar.days(ends=ends)[first:stop] for ends in (False, True))
         return CellCoordinates(days, self.regions.lat, self.regions.lon, until)
@@ -196,22 +196,22 @@ class TraceCube:
         InputError
             If ``n_users`` is not positive.
         DamagedError
-            Naming the chunk that cannot be read.
+            If a chunk cannot be read; the message names it.
         """
         if n_users < 1:
-            raise InputError(f"a block of {n_users} users is empty")
+            raise InputError(f"n_users is {n_users}: a block has at least 1 user")
         for start in range(0, self.n_users, n_users):
             yield start, self._block(start, min(start + n_users, self.n_users))
 
     def block(self, start: int, stop: int, epochs: tuple[int, int] | None = None) -> Traces:
-        """Load the users ``start`` up to ``stop``, reading no more than their part of the store.
+        """Load the users ``start`` up to ``stop``, reading only their part of the store.
 
         Raises
         ------
         InputError
-            If these are not users of the cube, or ``epochs`` none of its epochs.
+            If these are not users of the cube, or ``epochs`` are not epochs of the cube.
         DamagedError
-            Naming the chunk that cannot be read.
+            If a chunk cannot be read; the message names it.
         """
         if not 0 <= start <= stop <= self.n_users:
             raise InputError(f"users {start} to {stop} are not within 0 to {self.n_users}")
@@ -234,13 +234,13 @@ class TraceCube:
     def _some_offsets(self, start: int, stop: int) -> NDArray[np.int64]:
         if "offsets" in self.__dict__:
             return self.offsets[start : stop + 1]
-        found = arrays.read(self._arrays["user_offset"], start, stop + 1, where=self.uri)
-        if found[0] < 0 or found[-1] > self.n_events or (np.diff(found) < 0).any():
+        offsets = arrays.read(self._arrays["user_offset"], start, stop + 1, where=self.uri)
+        if offsets[0] < 0 or offsets[-1] > self.n_events or (np.diff(offsets) < 0).any():
             raise DamagedError(f"{self.uri}: user_offset does not increase from 0 to n_events")
-        return found
+        return offsets
 
     def _scattered(self, users: NDArray[np.int64]) -> Traces:
-        """Read runs of users whose events lie close together, a few chunks at most, then pick."""
+        """Read runs of users whose events are close together, then select the wanted users."""
         wanted = np.unique(users)
         starts, stops = self.offsets[wanted], self.offsets[wanted + 1]
         far = starts[1:] - stops[:-1] > CHUNK
@@ -253,8 +253,8 @@ class TraceCube:
             pieces.append(piece.cells)
             sizes.append(np.diff(piece.offsets))
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-        found = Traces(offsets, np.concatenate(pieces), self.n_rois, self.n_epochs)
-        return transforms.pick(found, np.searchsorted(wanted, users))
+        traces = Traces(offsets, np.concatenate(pieces), self.n_rois, self.n_epochs)
+        return transforms.pick(traces, np.searchsorted(wanted, users))
 
     def _all(self, name: str) -> NDArray[Any]:
         array = self._arrays[name]
@@ -264,7 +264,7 @@ class TraceCube:
 def _check(group: zarr.Group, uri: str) -> dict[str, Any]:
     attributes = dict(group.attrs)
     if attributes.get("format") != CUBE_FORMAT:
-        raise FormatError(f"{uri} is not a complete clusterscale cube{_tell_dense(group)}")
+        raise FormatError(f"{uri} is not a complete clusterscale cube{_hint_dense(group)}")
     if attributes.get("version") != CUBE_VERSION:
         raise FormatError(
             f"{uri} is a cube of version {attributes.get('version')}; "
@@ -272,14 +272,14 @@ def _check(group: zarr.Group, uri: str) -> dict[str, Any]:
         )
     seal = attributes.pop("digest", None)
     if seal != digest(attributes):
-        raise DamagedError(f"{uri}: the attributes in zarr.json are not what was written")
+        raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
     return attributes
 
 
-def _tell_dense(group: zarr.Group) -> str:
+def _hint_dense(group: zarr.Group) -> str:
     try:
         dense = sorted(name for name, array in group.arrays() if array.ndim == 3)
-    except Exception:  # a hint is not worth an error of its own
+    except Exception:  # a failed hint must not raise
         return ""
     if not dense:
         return ""
@@ -291,10 +291,10 @@ def _tell_dense(group: zarr.Group) -> str:
 
 def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr.Array[Any]:
     array = arrays.open_array(group, name, where=uri)
-    if array.metadata.zarr_format != 3:  # whose arrays could hold pickled objects
-        raise FormatError(f"{uri}: array {name} is of an old Zarr, which was not written")
+    if array.metadata.zarr_format != 3:  # older formats can contain pickled objects
+        raise FormatError(f"{uri}: array {name} has an old Zarr format, not Zarr v3")
     if array.shape != (size,):
         raise DamagedError(f"{uri}: array {name} has shape {array.shape}, not ({size},)")
     if array.dtype.kind not in kinds:
-        raise DamagedError(f"{uri}: array {name} is {array.dtype}, which was not written")
+        raise DamagedError(f"{uri}: array {name} has the wrong dtype {array.dtype}")
     return array

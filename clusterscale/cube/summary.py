@@ -1,4 +1,4 @@
-"""What a cube holds, in the numbers by which the papers describe their data."""
+"""Summary statistics of a cube, as reported in the papers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class CubeSummary:
     """Sizes of a cube, and per-user statistics as mean and standard deviation (ddof 0).
 
     ``events`` are visits to a cell; ``unique_rois`` the ROIs ever visited; ``active_epochs`` the
-    epochs with a visit (NDSS18 §V-A). ``raw_bytes`` is what users' events take uncompressed,
-    ``stored_bytes`` what the store takes.
+    epochs with a visit (NDSS18 §V-A). ``raw_bytes`` is the uncompressed size of users'
+    events, ``stored_bytes`` the size of the store.
     """
 
     n_users: int
@@ -49,12 +49,12 @@ class CubeSummary:
 
 
 def summarise(cube: TraceCube) -> CubeSummary:
-    """Read the whole cube once, a block of users at a time, which also proves it undamaged.
+    """Summarise a cube, reading all of it block by block, which also detects damage.
 
     Raises
     ------
     DamagedError
-        Naming the chunk that cannot be read, or saying that chunks are in each other's place.
+        If a chunk cannot be read (the message names it), or the fingerprint does not match.
     """
     sizes = np.diff(cube.offsets)
     rois, epochs = np.empty_like(sizes), np.empty_like(sizes)
@@ -65,9 +65,7 @@ def summarise(cube: TraceCube) -> CubeSummary:
         users = [str(user) for user in cube.user_ids(block.start, block.stop)]
         content.update(users, sizes[block], traces.cells)
     if content.result(cube.regions, cube.calendar) != cube.fingerprint:
-        raise DamagedError(
-            f"{cube.uri}: the content does not have the fingerprint that was written"
-        )
+        raise DamagedError(f"{cube.uri}: the content does not match the stored fingerprint")
     return CubeSummary(
         n_users=cube.n_users,
         n_rois=cube.n_rois,
@@ -87,25 +85,25 @@ def count_events(cube: TraceCube, spans: tuple[Span, ...]) -> NDArray[np.int64]:
     """Return how many events each user has in each span of epochs, and in all spans together.
 
     The events are read once, a block of users at a time; not at all if every span is the whole
-    cube. The last counts are kept.
+    cube. Recent results are cached.
 
     Parameters
     ----------
     cube
-        Whose users.
+        The cube.
     spans
-        The first epoch and the one after the last of each; they may overlap.
+        First epoch and the one after the last of each span; spans may overlap.
 
     Returns
     -------
     NDArray[np.int64]
-        Shape (span + 1, user), read-only. The last row counts each event once, in however many
-        spans it is.
+        Shape (span + 1, user), read-only. The last row counts each event once, even if it is in
+        several spans.
 
     Raises
     ------
     DamagedError
-        Naming the chunk that cannot be read.
+        If a chunk cannot be read; the message names it.
     """
     total = np.empty((len(spans) + 1, cube.n_users), np.int64)
     if set(spans) == {(0, cube.n_epochs)}:
@@ -142,7 +140,7 @@ def _activity(
         previous = -1
         for i in range(offsets[user], offsets[user + 1]):
             roi, epoch = divmod(cells[i], n_epochs)
-            if roi != previous:  # cells are sorted, so a user's visits to a ROI stand together
+            if roi != previous:  # cells are sorted, so a user's visits to a ROI are contiguous
                 rois += 1
                 previous = roi
             if last_seen[epoch] != user:

@@ -1,4 +1,4 @@
-"""Traces into other traces: cut to a period, to some users, give the null ROI."""
+"""Transform traces: cut to a period, select users, add the null ROI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cut(traces: Traces, first: int, stop: int) -> Traces:
     Raises
     ------
     InputError
-        If the range is empty or reaches beyond the epochs of ``traces``.
+        If the range is empty or extends beyond the epochs of ``traces``.
     """
     if not 0 <= first < stop <= traces.n_epochs:
         raise InputError(f"epochs {first} to {stop} are not within 0 to {traces.n_epochs}")
@@ -61,9 +61,9 @@ def pick(traces: Traces, users: Ints) -> Traces:
     Parameters
     ----------
     traces
-        What to pick from.
+        Traces to select from.
     users
-        Int, shape (user,), any order: places among those held, counted from 0.
+        Int, shape (user,), any order: indices among the users held, from 0.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _gather(offsets: Ints, cells: Ints, users: Ints, new: Ints, kept: Ints) -> N
 def with_null_roi(traces: Traces) -> Traces:
     """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A)."""
     if traces.null_roi:
-        raise InputError("these traces have a null ROI already")
+        raise InputError("these traces already have a null ROI")
     idle = np.ones((traces.n_held, traces.n_epochs), np.bool_)
     _mark_active(traces.offsets, traces.cells, idle)
     return replace(traces, n_rois=traces.n_rois + 1, idle=idle)

@@ -1,4 +1,4 @@
-"""Write a cube: users block by block, chunks whole, attributes last."""
+"""Write a cube: users block by block, in whole chunks, attributes last."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from clusterscale.storage.atomic import staged
 __all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "new_cube"]
 
 PSEUDONYMS = "ids_are_pseudonyms"
-"""Attribute that is true where user ids are keyed hashes or made up, else false or absent."""
+"""Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
 
-CHUNK = 1 << 20  # 1 Mi elements: a chunk decodes in a few milliseconds
+CHUNK = 1 << 20  # 1 Mi elements, decoded in a few milliseconds
 
 
 class CubeWriter:
-    """Takes users block by block and writes whole chunks; see :func:`new_cube`."""
+    """Writes users block by block in whole chunks; see :func:`new_cube`."""
 
     def __init__(self, uri: str, regions: Regions, calendar: Calendar) -> None:
         self._group = storage.create_group(uri)
@@ -46,26 +46,26 @@ class CubeWriter:
         self._fingerprint = Fingerprint()
 
     def append(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
-        """Add users after those already there.
+        """Append users.
 
         Parameters
         ----------
         users
-            Ids or pseudonyms, shape (user,). The caller must make sure that no other user has the
-            same: a check would hold all of them in memory.
+            Ids or pseudonyms, shape (user,). The caller must ensure that they are
+            unique: a check would hold all of them in memory.
         sizes
             Events of each, shape (user,).
         cells
-            Their flat cells one user after the other, increasing within each, shape (event,).
+            Their concatenated flat cells, increasing within a user, shape (event,).
 
         Raises
         ------
         InputError
-            If the sizes do not add up, a cell is outside the cube, a user's are not increasing, or
-            a pseudonym is no text.
+            If the sizes do not add up, a cell is outside the cube, a user's cells do not increase,
+            or a pseudonym is not text.
         """
         _check_block(users, sizes, cells, self._n_cells)
-        cells = np.array(cells, self._dtype)  # a copy: what waits must not change with the caller's
+        cells = np.array(cells, self._dtype)  # a copy: the caller may change its array
         ids = np.asarray(users, dtype=np.dtypes.StringDType())
         self._fingerprint.update(users, sizes, cells)
         self._users.append(ids)
@@ -75,7 +75,7 @@ class CubeWriter:
         self._n_events += len(cells)
 
     def seal(self, provenance: dict[str, Any], *, pseudonyms: bool = False) -> None:
-        """Write what is left and, last of all, the attributes without which nothing opens."""
+        """Write the remaining data and then the attributes, required for opening."""
         for column in (self._events, self._offsets, self._users):
             column.flush()
         regions = self._regions
@@ -113,8 +113,8 @@ def new_cube(
 ) -> Iterator[CubeWriter]:
     """Write a cube that appears at ``uri`` complete or not at all.
 
-    ``provenance`` (plain values) is kept in the attributes; it may be filled during the block.
-    ``pseudonyms``: the user ids are keyed hashes or made up, so results may show them.
+    ``provenance`` (JSON-serialisable) is stored in the attributes; it may be filled in the block.
+    ``pseudonyms``: the user ids are keyed hashes or synthetic, so results may show them.
 
     Raises
     ------
@@ -128,9 +128,9 @@ def new_cube(
 
 
 class _GrowingArray:
-    """One growing array, written in whole chunks; one chunk of its own size where that is enough.
+    """A growing array, written in whole chunks; a small array is one chunk of its own size.
 
-    A last chunk is stored at full length, so small cubes would otherwise be mostly padding.
+    The last chunk is stored at full length, so small cubes would otherwise be mostly padding.
     """
 
     def __init__(self, group: zarr.Group, name: str, dtype: Any, dim: str) -> None:
@@ -182,7 +182,7 @@ def _check_block(users: Sequence[str], sizes: Ints, cells: Ints, n_cells: int) -
         raise InputError("cells must increase within a user, each at most once")
     for user in users:
         if not isinstance(user, str) or user == arrays.LOST_TEXT or not _is_unicode(user):
-            raise InputError(f"{user!r} is not a pseudonym: it must be text that UTF-8 can write")
+            raise InputError(f"{user!r} is not a pseudonym: it must be text that UTF-8 can encode")
 
 
 def _is_unicode(text: str) -> bool:

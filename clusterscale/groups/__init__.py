@@ -1,4 +1,4 @@
-"""Groups of users: draw who is inside, count where they were."""
+"""Groups of users: draw members, and count their visits."""
 
 from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
 from clusterscale.groups.draw import SLICE_BYTES, Pool, draw_groups

@@ -1,9 +1,9 @@
-"""Choose some of many users at random, the same ones whoever holds whom.
+"""Choose random users from a pool; the choice does not depend on whose traces are held.
 
-Few users are chosen in one go. Many of very many are chosen segment by segment: first how many of
-each, which is multivariate hypergeometric, then who, each segment from a generator of its own. That
-is the law of a choice in one go, and whoever holds the traces of some segments alone need not draw
-the others.
+Small choices are made directly. Large choices from large pools are made segment by segment: first
+the number from each segment, which is multivariate hypergeometric, then the users, with a separate
+generator per segment. The distribution is that of a direct choice, and a process that holds only
+the traces of some segments need not draw the others.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from clusterscale.contracts import Ints
 __all__ = ["NOBODY", "CandidatePool", "ChosenUsers"]
 
 NOBODY = -1
-"""Stands for a user who is not held, in place of an index."""
+"""Index that stands for a user whose traces are not held."""
 
 _SEGMENT = 1 << 16  # users; their indices stay in a processor's cache
-_FEW = 64  # of more than a segment of users, the same 64 are chosen again once in 10^200 draws
+_FEW = 64  # from more than a segment of users, the same 64 recur once in 10^200 draws
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChosenUsers:
-    """Some users who were chosen.
+    """The result of a choice.
 
     Attributes
     ----------
     users
-        int64, shape (user,), segment by segment, without order within; :data:`NOBODY` where a
-        user's segment was not wanted.
+        int64, shape (user,), by segment, unordered within a segment; :data:`NOBODY` for users of
+        segments that are not held.
     sizes
-        How many of each segment, shape (segment,); of all, where there are no segments.
+        Number of users from each segment, shape (segment,); shape (1,) for a direct choice.
     key
-        Two choices of the same users have the same key. By segments keys are drawn, for two such
-        choices are never the same.
+        Identifies the set of users; equal sets have equal keys. For a choice by segments it is
+        random, because such choices practically never coincide.
     """
 
     users: Ints
@@ -45,7 +45,7 @@ class ChosenUsers:
     key: bytes
 
     def without(self, place: int) -> ChosenUsers:
-        """Return the choice less the user at a place."""
+        """Return the choice without the user at index ``place``."""
         sizes = self.sizes.copy()
         sizes[np.searchsorted(np.cumsum(sizes), place, side="right")] -= 1
         users = np.delete(self.users, place)
@@ -54,16 +54,16 @@ class ChosenUsers:
 
 
 class CandidatePool:
-    """Everyone in a pool but the target.
+    """All users of a pool except the target.
 
     Parameters
     ----------
     pool
-        User indices, distinct, shape (user,); whether the target is among them does not matter.
+        User indices, distinct, shape (user,), with or without the target.
     target
-        Who is left out.
+        User to exclude.
     held
-        The first user whose place in a group matters, and the one after the last; None: everyone's.
+        First user held and the one after the last; None for all users.
     """
 
     def __init__(self, pool: Ints, target: int, held: tuple[int, int] | None = None) -> None:
@@ -79,7 +79,7 @@ class CandidatePool:
         return len(self.users)
 
     def choose(self, size: int, rng: np.random.Generator) -> ChosenUsers:
-        """Choose so many users, all choices being equally likely."""
+        """Choose ``size`` users; all choices are equally likely."""
         if self._in_one_go or not _FEW <= size <= len(self) - _FEW:
             users = self.users[rng.choice(len(self), size, replace=False, shuffle=False)]
             return ChosenUsers(users, np.array([size]), _digest(users))
@@ -90,14 +90,14 @@ class CandidatePool:
             within = self.users[self._edges[segment] : self._edges[segment + 1]]
             own = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, int(segment)]))
             n, stop = int(sizes[segment]), int(ends[segment])
-            places = own.choice(len(within), n, replace=False, shuffle=False)
-            users[stop - n : stop] = within[places]
+            positions = own.choice(len(within), n, replace=False, shuffle=False)
+            users[stop - n : stop] = within[positions]
         return ChosenUsers(users, sizes, key.tobytes())
 
     def outsider(self, choice: ChosenUsers, rank: int) -> int:
-        """Return the user of that rank among those who were not chosen, by index.
+        """Return the user of that rank, by index, among those not chosen.
 
-        :data:`NOBODY` if that user's segment is not wanted.
+        :data:`NOBODY` if that user's segment is not held.
         """
         if len(choice.sizes) == 1:
             return _outside(self.users, choice.users, rank)
@@ -112,7 +112,7 @@ class CandidatePool:
 
 
 def _outside(users: Ints, chosen: Ints, rank: int) -> int:
-    """Return who has that rank among ``users``, increasing, once the chosen ones are gone."""
+    """Return the user of that rank among ``users``, increasing, without the chosen ones."""
     free = np.ones(len(users), np.bool_)
     free[np.searchsorted(users, chosen)] = False
     return int(users[np.flatnonzero(free)[rank]])

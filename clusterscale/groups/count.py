@@ -1,4 +1,4 @@
-"""Count where the members of groups were."""
+"""Count the visits of groups to cells."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     Parameters
     ----------
     traces
-        What is counted; members who are not held count for nothing.
+        Traces to count; members who are not held contribute nothing.
     members
         User indices, shape (group, member), distinct within a group.
     pool
         The users that the groups were drawn from, shape (user,). Groups of more than half of them
-        are then counted as the pool less those left out, which reads fewer events.
+        are then counted as the pool minus the non-members, which reads fewer events.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
     Raises
     ------
     InputError
-        If ``members`` has another shape, or names a user who does not exist.
+        If ``members`` has another shape, or contains an unknown user.
     """
     if members.ndim != 2:
         raise InputError(f"members have shape {members.shape}, not (group, member)")
@@ -65,14 +65,13 @@ class Counter:
         Raises
         ------
         InputError
-            If there is no room for just these counts, or ``members`` names a user who does not
-            exist.
+            If ``counts`` has the wrong shape, or ``members`` contains an unknown user.
         """
         _check_users(self._traces, members, 2)
         flat = counts.reshape(len(counts), -1)
         if flat.shape != (len(members), self._traces.n_cells):
             raise InputError(
-                f"counts of shape {counts.shape} have no room for {len(members)} groups of "
+                f"counts have shape {counts.shape}, which does not fit {len(members)} groups of "
                 f"{self._traces.n_rois} ROIs and {self._traces.n_epochs} epochs"
             )
         if self._pool is None:
@@ -92,7 +91,7 @@ def _check_users(traces: Traces, users: Ints, n_dims: int) -> None:
 
 
 def _events(traces: Traces) -> tuple[int, Ints, Ints, Labels]:
-    """Return what the kernels read; unsigned indices spare them a test for negative ones."""
+    """Return the arguments of the kernels; unsigned cells avoid a check for negative indices."""
     cells: Ints = traces.cells.view(np.uint32 if traces.cells.dtype == np.int32 else np.uint64)
     return traces.first, traces.offsets, cells, traces.idle_epochs
 
@@ -104,7 +103,7 @@ def _count(
     nowhere = np.empty(idle.shape[1], np.int32)
     n_held = len(offsets) - 1
     for group in range(members.shape[0]):
-        counts[group] = 0  # here, where the row is about to be in the cache
+        counts[group] = 0  # here, so that the row is in the cache
         nowhere[:] = 0
         for user in members[group]:
             if first <= user < first + n_held:
@@ -124,7 +123,7 @@ def _count_left_out(
     everyone: Counts,
     counts: Counts,
 ) -> None:
-    """Count as those of ``pool``, all of them held, less those who are not in the group."""
+    """Count each group as ``pool``, all held, minus those who are not in the group."""
     nowhere = np.empty(idle.shape[1], np.int32)
     for group in range(members.shape[0]):
         counts[group] = everyone
@@ -152,31 +151,31 @@ def _add(
     """Add a user's events to ``row``, times ``weight``, and idle epochs to ``nowhere``."""
     for cell in cells[offsets[at] : offsets[at + 1]]:
         row[cell] += weight
-    absent = idle[at]
-    for epoch in range(len(nowhere)):  # a straight pass, which runs in parallel lanes
-        nowhere[epoch] += weight * np.int32(absent[epoch])
+    idle_epochs = idle[at]
+    for epoch in range(len(nowhere)):  # a plain loop, which is vectorised
+        nowhere[epoch] += weight * np.int32(idle_epochs[epoch])
 
 
 @kernel
 def _close(nowhere: Counts, row: Counts) -> None:
-    """Add what was counted of the null ROI, whose cells are the last."""
+    """Add the counts of the null ROI, whose cells are the last."""
     start = len(row) - len(nowhere)
     for epoch in range(len(nowhere)):
         row[start + epoch] += nowhere[epoch]
 
 
 def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:
-    """Count one member instead of another, in place.
+    """Replace one member by another in counts, in place.
 
     Parameters
     ----------
     counts
-        Of groups that hold user ``old``, shape (group, roi, epoch).
+        Counts of groups that contain user ``old``, shape (group, roi, epoch).
     traces
-        What was counted.
+        Traces that were counted.
     old, new
-        The member that leaves all groups, and the one that enters each, shape (group,); a negative
-        number is a user who is not held.
+        The member removed from all groups, and the one added to each, shape (group,); a negative
+        index is a user who is not held.
     """
     trace = traces.trace(old)
     for row, user in zip(counts.reshape(len(counts), -1), new, strict=True):
@@ -186,18 +185,18 @@ def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:
 
 
 def subsample_trace(trace: Ints, traces: Traces, share: float, *, rng: np.random.Generator) -> Ints:
-    """Return a copy of one user's trace that holds only some of the visits (POPETS24 §6.3).
+    """Return a random subsample of one user's trace (POPETS24 §6.3).
 
-    Of a user who is not held, whose trace is empty, nothing stays nothing.
+    The empty trace of a user who is not held stays empty.
 
     Parameters
     ----------
     trace
         Sorted flat cells of the user, shape (event,).
     traces
-        The traces it is from; the null ROI, if they have one, is derived anew.
+        Traces that contain it; the null ROI, if there is one, is derived again.
     share
-        Of the visits, ceil(share · visits) are kept, at random.
+        Share to keep: ceil(share · visits) of the visits, at random.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Draw who is in which group."""
+"""Draw the members of groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterscale.groups.feasibility import check_pool
 __all__ = ["SLICE_BYTES", "Pool", "Slice", "draw_groups"]
 
 SLICE_BYTES = 1 << 25
-"""Members that are held at once, unless two groups have more."""
+"""Bytes of member indices in memory at once, unless two groups need more."""
 
 _MOST_TRIES = 10_000
 
@@ -36,19 +36,20 @@ def draw_groups(
     Parameters
     ----------
     pool
-        User indices, distinct; whether the target is among them does not matter.
+        User indices, distinct, with or without the target.
     target
         The user whose membership is at stake.
     size
         Members in each group, the target counted.
     n_groups
-        How many groups, an even number.
+        Number of groups, even.
     name
-        What to call the pool in an error.
+        Name of the pool in errors.
     rng
-        Source of the draws.
+        Random generator.
     paired
-        A group with the target and the next one, without, share all other members (POPETS24 §4.4).
+        Each group with the target differs from the next one, without it, in one member (POPETS24
+        §4.4).
 
     Returns
     -------
@@ -66,20 +67,20 @@ def draw_groups(
     others = CandidatePool(pool, target)
     check_pool(len(others) + 1, size=size, n_groups=n_groups, name=name)
     slices = _draw(others, target, size, n_groups, set(), rng, paired, None)
-    return np.concatenate([each.members for each in slices]), _alternate(n_groups)
+    return np.concatenate([some.members for some in slices]), _alternate(n_groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slice:
-    """Some of the groups of a draw, one after the other.
+    """Some consecutive groups of a draw.
 
     Attributes
     ----------
     members
-        int64, shape (group, member), increasing; perhaps :data:`~clusterscale.groups.choose.NOBODY`
-        for those whose traces are not held.
+        int64, shape (group, member), increasing; can be :data:`~clusterscale.groups.choose.NOBODY`
+        for users who are not held.
     stand_ins
-        int64, shape (group with the target,): who is to take its place; none if not asked for.
+        int64, shape (group with the target,): user to replace the target; empty if not requested.
     """
 
     members: Members
@@ -88,24 +89,24 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Users that groups of one size are drawn from and counted, for one target.
+    """Pool from which groups of one size are drawn and counted, for one target.
 
-    Who is drawn hangs on the users alone and never on whose traces are held.
+    The draws depend only on the users, not on whose traces are held.
 
     Attributes
     ----------
     traces
-        What is counted.
+        Traces to count.
     users
-        User indices, distinct, shape (user,), the target among them.
+        User indices, distinct, shape (user,), including the target.
     target
         The user whose membership is at stake.
     size
         Members in each group, the target counted.
     name
-        What to call the pool in an error.
+        Name of the pool in errors.
     seen
-        Keys of the groups drawn so far, none of which is drawn again.
+        Keys of the groups drawn so far; no group is drawn twice.
     """
 
     traces: Traces
@@ -128,7 +129,7 @@ class Pool:
     ) -> Iterator[Slice]:
         """Draw groups as :func:`draw_groups` does, a few at a time.
 
-        ``ranks``, of :meth:`rank_stand_ins`, say who is to take the target's place.
+        ``ranks``, from :meth:`rank_stand_ins`, determine the users who replace the target.
         """
         held = (self.traces.first, self.traces.first + self.traces.n_held)
         others = CandidatePool(self.users, self.target, held)
@@ -144,7 +145,7 @@ class Pool:
         paired: bool = False,
         ranks: Ints | None = None,
     ) -> tuple[GroupSample, Ints]:
-        """Draw groups, count them, and say who is to take the target's place; a pair is a block."""
+        """Draw and count groups, and return the target's substitutes; a pair is a block."""
         counts = np.empty((n_groups, self.traces.n_rois, self.traces.n_epochs), np.int32)
         counter = Counter(self.traces, self.size, self.users)
         stand_ins: list[Ints] = [np.zeros(0, np.int64)]
@@ -158,7 +159,7 @@ class Pool:
         return GroupSample(counts, _alternate(n_groups), blocks), np.concatenate(stand_ins)
 
     def add(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
-        """Draw and count so many more groups."""
+        """Draw and count ``n_groups`` more groups."""
         return self.draw(n_groups, rng=rng)[0]
 
     def ask(
@@ -168,10 +169,9 @@ class Pool:
         rng: np.random.Generator,
         control: np.random.Generator | None = None,
     ) -> tuple[GroupSample, GroupSample | None]:
-        """Draw and count challenges, and those with the target once more, without it.
+        """Draw and count challenges, and control groups with a substitute for the target.
 
-        From ``control``, where given, who is to stand in is drawn; what is drawn from ``rng`` does
-        not change by it.
+        ``control``, if given, draws the substitutes without changing the draws from ``rng``.
         """
         if control is None:
             return self.add(rng, n_groups), None
@@ -181,42 +181,42 @@ class Pool:
         return challenge, self.substitute_target(inside, stand_ins)
 
     def rank_stand_ins(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
-        """Draw who is to take the target's place in every second of so many groups.
+        """Draw the ranks of the users who replace the target, for every second group.
 
         Returns
         -------
         Ints
-            int64, shape (group with the target,): places among all in the pool who are not in the
-            group, whoever these will be; each is as likely.
+            int64, shape (group with the target,): ranks among the users of the pool outside the
+            group, uniformly distributed.
         """
         return rng.integers(len(self.users) - self.size, size=n_groups // 2)
 
     def substitute_target(self, sample: GroupSample, stand_ins: Ints) -> GroupSample:
-        """Return the same groups with another user of the pool wherever the target was.
+        """Return the same groups with the target replaced by another user of the pool.
 
-        What tells these from groups without the target is not the target, but how groups with it
-        were formed.
+        These differ from groups without the target only in how groups with the target are formed,
+        not in the target itself.
 
         Parameters
         ----------
         sample
             Counted groups.
         stand_ins
-            Who takes the place of the target, int64, shape (group with the target,).
+            Users who replace the target, int64, shape (group with the target,).
 
         Returns
         -------
-        Sample
-            Labels and blocks as they were: True where the target was.
+        GroupSample
+            Labels and blocks are unchanged: True where the target was.
         """
         other = replace(sample, counts=sample.counts.copy())
         self._stand_in(other, stand_ins)
         return other
 
     def fresh_control_groups(self, n_groups: int, *, rng: np.random.Generator) -> GroupSample:
-        """Draw other groups of either kind, with another user wherever the target would be.
+        """Draw new groups of both kinds, with another user in place of the target.
 
-        For adversaries who recognise the groups they have seen, whoever is inside.
+        For adversaries who recognise their training groups whoever is inside.
         """
         other = replace(self, seen=set())
         ranks = other.rank_stand_ins(n_groups, rng=rng)
@@ -262,7 +262,7 @@ def _alternate(n_groups: int) -> Labels:
 def _draw_two(
     others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
 ) -> tuple[ChosenUsers, ChosenUsers]:
-    """Draw who is in a group beside the target, and who is in one without it."""
+    """Draw the other members of a group with the target, and the members of one without it."""
     return _draw_new(others, size - 1, seen, rng), _draw_new(others, size, seen, rng)
 
 
@@ -276,8 +276,8 @@ def _draw_pair(
             seen.update((inside.key, outside.key))
             return inside, outside
     raise PoolError(
-        f"{len(seen) // 2} pairs of groups of {size} were drawn from {len(others) + 1} users with "
-        "the target, and no other was found: draw fewer, or smaller groups"
+        f"no more than {len(seen) // 2} pairs of groups of {size} were found among "
+        f"{len(others) + 1} users including the target: draw fewer or smaller groups"
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether a pool holds enough distinct groups of a size."""
+"""Check that a pool is large enough for the requested groups."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["check_pool", "largest_group"]
 
 
 def largest_group(n_pool: int, n_groups: int) -> int:
-    """Return the largest size for which a pool holds enough distinct groups, 0 where none does.
+    """Return the largest size for which a pool has enough distinct groups, 0 if there is none.
 
     Parameters
     ----------
     n_pool
-        Users in the pool, the target among them.
+        Users in the pool, including the target.
     n_groups
-        Groups wanted, half with the target.
+        Number of groups, half of them with the target.
     """
     return next((m for m in range(n_pool - 1, 0, -1) if _fits(n_pool, n_groups, m)), 0)
 
@@ -30,8 +30,8 @@ def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
     room = f"the largest that fits is {largest}" if largest else "no group size fits"
     extent = "large" if size > largest else "small"
     raise PoolError(
-        f"groups of {size} are too {extent}: the {name} pool holds {n_pool} users with the target, "
-        f"and {n_groups} distinct groups are wanted; {room}"
+        f"groups of {size} are too {extent}: the {name} pool has {n_pool} users including the "
+        f"target, and {n_groups} distinct groups are needed; {room}"
     )
 
 
@@ -41,7 +41,7 @@ def _fits(n_pool: int, n_groups: int, size: int) -> bool:
 
 
 def _distinct(n: int, k: int, wanted: int) -> bool:
-    """Tell whether ``n`` users form at least ``wanted`` distinct groups of ``k``."""
+    """Return whether ``n`` users form at least ``wanted`` distinct groups of ``k``."""
     if not 0 <= k <= n:
         return False
     if 0 < k < n and n >= wanted:  # n choose k is at least n

@@ -1,4 +1,4 @@
-"""Records into a cube: readers of formats, and the way from there to a store."""
+"""Ingest records into a cube: readers of formats, and the pipeline from records to a store."""
 
 from clusterscale.ingest.build import ingest
 from clusterscale.ingest.cabspotting import Cabspotting

@@ -1,4 +1,4 @@
-"""Records into a cube: clean, shuffle by user, merge in the order of user ids."""
+"""Ingest records into a cube: clean, shuffle by user, merge in order of user ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ingest"]
 
-BLOCK_BYTES = 1 << 24  # text a task decodes at a time: some 400,000 rows
+BLOCK_BYTES = 1 << 24  # text that a task decodes at a time: about 400,000 rows
 
 
 def ingest(
@@ -48,68 +48,67 @@ def ingest(
 ) -> IngestReport:
     """Read records from ``source`` into a new cube at ``uri``.
 
-    The work is a dask graph. Neither the configuration of dask nor a cluster that this process is
-    connected to decides where it runs: only ``scheduler`` does.
-    Memory is bounded by the size of a block, not of the source. The cube is the same to the last
-    bit however the source is cut and whoever runs the tasks.
+    The work is a dask graph. Only ``scheduler`` decides where it runs, not the dask configuration
+    or a cluster that this process is connected to. Memory is bounded by the size of a block, not of
+    the source. The cube is bitwise identical for any block size and scheduler.
 
     Parameters
     ----------
     source
         File or folder, a local path or an fsspec URL.
     uri
-        Where the cube goes. Blocks on their way to it lie beside it, so that the workers of a
-        cluster must reach the place; they are removed in the end.
+        Where to write the cube. Temporary blocks are stored next to it, so the workers of a cluster
+        must be able to write there; they are removed at the end.
     reader
-        What the records look like.
+        Format of the records.
     locator
-        The regions. May be None where the reader gives the names of ROIs: then the ROIs are the
-        distinct names found, in their order as text, with positions that are not a number.
+        The regions. May be None if the reader gives ROI names: then the ROIs are the distinct names
+        in the records, in text order, with NaN positions.
     calendar
         The epochs.
     pseudonymise
         Key of 16 to 64 bytes: user ids are replaced by keyed BLAKE2b hashes of 16 bytes, before
-        anything is sorted.
+        sorting.
     top_users
-        Keep only as many users, those with the most events; among equals those whose id, or hash,
-        comes first.
+        Keep only this many users, those with the most events; ties are resolved in order of id (or
+        hash).
     min_events
-        Keep only users with at least so many events.
+        Keep only users with at least this many events.
     force
         Replace what is stored at ``uri``.
     on_progress
-        Called with a stage (``read``, ``write``), the steps done and their number.
+        Called with a stage (``read``, ``write``), the number of steps done and their total.
     block_bytes
-        About how many bytes of text a task decodes at a time.
+        Approximate bytes of text that a task decodes at a time.
     scheduler
-        Where the tasks run: the name of a scheduler of dask (``threads``, ``synchronous``), or the
+        Where the tasks run: the name of a dask scheduler (``threads``, ``synchronous``), or the
         client of a cluster.
 
     Returns
     -------
     IngestReport
-        What became of every record. All but its seconds is in the cube's provenance, too.
+        Counts of all records. All fields but ``seconds`` are also in the cube's provenance.
 
     Raises
     ------
     InputError
-        If an argument is out of range or the reader and the regions do not go together.
+        If an argument is out of range, or the reader needs a ``locator``.
     MissingError
         If there is nothing at ``source``.
     SourceError
-        If the records are wrong as a whole; names the file, the column and the first bad value.
+        If all records of a file or source are invalid; names the file, column and first bad value.
     ExistsError
-        If something is at ``uri`` and ``force`` is not set.
+        If something is stored at ``uri`` and ``force`` is not set.
     """
     began = time.perf_counter()
     _check(reader, locator, pseudonymise, top_users, min_events)
-    tell = on_progress or _silent
+    report_progress = on_progress or _ignore_progress
     with _naming_formats(reader):
         packs = pack(reader.pieces(source, block_bytes), block_bytes)
         regions, described = _regions(reader, locator, packs, source, scheduler)
     cleaner = Cleaner(reader, locator, regions.names, calendar, pseudonymise)
     provenance: dict[str, Any] = {
-        # Not the whole address: where a machine keeps its files is nobody's business.
+        # Only the base name, so that results do not reveal local paths.
         "source": posixpath.basename(source.rstrip("/")),
         "reader": reader.model_dump(),
         "regions": described,
@@ -134,19 +133,19 @@ def ingest(
             packs,
             block_bytes=block_bytes,
             scratch=scratch,
-            tell=tell,
+            tell=report_progress,
             scheduler=scheduler,
         )
-        n_found = sum(int(block.sizes.sum()) for block in blocks)
-        check_records(tally, n_found, source=source, calendar=calendar)
+        n_binned = sum(int(block.sizes.sum()) for block in blocks)
+        check_records(tally, n_binned, source=source, calendar=calendar)
         users, n_filtered = merge.choose(blocks, top_users=top_users, min_events=min_events)
         tally.dropped["user_filtered"] = n_filtered
         for n_written in merge.copy(blocks, users, writer):
-            tell("write", n_written, len(users))
+            report_progress("write", n_written, len(users))
         report = IngestReport(
             n_rows=tally.n_records // reader.events_per_row,
             events_per_row=reader.events_per_row,
-            n_events=n_found - n_filtered,
+            n_events=n_binned - n_filtered,
             n_users=len(users),
             dropped={reason: tally.dropped[reason] for reason in REASONS},
             seconds=time.perf_counter() - began,
@@ -157,15 +156,15 @@ def ingest(
 
 @contextmanager
 def _naming_formats(reader: Reader) -> Iterator[None]:
-    """Add to each error about the records what the reader accepts."""
+    """Append the formats that the reader accepts to each :class:`SourceError`."""
     try:
         yield
     except SourceError as error:
         raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
 
 
-def _silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
+def _ignore_progress(stage: str, done: int, total: int) -> None:
+    """Do nothing."""
 
 
 def _check(
@@ -182,7 +181,9 @@ def _check(
     if min_events < 1:
         raise InputError(f"`min_events` is {min_events}: a user of a cube has at least 1")
     if locator is None and not reader.gives_rois:
-        raise InputError(f"reader {reader.name} gives positions: say which regions with `locator`")
+        raise InputError(
+            f"reader {reader.name} gives positions: specify the regions with `locator`"
+        )
 
 
 def _regions(
@@ -196,6 +197,6 @@ def _regions(
         return locator.regions, locator.describe()
     names = find_names(reader, packs, scheduler=scheduler)
     if not names:
-        raise SourceError(f"{source}: no record names a ROI")
-    nowhere = np.full(len(names), np.nan)
-    return Regions(tuple(names), nowhere, nowhere), {"kind": "names", "n_names": len(names)}
+        raise SourceError(f"{source}: no record contains a ROI name")
+    unknown = np.full(len(names), np.nan)
+    return Regions(tuple(names), unknown, unknown), {"kind": "names", "n_names": len(names)}

@@ -1,4 +1,4 @@
-"""Reader of the San Francisco cabs: a folder with one text file a cab."""
+"""Reader of the San Francisco cabs: a folder with one text file per cab."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cabspotting(ConfigModel):
 
     @property
     def gives_rois(self) -> bool:
-        """Never: cabs have positions."""
+        """False: cabs have positions."""
         return False
 
     def pieces(self, source: str, size: int) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""Records into visits: one task's share, each record kept or counted under a reason."""
+"""Clean the records of one task into visits; each record is kept or counted under a reason."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LIMITS = {"lat": 90.0, "lon": 180.0}
 
 @dataclass(frozen=True, slots=True)
 class Cleaner:
-    """Turns a pack of pieces into visits.
+    """Converts a pack of pieces into visits.
 
     Attributes
     ----------
     locator
-        Finds the ROI of a position; not used where the reader gives ROIs.
+        Finds the ROI of a position; not used if the reader gives ROIs.
     names
         Names of the ROIs, in the order of their index.
     key
@@ -47,13 +47,13 @@ class Cleaner:
     key: bytes | None = field(default=None, repr=False)
 
     def __call__(self, pack: Pack) -> tuple[pd.DataFrame, ReadingReport]:
-        """Return the visits of a pack, a row a user, and what became of its records."""
-        tally, found = ReadingReport(), []
+        """Return the visits of a pack, one row per user, and the counts of its records."""
+        tally, parts = ReadingReport(), []
         for piece in pack:
             tally.file(piece.file.name)
             for records in self.reader.read(piece):
-                found.append(self._bin(records, piece.file.name, tally))
-        visits, n_twice = combine(found, self.n_cells)
+                parts.append(self._bin(records, piece.file.name, tally))
+        visits, n_twice = combine(parts, self.n_cells)
         tally.dropped["duplicate"] += n_twice
         return visits.frame(), tally
 
@@ -95,9 +95,9 @@ class Cleaner:
         self, user: Ids, rows: Any, cells: NDArray[np.int64], tally: ReadingReport
     ) -> UserCells:
         keys = user.codes[rows].astype(np.int64) * self.n_cells + cells
-        seen = distinct(keys)
-        tally.dropped["duplicate"] += len(keys) - len(seen)
-        codes, cells = np.divmod(seen, self.n_cells)
+        unique = distinct(keys)
+        tally.dropped["duplicate"] += len(keys) - len(unique)
+        codes, cells = np.divmod(unique, self.n_cells)
         used = distinct(codes.copy())
         sizes = np.diff(np.searchsorted(codes, used), append=len(codes))
         names = user.names.take(pa.array(used))
@@ -114,21 +114,21 @@ def _read(records: Records, file: str, tally: ReadingReport) -> None:
 
 
 def _usable(records: Records, tally: ReadingReport, file: str) -> Any:
-    """Return the rows that can be read and are on the globe; count and explain the others."""
+    """Return the readable rows with valid positions; count and explain the others."""
     unparsable = np.zeros(len(records), np.bool_)
     for column in records.columns:
         unparsable |= column.bad
     out_of_range = _beyond(records) & ~unparsable
     tally.dropped["unparsable"] += int(unparsable.sum())
     tally.dropped["out_of_range"] += int(out_of_range.sum())
-    wrong = unparsable | out_of_range
+    invalid = unparsable | out_of_range
     counts = tally.file(file)
     if not counts.fault:
-        counts.fault = _explain(records, wrong)
-    if not wrong.any():
+        counts.fault = _explain(records, invalid)
+    if not invalid.any():
         return slice(None)
-    counts.n_unread += int(wrong.sum())
-    return np.flatnonzero(~wrong)
+    counts.n_unread += int(invalid.sum())
+    return np.flatnonzero(~invalid)
 
 
 def _beyond(records: Records) -> Mask:
@@ -141,13 +141,13 @@ def _beyond(records: Records) -> Mask:
         )
 
 
-def _explain(records: Records, wrong: Mask) -> str:
-    """Say what is wrong with the first wrong row; ``{file}`` stands for the name of the file."""
-    if not wrong.any():
+def _explain(records: Records, invalid: Mask) -> str:
+    """Return what is wrong with the first invalid row; ``{file}`` is a placeholder."""
+    if not invalid.any():
         if records.malformed.count == 0:
             return ""
         return "{file}: the first bad line " + records.malformed.fault
-    row = int(np.argmax(wrong))
+    row = int(np.argmax(invalid))
     for column in records.columns:
         if column.bad[row]:
             return _quote(column.name, column.fault(row))
@@ -155,14 +155,14 @@ def _explain(records: Records, wrong: Mask) -> str:
     assert isinstance(place, Position)
     for number, limit in ((place.lat, _LIMITS["lat"]), (place.lon, _LIMITS["lon"])):
         if abs(number.values[row]) > limit:
-            said = f"{number.values[row]:.6g} is beyond ±{limit:.0f} degrees"
-            return _quote(number.name, said)
-    raise AssertionError("a wrong row has a wrong column")
+            fault = f"{number.values[row]:.6g} is beyond ±{limit:.0f} degrees"
+            return _quote(number.name, fault)
+    raise AssertionError("an invalid row has an invalid column")
 
 
-def _quote(column: str, said: str) -> str:
+def _quote(column: str, fault: str) -> str:
     literal = f"column {column} of ".replace("{", "{{").replace("}", "}}")
-    return literal + "{file}: first bad value " + said.replace("{", "{{").replace("}", "}}")
+    return literal + "{file}: first bad value " + fault.replace("{", "{{").replace("}", "}}")
 
 
 def _drop(
@@ -178,10 +178,10 @@ def _drop(
 
 def roi_names(reader: Reader, pack: Pack) -> set[str]:
     """Return the names of the ROIs in a pack."""
-    found: set[str] = set()
+    names: set[str] = set()
     for piece in pack:
         for records in reader.read(piece):
             assert isinstance(records.place, Ids)
             used = np.unique(records.place.codes[records.place.codes >= 0])
-            found.update(records.place.names.take(pa.array(used)).to_pylist())
-    return found
+            names.update(records.place.names.take(pa.array(used)).to_pylist())
+    return names

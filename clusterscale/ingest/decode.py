@@ -1,4 +1,4 @@
-"""Columns as written into columns as meant: what cannot be read is marked, never dropped."""
+"""Decode raw columns; values that cannot be read are marked, never dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
 TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
-"""Which times can be read, for messages."""
+"""Supported times, for messages."""
 _SHOWN = 40  # characters of a bad value that a message quotes
 
 
@@ -33,12 +33,12 @@ class DecodedColumn(Protocol):
         """Which values could not be read, shape (row,)."""
 
     def fault(self, row: int) -> str:
-        """Say what is wrong with the value of a row, e.g. ``'abc' is not a number``."""
+        """Return what is wrong with the value of a row, e.g. ``'abc' is not a number``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers or times; not-a-number where the value could not be read."""
+    """Numbers or times; NaN if the value could not be read."""
 
     name: str
     raw: Any
@@ -51,13 +51,13 @@ class Numbers:
         return ~np.isfinite(self.values)
 
     def fault(self, row: int) -> str:
-        """Say what is wrong with the value of a row."""
+        """Return what is wrong with the value of a row."""
         return _fault(self.raw[row].as_py(), self.meaning)
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Names as codes into a list of distinct ones; −1 where there is none.
+    """Names as codes into an array of distinct names; −1 for no name.
 
     Attributes
     ----------
@@ -77,17 +77,17 @@ class Ids:
         return self.codes < 0
 
     def fault(self, row: int) -> str:
-        """Say what is wrong with a row: only ever that the name is missing."""
+        """Return what is wrong with a row: always that the name is missing."""
         return "is missing"
 
 
 def ids(name: str, raw: Any, *, where: str) -> Ids:
-    """Read names: text or integers, plain or as an Arrow dictionary; empty ones count as missing.
+    """Decode names: text or integers, plain or as an Arrow dictionary; empty names are missing.
 
     Raises
     ------
     SourceError
-        If the column holds neither text nor integers.
+        If the column contains neither text nor integers.
     """
     kind = raw.type.value_type if pa.types.is_dictionary(raw.type) else raw.type
     if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
@@ -103,12 +103,12 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
 
 
 def numbers(name: str, raw: Any, *, where: str) -> Numbers:
-    """Read numbers, written as such or as text.
+    """Decode numbers, stored as numbers or as text.
 
     Raises
     ------
     SourceError
-        If the column holds neither.
+        If the column contains neither.
     """
     raw = _plain(raw)
     if _is_text(raw.type) or pa.types.is_null(raw.type):
@@ -120,15 +120,15 @@ def numbers(name: str, raw: Any, *, where: str) -> Numbers:
 
 
 def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
-    """Read times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
+    """Decode times as UTC seconds: epoch seconds, timestamps or ISO 8601 text.
 
-    A time without a zone is told in ``timezone``; in the hour that clocks repeat it is the earlier
-    of the two, and in the hour that they skip it is no time at all.
+    A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
+    earlier of the two, and a nonexistent one (when it begins) is invalid.
 
     Raises
     ------
     SourceError
-        If the column holds none of these, or timestamps without a zone and no ``timezone``.
+        If the column contains none of these, or timestamps without a zone and no ``timezone``.
     """
     raw = _plain(raw)
     if _is_number(raw.type):
@@ -136,7 +136,8 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     if pa.types.is_timestamp(raw.type):
         if raw.type.tz is None and timezone is None:
             raise SourceError(
-                f"column {name} of {where} holds times without a zone: set the reader's `timezone`"
+                f"column {name} of {where} contains times without a zone: "
+                "set the reader's `timezone`"
             )
         return Numbers(name, raw, _stamps(raw, timezone), "not a time")
     if not (_is_text(raw.type) or pa.types.is_null(raw.type)):
@@ -145,7 +146,7 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
     seconds = _parse_numbers(raw)
     if np.isnan(seconds).any():
         _parse_iso(raw, seconds, timezone)
-    # The first bad value decides what the message says.
+    # The message describes the first bad value.
     return Numbers(name, raw, seconds, _meaning(raw, seconds))
 
 
@@ -171,20 +172,20 @@ def _is_number(kind: Any) -> bool:
 
 
 def _floats(raw: Any) -> NDArray[np.float64]:
-    # An Arrow null becomes not-a-number; integers are exact up to 2⁵³.
+    # An Arrow null becomes NaN; integers are exact up to 2⁵³.
     values = raw.cast(pa.float64(), safe=False)
     return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _shortest(raw: Any) -> NDArray[np.float64]:
-    """Read each float32 as the shortest decimal that rounds to it.
+    """Return each float32 as the shortest decimal that rounds to it.
 
-    Positions are decimals by origin: 37.7282 kept as a float32 is a little more or less than that,
-    and on the edge of a region the difference would move it to the neighbour.
+    Positions are decimals originally: 37.7282 as a float32 is slightly more or less, which at the
+    edge of a region would move it to the next region.
     """
     single = np.asarray(raw.to_numpy(zero_copy_only=False), np.float32)
     values = np.rint(single.astype(np.float64) * 1e5) / 1e5
-    # Below 128 a float32 has at most one decimal of five places; the rest go through text.
+    # Below 128 a float32 has at most one decimal of five places; others are converted via text.
     with np.errstate(invalid="ignore", over="ignore"):
         plain = (values.astype(np.float32) == single) & (np.abs(single) < 128)
     others = np.flatnonzero(~plain)
@@ -195,7 +196,7 @@ def _shortest(raw: Any) -> NDArray[np.float64]:
 
 
 def _text(raw: Any) -> Any:
-    """Return Arrow strings; bytes that are no UTF-8 become null."""
+    """Return Arrow strings; bytes that are not UTF-8 become null."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
@@ -214,28 +215,28 @@ def _parse_numbers(raw: Any) -> NDArray[np.float64]:
         values = raw.cast(pa.float64())
     except pa.ArrowInvalid:
         trimmed = pc.utf8_trim_whitespace(raw)
-        written = pc.match_substring_regex(trimmed, _NUMBER)
-        values = pc.if_else(written, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
-    found = np.array(values.to_numpy(zero_copy_only=False), np.float64)
-    found[~np.isfinite(found)] = np.nan  # "inf" and "1e999" are no places and no times
-    return found
+        is_number = pc.match_substring_regex(trimmed, _NUMBER)
+        values = pc.if_else(is_number, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
+    parsed = np.array(values.to_numpy(zero_copy_only=False), np.float64)
+    parsed[~np.isfinite(parsed)] = np.nan  # "inf" and "1e999" are not valid positions or times
+    return parsed
 
 
 def _parse_iso(raw: Any, seconds: NDArray[np.float64], timezone: str | None) -> None:
     """Fill in the ``seconds`` that are still unknown from ISO 8601 text."""
     rows = np.flatnonzero(np.isnan(seconds))
     text = pc.utf8_trim_whitespace(raw.take(pa.array(rows)))
-    # Nine digits of a second would narrow the range of years that pandas reads.
+    # With nanoseconds, pandas reads a smaller range of years.
     text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
     for pattern, zone in ((_ZONED, None), (_LOCAL + "$", timezone)):
         if pattern != _ZONED and timezone is None:
             continue
         fits = pc.fill_null(pc.match_substring_regex(text, pattern), False)
-        here = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
-        if len(here):
-            written = text.take(pa.array(here)).to_pandas()
-            stamps = pd.to_datetime(written, format="ISO8601", utc=zone is None, errors="coerce")
-            seconds[rows[here]] = _seconds(stamps, zone)
+        matches = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
+        if len(matches):
+            iso = text.take(pa.array(matches)).to_pandas()
+            stamps = pd.to_datetime(iso, format="ISO8601", utc=zone is None, errors="coerce")
+            seconds[rows[matches]] = _seconds(stamps, zone)
 
 
 def _stamps(raw: Any, timezone: str | None) -> NDArray[np.float64]:
@@ -243,7 +244,7 @@ def _stamps(raw: Any, timezone: str | None) -> NDArray[np.float64]:
     stamps = raw.cast(pa.timestamp("us", zone), safe=False)
     if zone is None:
         return _seconds(stamps.to_pandas(), timezone)
-    return _floats(stamps.cast(pa.int64())) / 1e6  # Arrow keeps the moment in UTC
+    return _floats(stamps.cast(pa.int64())) / 1e6  # Arrow stores UTC
 
 
 def _seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
@@ -257,8 +258,8 @@ def _seconds(stamps: pd.Series, timezone: str | None) -> NDArray[np.float64]:
 
 
 def _meaning(raw: Any, seconds: NDArray[np.float64]) -> str:
-    wrong = np.flatnonzero(np.isnan(seconds))
-    value = raw[int(wrong[0])] if len(wrong) else None
+    bad = np.flatnonzero(np.isnan(seconds))
+    value = raw[int(bad[0])] if len(bad) else None
     if value is not None and pc.match_substring_regex(value, _LOCAL + "$").as_py():
         return "a time without a zone: set the reader's `timezone`"
     return "not a time"

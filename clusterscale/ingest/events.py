@@ -1,4 +1,4 @@
-"""Reader of tables with one event a row."""
+"""Reader of tables with one event per row."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Events"]
 
 
 class Events(ConfigModel):
-    """Parquet or CSV, a file or a folder of one kind: one event a row.
+    """Parquet or CSV, a file or a folder of one kind: one event per row.
 
     Attributes
     ----------
     user, time
         Names of the columns. Times are epoch seconds, timestamps or ISO 8601 text.
     lat, lon
-        Names of the columns with the position in degrees; not read where ``roi`` is given.
+        Names of the columns with the position in degrees; not read if ``roi`` is set.
     roi
         Name of the column with the name of the ROI.
     timezone
-        Zone in which times that name none are told; without it they are refused.
+        Time zone of times without one; if not set, such times are refused.
     delimiter
-        What separates the fields of a CSV file.
+        Field separator of a CSV file.
     """
 
     name: Literal["events"] = "events"
@@ -47,7 +47,7 @@ class Events(ConfigModel):
 
     @property
     def gives_rois(self) -> bool:
-        """Whether a column names the ROI."""
+        """Whether a column contains the ROI."""
         return self.roi is not None
 
     def pieces(self, source: str, size: int) -> list[Piece]:
@@ -56,10 +56,10 @@ class Events(ConfigModel):
 
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the events of a piece."""
-        where = [self.lat, self.lon] if self.roi is None else [self.roi]
+        place = [self.lat, self.lon] if self.roi is None else [self.roi]
         file = piece.file.name
         for batch in tables.batches(
-            piece, [self.user, self.time, *where], delimiter=self.delimiter
+            piece, [self.user, self.time, *place], delimiter=self.delimiter
         ):
             yield Records(
                 decode.ids(self.user, batch.columns[self.user], where=file),

@@ -1,4 +1,4 @@
-"""Kinds of fields that several readers share."""
+"""Field types shared by several readers."""
 
 from __future__ import annotations
 

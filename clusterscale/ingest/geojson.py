@@ -1,4 +1,4 @@
-"""Reader of GeoJSON points: a collection of features, or one feature a line."""
+"""Reader of GeoJSON points: a collection of features, or one feature per line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["GeoJson"]
 _BATCH = 1 << 16  # features decoded at a time
 _CHUNK = 1 << 20  # characters read at a time from a collection
 _PATTERNS = tuple(
-    f"*.{kind}{squeezed}"
+    f"*.{kind}{compression}"
     for kind in ("geojson", "geojsonl", "geojsons", "json", "jsonl", "ndjson")
-    for squeezed in ("", ".gz", ".bz2", ".xz", ".zst")
+    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
 )
 _COLLECTION = re.compile(r'^\s*\{\s*"features"|"type"\s*:\s*"FeatureCollection"')
 _FEATURES = re.compile(r'"features"\s*:\s*\[')
@@ -39,7 +39,7 @@ _Row = tuple[str | None, str | None, str | None, str | None]
 class GeoJson(ConfigModel):
     """GeoJSON points (RFC 7946), a file or a folder, as Social Pulse published them.
 
-    A file holds a FeatureCollection or one feature a line (GeoJSONL, RFC 8142).
+    A file contains a FeatureCollection or one feature per line (GeoJSONL, RFC 8142).
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class GeoJson(ConfigModel):
     geometry
         Name of the member with the geometry.
     timezone
-        Zone in which times that name none are told; without it they are refused.
+        Time zone of times without one; if not set, such times are refused.
     """
 
     name: Literal["geojson"] = "geojson"
@@ -61,25 +61,25 @@ class GeoJson(ConfigModel):
     events_per_row: ClassVar[int] = 1
     accepts: ClassVar[str] = (
         "GeoJSON points (.geojson, .geojsonl, .geojsons, .json, .jsonl, .ndjson, also .gz, .bz2, "
-        ".xz, .zst), a FeatureCollection or one feature a line; times as epoch seconds or ISO 8601 "
-        "text such as 2012-04-03T18:00:09Z"
+        ".xz, .zst), a FeatureCollection or one feature per line; times as epoch seconds or ISO "
+        "8601 text such as 2012-04-03T18:00:09Z"
     )
     settings: ClassVar[tuple[str, ...]] = ("timezone",)
 
     @property
     def gives_rois(self) -> bool:
-        """Never: points have positions."""
+        """False: points have positions."""
         return False
 
     def pieces(self, source: str, size: int) -> list[Piece]:
-        """Return runs of lines; a collection is one piece, which is read as a stream."""
-        found: list[Piece] = []
+        """Return ranges of lines; a collection is one piece, which is streamed."""
+        pieces: list[Piece] = []
         for file in sources.find(source, _PATTERNS, kind="GeoJSON file"):
             if _is_collection(file):
-                found.append(Piece(file, 0, file.size, file.size))
+                pieces.append(Piece(file, 0, file.size, file.size))
             else:
-                found += sources.slices(file, size)
-        return found
+                pieces += sources.slices(file, size)
+        return pieces
 
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the points of a piece."""
@@ -87,17 +87,19 @@ class GeoJson(ConfigModel):
         features = _members(piece.file) if whole else _lines(piece)
         while batch := list(islice(features, _BATCH)):
             rows = [self._row(feature) for feature in batch if isinstance(feature, dict)]
-            lost = len(batch) - len(rows)
-            yield self._records(rows, Malformed(lost, "is no GeoJSON feature"), piece.file.name)
+            n_malformed = len(batch) - len(rows)
+            yield self._records(
+                rows, Malformed(n_malformed, "is not a GeoJSON feature"), piece.file.name
+            )
 
     def _row(self, feature: dict[str, Any]) -> _Row:
         properties = feature.get("properties")
-        known = {**feature, **properties} if isinstance(properties, dict) else feature
+        members = {**feature, **properties} if isinstance(properties, dict) else feature
         lat, lon = _coordinates(feature.get(self.geometry))
-        user = known.get(self.user)
+        user = members.get(self.user)
         return (
             None if isinstance(user, float) else _text(user),
-            _text(known.get(self.time)),
+            _text(members.get(self.time)),
             lat,
             lon,
         )
@@ -118,23 +120,23 @@ class GeoJson(ConfigModel):
 
 
 def _text(value: object) -> str | None:
-    """Return a number or text as text, other things as nothing."""
+    """Return text or a number as text, None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     return value if isinstance(value, str) else repr(value)
 
 
 def _coordinates(geometry: object) -> tuple[str | None, str | None]:
-    """Return latitude and longitude as text; the type of the geometry where it is no point."""
+    """Return latitude and longitude as text; for other geometries their type twice."""
     if not isinstance(geometry, dict):
         return None, None
     if geometry.get("type") != "Point":
         kind = _text(geometry.get("type"))
         return kind, kind
-    place = geometry.get("coordinates")
-    if not isinstance(place, list) or len(place) < 2:
+    coordinates = geometry.get("coordinates")
+    if not isinstance(coordinates, list) or len(coordinates) < 2:
         return None, None
-    return _text(place[1]), _text(place[0])
+    return _text(coordinates[1]), _text(coordinates[0])
 
 
 def _is_collection(file: File) -> bool:
@@ -144,7 +146,7 @@ def _is_collection(file: File) -> bool:
 
 
 def _lines(piece: Piece) -> Iterator[object]:
-    """Yield what each line holds, None where that is no JSON."""
+    """Yield the value of each line, None if it is not JSON."""
     for block in sources.text_blocks(piece, tables.BLOCK):
         for line in block.splitlines():
             line = line.removeprefix(b"\xef\xbb\xbf").strip(b"\x1e \t")
@@ -160,7 +162,7 @@ def _parsed(line: bytes) -> object:
 
 
 def _members(file: File) -> Iterator[object]:
-    """Yield the features of a collection one by one, without holding the others."""
+    """Yield the features of a collection one by one, without loading all of them."""
     with fsspec.open(file.url, "rb", compression="infer") as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig")
         n_read = 0
@@ -172,34 +174,34 @@ def _members(file: File) -> Iterator[object]:
             raise
         except (ValueError, RecursionError):
             raise SourceError(
-                f"{file.name} is not a whole FeatureCollection: "
-                f"what follows after {n_read} features is no JSON"
+                f"{file.name} is not a complete FeatureCollection: "
+                f"invalid JSON after {n_read} features"
             ) from None
 
 
 def _array(text: io.TextIOWrapper, where: str) -> Iterator[object]:
-    waiting, start = "", None
+    buffer, start = "", None
     while start is None:
         more = text.read(_CHUNK)
         if not more:
             raise SourceError(f"{where} is a FeatureCollection without features")
-        waiting += more
-        start = _FEATURES.search(waiting)
-    waiting, place, size = waiting[start.end() :], 0, _CHUNK
+        buffer += more
+        start = _FEATURES.search(buffer)
+    buffer, position, size = buffer[start.end() :], 0, _CHUNK
     decode_next = json.JSONDecoder().raw_decode
     while True:
-        here = _BETWEEN.match(waiting, place)
-        place = here.end() if here else place
-        if waiting[place : place + 1] == "]":
+        gap = _BETWEEN.match(buffer, position)
+        position = gap.end() if gap else position
+        if buffer[position : position + 1] == "]":
             return
         try:
-            feature, place = decode_next(waiting, place)
+            feature, position = decode_next(buffer, position)
         except ValueError:
             more = text.read(size)
             if not more:
                 raise
-            # A feature larger than a chunk is not tried again after every chunk.
-            waiting, place, size = waiting[place:] + more, 0, size * 2
+            # Double the size, so that a large feature is not parsed again after every chunk.
+            buffer, position, size = buffer[position:] + more, 0, size * 2
             continue
         size = _CHUNK
         yield feature

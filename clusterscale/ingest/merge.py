@@ -1,4 +1,4 @@
-"""Blocks of shuffled users into one cube, in the order of user ids."""
+"""Merge blocks of shuffled users into one cube, in order of user ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RUN = 1 << 21  # events written at a time
 
 @dataclass(frozen=True, slots=True)
 class SpilledBlock:
-    """Some users in order, their cells in a file of int64."""
+    """Some users in order, with their cells in a file of int64."""
 
     url: str
     users: Any
@@ -37,7 +37,7 @@ class SpilledBlock:
 
 
 def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> SpilledBlock:
-    """Merge the visits of each user in one partition of the shuffle and put them in a file."""
+    """Merge the visits of each user in one partition of the shuffle and write them to a file."""
     visits, n_twice = combine([from_frame(frame)], n_cells, in_order=True)
     with fsspec.open(url, "wb") as stream:
         stream.write(visits.cells.astype("<i8", copy=False).tobytes())
@@ -46,7 +46,7 @@ def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> SpilledBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Users:
-    """All users in the order of their ids: in which block each is, and where in it."""
+    """All users in order of their ids, with the block of each and the index in it."""
 
     names: Any
     block: Ints
@@ -60,9 +60,9 @@ class _Users:
 def choose(
     blocks: Sequence[SpilledBlock], *, top_users: int | None, min_events: int
 ) -> tuple[_Users, int]:
-    """Return the users that stay, in the order of their ids, and the events of the others.
+    """Return the users to keep, in order of their ids, and the number of events of the others.
 
-    The ``top_users`` with the most events stay; among equals, those that come first.
+    The ``top_users`` with the most events are kept; ties are resolved in order of id.
 
     Raises
     ------
@@ -74,23 +74,23 @@ def choose(
     rows = order.to_numpy()
     counts = [len(block.users) for block in blocks]
     sizes = np.concatenate([block.sizes for block in blocks])[rows]
-    stay = sizes >= min_events
-    if not stay.any():
+    kept = sizes >= min_events
+    if not kept.any():
         raise InputError(f"no user has {min_events} events or more: the most is {sizes.max()}")
-    if top_users is not None and stay.sum() > top_users:
+    if top_users is not None and kept.sum() > top_users:
         ranked = np.argsort(-sizes, kind="stable")
-        stay[ranked[top_users:]] = False
+        kept[ranked[top_users:]] = False
     users = _Users(
-        names.take(order).filter(pa.array(stay)),
-        np.repeat(np.arange(len(blocks)), counts)[rows][stay],
-        np.concatenate([np.arange(count) for count in counts])[rows][stay],
-        sizes[stay],
+        names.take(order).filter(pa.array(kept)),
+        np.repeat(np.arange(len(blocks)), counts)[rows][kept],
+        np.concatenate([np.arange(count) for count in counts])[rows][kept],
+        sizes[kept],
     )
-    return users, int(sizes[~stay].sum())
+    return users, int(sizes[~kept].sum())
 
 
 def copy(blocks: Sequence[SpilledBlock], users: _Users, writer: CubeWriter) -> Iterator[int]:
-    """Append users to a cube; yield how many are in it after each run."""
+    """Append users to a cube; yield the number written after each run."""
     starts = [np.concatenate([[0], np.cumsum(block.sizes)]) for block in blocks]
     ends = np.cumsum(users.sizes)
     first = 0
@@ -107,22 +107,22 @@ def copy(blocks: Sequence[SpilledBlock], users: _Users, writer: CubeWriter) -> I
 def _gather(
     blocks: Sequence[SpilledBlock], starts: Sequence[Ints], block: Ints, place: Ints
 ) -> NDArray[np.integer[Any]]:
-    """Read the users of a run, which are neighbours in each block, and put them in order."""
+    """Read the users of a run, which are contiguous in each block, and put them in order."""
     sizes: list[Ints] = []
     pieces: list[Ints] = []
-    where = np.empty(len(block), np.int64)
+    index = np.empty(len(block), np.int64)
     n_before = 0
     for number in np.unique(block):
-        mine = block == number
-        low, high = int(place[mine].min()), int(place[mine].max()) + 1
+        inside = block == number
+        low, high = int(place[inside].min()), int(place[inside].max()) + 1
         offsets = starts[number][low : high + 1]
         pieces.append(_cells(blocks[number].url, int(offsets[0]), int(offsets[-1])))
         sizes.append(np.diff(offsets))
-        where[mine] = n_before + place[mine] - low
+        index[inside] = n_before + place[inside] - low
         n_before += high - low
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     any_cell = np.iinfo(np.int64).max  # picking users does not depend on the size of the grid
-    return transforms.pick(Traces(offsets, np.concatenate(pieces), 1, any_cell), where).cells
+    return transforms.pick(Traces(offsets, np.concatenate(pieces), 1, any_cell), index).cells
 
 
 def _cells(url: str, start: int, stop: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Named points out of a file: stations, antennas."""
+"""Read named points, such as stations or antennas, from a file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
     path
         Local path or fsspec URL.
     cutoff
-        A position farther than so many metres from every point is in none; None sets no limit.
+        Maximum distance in metres from a position to its point; None for no limit.
 
     Raises
     ------
     MissingError
         If there is no such file.
     SourceError
-        If a column is absent or a line wrong; names the line, the column and the value.
+        If a column is missing or a line is invalid; names the line, column and value.
     InputError
         If the cut-off is not positive.
     """
@@ -54,25 +54,25 @@ def _read(path: str) -> Regions:
     try:
         reader = csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""))
     except UnicodeDecodeError:
-        raise SourceError(f"{path} is not text in UTF-8") from None
+        raise SourceError(f"{path} is not UTF-8 text") from None
     reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
     for name in ("name", "lat", "lon"):
         if name not in reader.fieldnames:
             has = ", ".join(reader.fieldnames) or "none"
             raise SourceError(f"{path} has no column {name}: its columns are {has}")
-    where: dict[str, tuple[float, float]] = {}
+    points: dict[str, tuple[float, float]] = {}
     for row in reader:
         line = f"{path}, line {reader.line_num}"
         name = (row["name"] or "").strip()
         if not name:
             raise SourceError(f"{line}: the point has no name")
-        if name in where:
-            raise SourceError(f"{line}: the name {name!r} is taken by an earlier point")
-        where[name] = (_degrees(row["lat"], "lat", line), _degrees(row["lon"], "lon", line))
-    if not where:
-        raise SourceError(f"{path}: there is no point in it")
-    lat, lon = np.array(list(where.values())).T
-    return Regions(tuple(where), lat.copy(), lon.copy())
+        if name in points:
+            raise SourceError(f"{line}: an earlier point has the name {name!r}")
+        points[name] = (_degrees(row["lat"], "lat", line), _degrees(row["lon"], "lon", line))
+    if not points:
+        raise SourceError(f"{path} contains no points")
+    lat, lon = np.array(list(points.values())).T
+    return Regions(tuple(points), lat.copy(), lon.copy())
 
 
 def _degrees(text: str | None, column: str, line: str) -> float:

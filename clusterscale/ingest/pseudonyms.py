@@ -1,4 +1,4 @@
-"""User ids replaced by keyed hashes: without the key nobody can tell who is who."""
+"""Pseudonymise user ids with keyed hashes, which cannot be reversed without the key."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
 
 
 def read_key(path: str) -> bytes:
-    """Return the key in a file: its bytes as they are, 16 to 64 of them.
+    """Return the key in a file: its raw bytes, 16 to 64 of them.
 
-    ``head -c 32 /dev/urandom > KEYFILE`` makes one.
+    Create one with ``head -c 32 /dev/urandom > KEYFILE``.
 
     Raises
     ------
@@ -36,12 +36,12 @@ def read_key(path: str) -> bytes:
 
 
 def check_key(key: bytes, *, where: str) -> None:
-    """Refuse a key of another size.
+    """Check the size of a key.
 
     Raises
     ------
     InputError
-        If it has not 16 to 64 bytes.
+        If it does not have 16 to 64 bytes.
     """
     if not 16 <= len(key) <= 64:
         raise InputError(f"{where}: a key has 16 to 64 bytes, this one has {len(key)}")

@@ -1,4 +1,4 @@
-"""The formats that can be read, by name."""
+"""Registry of readers."""
 
 from __future__ import annotations
 

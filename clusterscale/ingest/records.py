@@ -1,4 +1,4 @@
-"""What a reader hands over: decoded records in the order of their source."""
+"""Decoded records in the order of their source, and the Reader protocol."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = Position | Ids
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """Lines that are no row at all: how many, and what is wrong with the first."""
+    """Number of lines that are not a row, and what is wrong with the first."""
 
     count: int = 0
     fault: str = ""
@@ -36,7 +36,7 @@ NONE = Malformed()
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """A run of records, one event each; ``malformed`` lines come on top of them."""
+    """A run of records, one event each; ``malformed`` lines are not included in them."""
 
     user: Ids
     time: Numbers
@@ -48,10 +48,10 @@ class Records:
 
     @property
     def columns(self) -> Sequence[Ids | Numbers]:
-        """User, time and place, in the order in which faults are told."""
+        """User, time and place, in the order in which faults are reported."""
         place = self.place
-        where = (place.lat, place.lon) if isinstance(place, Position) else (place,)
-        return (self.user, self.time, *where)
+        positions = (place.lat, place.lon) if isinstance(place, Position) else (place,)
+        return (self.user, self.time, *positions)
 
 
 class Reader(Protocol):
@@ -59,9 +59,9 @@ class Reader(Protocol):
 
     events_per_row: ClassVar[int]
     accepts: ClassVar[str]
-    """Which files and values can be read, for messages."""
+    """Supported files and values, for messages."""
     settings: ClassVar[tuple[str, ...]]
-    """Which fields are settings; all others, but the name, are names of columns."""
+    """Fields that are settings; all others except ``name`` are column names."""
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ class Reader(Protocol):
         """Return the pieces of ``source``, each about ``size`` bytes of text."""
 
     def read(self, piece: Piece) -> Iterator[Records]:
-        """Yield the records of one piece; a row of n events is in n runs of records."""
+        """Yield the records of one piece; a row of n events contributes to n runs of records."""
 
     def model_dump(self) -> dict[str, Any]:
-        """Return the name and the fields as plain values."""
+        """Return the name and the fields as JSON-serialisable values."""

@@ -1,4 +1,4 @@
-"""What an ingest did."""
+"""Report of an ingest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["IngestReport"]
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What became of every record.
+    """Counts of kept and dropped records.
 
     ``n_rows * events_per_row`` records are read; each is one of the ``n_events`` of the cube or
     is counted in ``dropped`` under one reason (see :data:`clusterscale.ingest.tally.REASONS`).
@@ -25,7 +25,7 @@ class IngestReport:
     seconds: float
 
     def counts(self) -> dict[str, Any]:
-        """Return all but the seconds, as plain values to keep beside the cube."""
+        """Return all fields except ``seconds``, as JSON-serialisable values."""
         return {
             "n_rows": self.n_rows,
             "events_per_row": self.events_per_row,
@@ -35,14 +35,14 @@ class IngestReport:
         }
 
     def table(self) -> dict[str, str]:
-        """Return rows of a table: what is counted, and the count as text."""
-        share = {
+        """Return table rows: name and count as text."""
+        dropped = {
             f"dropped: {reason.replace('_', ' ')}": f"{count:,}"
             for reason, count in self.dropped.items()
         }
         return {
             "rows read": f"{self.n_rows:,}",
-            **share,
+            **dropped,
             "events kept": f"{self.n_events:,}",
             "users": f"{self.n_users:,}",
             "seconds": f"{self.seconds:.1f}",

@@ -1,4 +1,4 @@
-"""The dask graph of an ingest: clean each pack, shuffle by user, write blocks beside the cube."""
+"""Dask graph of an ingest: clean each pack, shuffle by user, write temporary blocks."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ __all__ = ["Progress", "beside", "find_names", "shuffle"]
 Progress = Callable[[str, int, int], None]
 
 _MOST_BLOCKS = 4096
-_CELLS_PER_BYTE = 0.25  # of a block after the shuffle, in bytes of text a task decodes
+_CELLS_PER_BYTE = 0.25  # cells of a shuffled block per byte of text that a task decodes
 
 
 def find_names(reader: Reader, packs: Sequence[Pack], *, scheduler: str | Client) -> list[str]:
-    """Return the distinct names of ROIs in the records, in their order as text."""
-    tasks = (dask.delayed(roi_names)(reader, each) for each in packs)
-    found = dask.compute(*tasks, scheduler=scheduler)
-    return sorted(set().union(*found))
+    """Return the distinct names of ROIs in the records, in text order."""
+    tasks = (dask.delayed(roi_names)(reader, pack) for pack in packs)
+    names = dask.compute(*tasks, scheduler=scheduler)
+    return sorted(set().union(*names))
 
 
 def shuffle(
@@ -54,33 +54,33 @@ def shuffle(
     Parameters
     ----------
     cleaner, packs
-        What to do to each pack.
+        ``cleaner`` is applied to each of ``packs``.
     block_bytes
-        About how many bytes of text a pack has: bounds the memory of a task.
+        Approximate bytes of text in a pack; bounds the memory of a task.
     scratch
         Folder or URL for the blocks.
     tell
-        Called as packs are read, where a scheduler of dask itself runs the tasks; on a cluster
-        only at the end.
+        Called after each pack if a local dask scheduler runs the tasks; on a cluster only at the
+        end.
     scheduler
-        Name of a scheduler of dask, or the client of a cluster.
+        Name of a dask scheduler, or the client of a cluster.
 
     Returns
     -------
     blocks
         Each user is in one of them.
     tally
-        What became of the records so far.
+        Counts of the records so far.
     """
     token = uuid.uuid4().hex
     shared = dask.delayed(cleaner, name=f"cleaner-{token}", traverse=False)
     cleaned = [
-        dask.delayed(_clean, nout=2)(shared, each, dask_key_name=f"clean-{token}-{i}")
-        for i, each in enumerate(packs)
+        dask.delayed(_clean, nout=2)(shared, pack, dask_key_name=f"clean-{token}-{i}")
+        for i, pack in enumerate(packs)
     ]
     empty = combine([], cleaner.n_cells)[0].frame()
-    frame = dask.dataframe.from_delayed([each[0] for each in cleaned], meta=empty)
-    # Left to itself, dask chooses the method by the cluster that this process is connected to.
+    frame = dask.dataframe.from_delayed([task[0] for task in cleaned], meta=empty)
+    # By default, dask chooses the method by the cluster that this process is connected to.
     method = "disk" if isinstance(scheduler, str) else "p2p"
     n_blocks = _n_blocks(packs, block_bytes)
     parts = frame.shuffle(on="user", npartitions=n_blocks, shuffle_method=method).to_delayed()
@@ -88,10 +88,10 @@ def shuffle(
         dask.delayed(merge.write_block)(part, f"{scratch}/{i}.i8", cleaner.n_cells)
         for i, part in enumerate(parts)
     ]
-    # The disk shuffle of dask keeps its files in the temporary directory.
-    place = {} if storage.is_remote(scratch) else {"temporary_directory": scratch}
-    with dask.config.set(place), _Watch(f"clean-{token}", len(packs), tell):
-        done, tallies = dask.compute(blocks, [each[1] for each in cleaned], scheduler=scheduler)
+    # The disk shuffle of dask stores its files in the temporary directory.
+    config = {} if storage.is_remote(scratch) else {"temporary_directory": scratch}
+    with dask.config.set(config), _ReadProgress(f"clean-{token}", len(packs), tell):
+        done, tallies = dask.compute(blocks, [task[1] for task in cleaned], scheduler=scheduler)
     tell("read", len(packs), len(packs))
     tally = ReadingReport.total(tallies)
     tally.dropped["duplicate"] += sum(block.n_twice for block in done)
@@ -99,31 +99,32 @@ def shuffle(
 
 
 def _n_blocks(packs: Sequence[Pack], block_bytes: int) -> int:
-    """Bound the memory of a block: at worst no row of its share is a duplicate."""
-    n_rows = sum(piece.size for each in packs for piece in each) / BYTES_PER_ROW
+    """Return the number of blocks that bounds their memory even if no row is a duplicate."""
+    n_rows = sum(piece.size for pack in packs for piece in pack) / BYTES_PER_ROW
     return int(np.clip(np.ceil(n_rows / (_CELLS_PER_BYTE * block_bytes)), 1, _MOST_BLOCKS))
 
 
-def _clean(cleaner: Cleaner, each: Pack) -> tuple[Any, ReadingReport]:
-    return cleaner(each)
+def _clean(cleaner: Cleaner, pack: Pack) -> tuple[Any, ReadingReport]:
+    return cleaner(pack)
 
 
-class _Watch(Callback):  # type: ignore[misc]
-    """Tells how many packs are read, where dask's own scheduler runs the tasks."""
+class _ReadProgress(Callback):  # type: ignore[misc]
+    """Reports the number of packs read, if a local dask scheduler runs the tasks."""
 
-    def __init__(self, prefix: str, total: int, tell: Progress) -> None:
+    def __init__(self, prefix: str, total: int, report_progress: Progress) -> None:
         super().__init__()
-        self._prefix, self._total, self._tell, self._done = prefix, total, tell, 0
+        self._prefix, self._total, self._done = prefix, total, 0
+        self._report_progress = report_progress
 
     def _posttask(self, key: Any, *_: Any) -> None:
         if str(key).startswith(self._prefix):
             self._done += 1
-            self._tell("read", self._done, self._total)
+            self._report_progress("read", self._done, self._total)
 
 
 @contextmanager
 def beside(uri: str) -> Iterator[str]:
-    """Yield a temporary folder next to the cube; it is removed whatever happens."""
+    """Yield a temporary folder next to the cube; it is always removed."""
     if storage.is_remote(uri):
         scratch = f"{uri.rstrip('/')}.ingest-{uuid.uuid4().hex[:8]}"
         try:

@@ -1,4 +1,4 @@
-"""Where records lie: files found, cut into pieces that one task reads, packed to a size."""
+"""Files of a source, divided into pieces and grouped into packs for tasks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clusterscale.errors import MissingError, SourceError
 
 __all__ = ["BYTES_PER_ROW", "File", "Pack", "Piece", "find", "pack", "slices", "text_blocks"]
 
-BYTES_PER_ROW = 40  # a line of a typical CSV file of events; only sizes of tasks hang on it
+BYTES_PER_ROW = 40  # a line of a typical CSV file of events; determines only task sizes
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of the source: where to open it, what to call it in messages, its bytes."""
+    """A file of the source: its URL, its name in messages and its size in bytes."""
 
     url: str
     name: str
@@ -34,7 +34,7 @@ class File:
 class Piece:
     """A part of one file: bytes ``start`` up to ``stop``, or row groups in a Parquet file.
 
-    ``size`` is about how many bytes of text the piece would be.
+    ``size`` is the approximate size of the piece as text, in bytes.
     """
 
     file: File
@@ -47,10 +47,10 @@ Pack = tuple[Piece, ...]
 
 
 def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
-    """Return the file at ``source``, or those in the folder whose base names fit ``patterns``.
+    """Return the file at ``source``, or those in the folder whose base names match ``patterns``.
 
-    Folders are searched to the bottom; names that begin with ``.`` or ``_`` are passed over, as
-    Parquet writers put their own notes there. ``kind`` names what is looked for in messages.
+    Folders are searched recursively; names that begin with ``.`` or ``_`` are skipped, because
+    Parquet writers use them for metadata. ``kind`` describes the files in messages.
 
     Raises
     ------
@@ -64,15 +64,15 @@ def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
     filesystem, root = storage.connect(source)
     if not filesystem.isdir(root):
         return [File(_url(filesystem, root), source, int(filesystem.size(root)))]
-    top, found = source.rstrip("/"), []
+    top, files = source.rstrip("/"), []
     for path, info in sorted(filesystem.find(root, detail=True).items()):
         below = path[len(root.rstrip("/")) + 1 :]
         hidden = any(part.startswith((".", "_")) for part in below.split("/"))
-        if not hidden and any(fnmatch(posixpath.basename(path), want) for want in patterns):
-            found.append(File(_url(filesystem, path), f"{top}/{below}", int(info["size"])))
-    if not found:
-        raise SourceError(f"{source}: the folder holds no {kind}")
-    return found
+        if not hidden and any(fnmatch(posixpath.basename(path), pattern) for pattern in patterns):
+            files.append(File(_url(filesystem, path), f"{top}/{below}", int(info["size"])))
+    if not files:
+        raise SourceError(f"{source}: the folder contains no {kind}")
+    return files
 
 
 def _url(filesystem: Any, path: str) -> str:
@@ -80,7 +80,7 @@ def _url(filesystem: Any, path: str) -> str:
 
 
 def slices(file: File, size: int) -> Iterator[Piece]:
-    """Cut a text file into pieces of about ``size`` bytes; a compressed one stays whole."""
+    """Split a text file into pieces of about ``size`` bytes; a compressed file is one piece."""
     if infer_compression(file.url) is not None:
         yield Piece(file, 0, file.size, file.size)
         return
@@ -90,11 +90,11 @@ def slices(file: File, size: int) -> Iterator[Piece]:
 
 
 def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
-    """Put neighbouring pieces together until each pack holds about ``size`` bytes."""
+    """Group consecutive pieces into packs of about ``size`` bytes."""
     packs: list[Pack] = []
     waiting: list[Piece] = []
     for piece in pieces:
-        if waiting and sum(each.size for each in waiting) + piece.size > size:
+        if waiting and sum(other.size for other in waiting) + piece.size > size:
             packs.append(tuple(waiting))
             waiting = []
         waiting.append(piece)
@@ -102,7 +102,7 @@ def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
 
 
 def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
-    """Yield the lines that begin in ``piece``, whole, in blocks of bytes.
+    """Yield the complete lines that begin in ``piece``, in blocks of bytes.
 
     Raises
     ------
@@ -118,4 +118,4 @@ def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
             while block := stream.read(size):
                 yield block + stream.readline()
         except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-            raise SourceError(f"{piece.file.name} is damaged: it cannot be unpacked") from None
+            raise SourceError(f"{piece.file.name} is damaged: it cannot be decompressed") from None

@@ -1,4 +1,4 @@
-"""Columns out of CSV and Parquet files, in batches, each line accounted for."""
+"""Read columns of CSV and Parquet files in batches; every line is a row or counted as malformed."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
 
 __all__ = ["ACCEPTS", "ColumnBatch", "batches", "parse_lines", "pieces"]
 
-BATCH = 1 << 18  # rows decoded at a time, so that memory does not hang on the size of row groups
-BLOCK = 1 << 24  # bytes unpacked at a time from a compressed file
+BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
+BLOCK = 1 << 24  # bytes decompressed at a time
 _VALUE = re.compile(r"[+-]?\d+(\.\d*)?")
 _PARQUET = ("*.parquet", "*.parq", "*.pq")
 _CSV = tuple(
-    f"*{kind}{squeezed}"
+    f"*{kind}{compression}"
     for kind in (".csv", ".tsv", ".txt")
-    for squeezed in ("", ".gz", ".bz2", ".xz", ".zst")
+    for compression in ("", ".gz", ".bz2", ".xz", ".zst")
 )
 ACCEPTS = (
     "Parquet (.parquet, .parq, .pq) or text in UTF-8 whose first line names the columns (.csv, "
     ".tsv, .txt, also .gz, .bz2, .xz, .zst)"
 )
-"""Which files can be read, for messages."""
+"""Supported files, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnBatch:
-    """Raw Arrow columns of the same length, by their names, and the lines that have none."""
+    """Raw Arrow columns of equal length by name, and the malformed lines."""
 
     columns: dict[str, Any]
     malformed: Malformed = NONE
@@ -52,25 +52,27 @@ def pieces(source: str, size: int) -> list[Piece]:
     Raises
     ------
     MissingError, SourceError
-        If there is nothing, or both kinds.
+        If there is no such file, or files of both kinds.
     """
     files = sources.find(source, _PARQUET + _CSV, kind="Parquet or CSV file")
     n_parquet = sum(_is_parquet(file) for file in files)
     if 0 < n_parquet < len(files):
-        raise SourceError(f"{source}: the folder holds both Parquet and CSV files: name one kind")
-    found: list[Piece] = []
+        raise SourceError(
+            f"{source}: the folder contains both Parquet and CSV files: give a folder of one kind"
+        )
+    parts: list[Piece] = []
     for file in files:
-        found += _row_groups(file, size) if n_parquet else sources.slices(file, size)
-    return found
+        parts += _row_groups(file, size) if n_parquet else sources.slices(file, size)
+    return parts
 
 
 def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[ColumnBatch]:
-    """Yield the named columns of one piece, text columns as bytes where it is CSV.
+    """Yield the named columns of one piece; for CSV, as bytes.
 
     Raises
     ------
     SourceError
-        If a column is absent or named twice, or the file is not what its name says.
+        If a column is missing or repeated, or the file does not have the format of its name.
     """
     if _is_parquet(piece.file):
         yield from _from_parquet(piece, columns)
@@ -79,7 +81,7 @@ def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator
 
 
 def _is_parquet(file: File) -> bool:
-    return file.name.lower().endswith(tuple(want[1:] for want in _PARQUET))
+    return file.name.lower().endswith(tuple(pattern[1:] for pattern in _PARQUET))
 
 
 @contextmanager
@@ -88,8 +90,8 @@ def _parquet(file: File, **options: Any) -> Iterator[Any]:
         with fsspec.open(file.url, "rb") as stream:
             yield pq.ParquetFile(stream, **options)
     except pa.ArrowInvalid:
-        raise SourceError(f"{file.name} is not a whole Parquet file") from None
-    except OSError as error:  # what Arrow raises for damaged pages, too
+        raise SourceError(f"{file.name} is not a complete Parquet file") from None
+    except OSError as error:  # Arrow also raises it for damaged pages
         raise SourceError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
 
 
@@ -111,7 +113,7 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]
         schema = parquet.schema_arrow
         _check_columns(schema.names, columns, piece.file.name)
         text = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-    # Names repeat: as a dictionary each is decoded once.
+    # Names repeat: with dictionaries each is decoded once.
     with _parquet(piece.file, read_dictionary=text) as parquet:
         for batch in parquet.iter_batches(
             BATCH, row_groups=range(piece.start, piece.stop), columns=list(columns)
@@ -119,19 +121,19 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]
             yield ColumnBatch({name: batch.column(name) for name in columns})
 
 
-def _check_columns(have: Sequence[str], want: Sequence[str], where: str) -> None:
-    for name in want:
-        if have.count(name) == 0:
-            raise SourceError(f"{where} has no column {name}: its columns are {', '.join(have)}")
-        if have.count(name) > 1:
-            raise SourceError(f"{where} has {have.count(name)} columns {name}: which is meant?")
+def _check_columns(present: Sequence[str], required: Sequence[str], where: str) -> None:
+    for name in required:
+        if present.count(name) == 0:
+            raise SourceError(f"{where} has no column {name}: its columns are {', '.join(present)}")
+        if present.count(name) > 1:
+            raise SourceError(f"{where} has {present.count(name)} columns named {name}")
 
 
 def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[ColumnBatch]:
     line, names = _header(piece.file, delimiter)
     if any(_VALUE.fullmatch(name) for name in names):
-        # Nothing of the line is quoted: it holds somebody's record.
-        raise SourceError(f"{piece.file.name}: the first line holds values, not names of columns")
+        # Do not quote the line: it contains a user's record.
+        raise SourceError(f"{piece.file.name}: the first line contains values, not column names")
     _check_columns(names, columns, piece.file.name)
     wanted = {name: names.index(name) for name in columns}
     at_top = piece.start == 0
@@ -147,7 +149,7 @@ def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
             line = stream.readline(1 << 20)
         names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter), [])
     except UnicodeDecodeError:
-        raise SourceError(f"{file.name}: the first line is not text in UTF-8") from None
+        raise SourceError(f"{file.name}: the first line is not UTF-8 text") from None
     except (OSError, EOFError, csv.Error) as error:
         raise SourceError(f"{file.name}: the first line cannot be read: {error}") from None
     if not names:
@@ -160,8 +162,8 @@ def parse_lines(
 ) -> Iterator[ColumnBatch]:
     """Split whole lines into columns; ``wanted`` gives the position of each column by name.
 
-    A record is one line. Blank lines are none; every other line is a row of some batch, or is
-    counted as malformed in the first.
+    A record is one line. Blank lines are ignored; every other line is a row of a batch, or is
+    counted as malformed in the first batch.
     """
     lines, unclosed = _close_quotes(body)
     faults: list[str] = ["has a quote that is not closed"] if unclosed else []
@@ -190,7 +192,7 @@ def _split(
     return pyarrow.csv.read_csv(
         pa.BufferReader(lines),
         read_options=pyarrow.csv.ReadOptions(
-            # One chunk: a record must not be torn at the end of one.
+            # One chunk: a record must not be split between chunks.
             block_size=len(lines) + 1,
             column_names=[f"{i}" for i in range(n_columns)],
             use_threads=False,
@@ -216,9 +218,9 @@ def _count_lines(body: bytes) -> int:
 
 
 def _close_quotes(body: bytes) -> tuple[bytes, int]:
-    """Take out the lines with an odd number of quotes; return the rest and how many they were.
+    """Remove the lines with an odd number of quotes; return the rest and the number removed.
 
-    Left in, one stray quote would swallow all lines up to the next one.
+    Otherwise one stray quote would make all lines up to the next quote one field.
     """
     if b'"' not in body:
         return body, 0

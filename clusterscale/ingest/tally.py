@@ -1,4 +1,4 @@
-"""Every record accounted for: kept, or dropped for one named reason."""
+"""Count every record as kept, or as dropped for one named reason."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REASONS = (
     "duplicate",
     "user_filtered",
 )
-"""Why a record is dropped. Each is counted under the first reason that holds, in this order."""
+"""Reasons for dropping a record. It is counted under the first that applies, in this order."""
 
 _MILLISECONDS = 1e11  # as seconds, the year 5138
 
 
 @dataclass(slots=True)
 class Span:
-    """The least and the greatest value seen."""
+    """The smallest and largest value observed."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(slots=True)
 class FileTally:
-    """Records of one file, how many could not be read, and what is wrong with the first such."""
+    """Records of one file, how many could not be read, and the fault of the first of these."""
 
     n_records: int = 0
     n_unread: int = 0
@@ -59,9 +59,9 @@ class FileTally:
 
 @dataclass(slots=True)
 class ReadingReport:
-    """What was read: counts by file and by reason, and the spans of what could be read.
+    """Counts of records by file and by reason, and the spans of the readable values.
 
-    The spans of positions are those within the period.
+    The spans of positions include only records within the period.
     """
 
     dropped: Counter[str] = field(default_factory=Counter)
@@ -73,7 +73,7 @@ class ReadingReport:
 
     @classmethod
     def total(cls, tallies: Iterable[ReadingReport]) -> ReadingReport:
-        """Add tallies up; faults are those of the first tally that has one."""
+        """Return the sum of tallies; faults are those of the first tally that has one."""
         total = cls()
         for tally in tallies:
             total.dropped.update(tally.dropped)
@@ -89,7 +89,7 @@ class ReadingReport:
         return total
 
     def file(self, name: str) -> FileTally:
-        """Return the counts of a file, zero at first."""
+        """Return the counts of a file, initially zero."""
         return self.files.setdefault(name, FileTally())
 
     @property
@@ -99,25 +99,25 @@ class ReadingReport:
 
 
 def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
-    """Refuse a source that is wrong as a whole, or a file of it.
+    """Check that every file has readable records and that events remain.
 
     Raises
     ------
     SourceError
-        If there is no record, no record of some file can be read, or none is left; says what the
-        first fault is, or what the data spans.
+        If there is no record, no record of some file can be read, or no event remains; the message
+        gives the first fault, or the span of the data.
     """
     if tally.n_records == 0:
-        raise SourceError(f"{source}: there is no record in it")
+        raise SourceError(f"{source} contains no records")
     for name, file in tally.files.items():
         if 0 < file.n_records == file.n_unread:
             raise SourceError(f"{file.fault.format(file=name)}; {_none_of(file.n_records)}")
     if n_kept:
         return
     reasons = [reason for reason in REASONS if tally.dropped[reason]]
-    told = [_TELL[reason](tally, calendar) for reason in reasons if reason in _TELL]
+    hints = [_HINTS[reason](tally, calendar) for reason in reasons if reason in _HINTS]
     counts = ", ".join(f"{tally.dropped[reason]} {reason}" for reason in reasons)
-    raise SourceError(f"{source}: no event is left ({counts}); " + "; ".join(told))
+    raise SourceError(f"{source}: no event is left ({counts}); " + "; ".join(hints))
 
 
 def _none_of(n_records: int) -> str:
@@ -126,30 +126,30 @@ def _none_of(n_records: int) -> str:
     return f"none of its {n_records} records can be used"
 
 
-def _tell_region(tally: ReadingReport, calendar: Calendar) -> str:
+def _hint_region(tally: ReadingReport, calendar: Calendar) -> str:
     lat, lon = tally.lat, tally.lon
     return (
-        f"the data of that time spans lat {lat.low:.6g} to {lat.high:.6g}, "
-        f"lon {lon.low:.6g} to {lon.high:.6g}, away from the regions"
+        f"the data in the period spans lat {lat.low:.6g} to {lat.high:.6g}, "
+        f"lon {lon.low:.6g} to {lon.high:.6g}, outside the regions"
     )
 
 
-def _tell_period(tally: ReadingReport, calendar: Calendar) -> str:
+def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
     span, zone = tally.time, calendar.timezone
     hint = ""
     if abs(span.high) >= _MILLISECONDS:
-        hint = ": do its times count milliseconds? They should count seconds"
+        hint = ": are its times in milliseconds? They must be in seconds"
     return (
         f"the data runs from {_moment(span.low, zone)} to {_moment(span.high, zone)}, "
         f"the cube from {calendar.describe()}{hint}"
     )
 
 
-def _tell_roi(tally: ReadingReport, calendar: Calendar) -> str:
+def _hint_roi(tally: ReadingReport, calendar: Calendar) -> str:
     return f"the first unknown ROI is {tally.unknown_roi!r}"
 
 
-_TELL = {"outside_period": _tell_period, "outside_region": _tell_region, "unknown_roi": _tell_roi}
+_HINTS = {"outside_period": _hint_period, "outside_region": _hint_region, "unknown_roi": _hint_roi}
 
 
 def _moment(seconds: float, zone: str) -> str:

@@ -1,4 +1,4 @@
-"""Reader of tables with one trip a row: where and when it began and ended."""
+"""Reader of tables with one trip per row: stations and times of its beginning and end."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["Trips"]
 
 
 class Trips(ConfigModel):
-    """Parquet or CSV, a file or a folder of one kind: one trip a row, which is two events.
+    """Parquet or CSV, a file or a folder of one kind: one trip per row, which is two events.
 
-    A trip of which one end is missing (an unfinished journey) still gives the other event.
+    A trip with one end missing (an unfinished journey) still gives the other event.
 
     Attributes
     ----------
     user
         Name of the column.
     start, start_time, end, end_time
-        Names of the columns with the stations, which are the ROIs, and the times.
+        Names of the columns with the stations (the ROIs) and the times.
     timezone
-        Zone in which times that name none are told; without it they are refused.
+        Time zone of times without one; if not set, such times are refused.
     delimiter
-        What separates the fields of a CSV file.
+        Field separator of a CSV file.
     """
 
     name: Literal["trips"] = "trips"
@@ -46,7 +46,7 @@ class Trips(ConfigModel):
 
     @property
     def gives_rois(self) -> bool:
-        """Always: stations are named."""
+        """True: stations are named."""
         return True
 
     def pieces(self, source: str, size: int) -> list[Piece]:

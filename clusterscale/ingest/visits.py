@@ -1,4 +1,4 @@
-"""Who was in which cell, each pair once: what is left of records once they are binned."""
+"""Visits: distinct pairs of user and cell, the result of binning records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UserCells:
     sizes
         int64, shape (user,): cells of each user.
     cells
-        int64, shape (visit,): flat cells, one user after the other.
+        int64, shape (visit,): flat cells, concatenated over users.
     """
 
     users: Any
@@ -37,7 +37,7 @@ class UserCells:
     cells: Ints
 
     def frame(self) -> pd.DataFrame:
-        """Return one row a user, its cells as bytes: what a shuffle moves in one go."""
+        """Return one row per user with its cells as bytes, so that a shuffle moves whole users."""
         offsets = np.concatenate([[0], np.cumsum(self.sizes * 8)]).astype(np.int64)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(self.cells))]
         cells = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self.users), buffers)
@@ -70,16 +70,16 @@ def _whole(column: pd.Series, kind: Any) -> Any:
 def combine(
     parts: Sequence[UserCells], n_cells: int, *, in_order: bool = False
 ) -> tuple[UserCells, int]:
-    """Return the union of visits and how many were there twice.
+    """Return the union of visits and the number of duplicates.
 
     Parameters
     ----------
     parts
-        In any order; a user and a cell may be in several.
+        Visits in any order; a user and a cell may be in several parts.
     n_cells
         Size of the grid of cells.
     in_order
-        Sort users by their ids; their cells are sorted anyway.
+        Sort users by their ids; cells are always sorted.
     """
     if not parts:
         return UserCells(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64)), 0
@@ -90,19 +90,19 @@ def combine(
         rank = np.empty(len(order), np.int64)
         rank[order.to_numpy()] = np.arange(len(order))
         users, codes = users.take(order), rank[codes]
-    # One key for user and cell: users of a task times cells stay far below 2⁶³.
+    # One key for user and cell: users of a task times cells is far below 2⁶³.
     keys = np.repeat(codes * n_cells, np.concatenate([part.sizes for part in parts]))
     keys += np.concatenate([part.cells for part in parts])
-    seen = distinct(keys)
-    user, cells = np.divmod(seen, n_cells)
+    unique = distinct(keys)
+    user, cells = np.divmod(unique, n_cells)
     counts = np.bincount(user, minlength=len(users)).astype(np.int64)
-    return UserCells(users, counts, cells), len(keys) - len(seen)
+    return UserCells(users, counts, cells), len(keys) - len(unique)
 
 
 def distinct(keys: Ints) -> Ints:
     """Return the distinct values of ``keys``, sorted; ``keys`` is sorted in place.
 
-    Many values repeat, where this is faster than the hash table of :func:`numpy.unique`.
+    With many repeated values, this is faster than the hash table of :func:`numpy.unique`.
     """
     keys.sort()
     new = np.ones(len(keys), np.bool_)

@@ -1,4 +1,4 @@
-"""What the adversary knows before the release, one file a prior.
+"""Priors: what the adversary knows before the release.
 
 ================== ==================================================== =========================
 name               the adversary knows                                  source
@@ -6,7 +6,7 @@ name               the adversary knows                                  source
 known_subset       some users' traces in the period of the release      NDSS18 §VI-A
 same_groups        past releases of the released groups                 NDSS18 §VI-B, prior 2a
 different_groups   past releases of other groups                        NDSS18 §VI-B, prior 2b
-perfect            everything but the noise, strategic or passive       NDSS18 §VII
+perfect            everything except the noise, strategic or passive    NDSS18 §VII
 zero_knowledge     the release, and where the target was                POPETS24
 ================== ==================================================== =========================
 

@@ -1,4 +1,4 @@
-"""The adversary knows the whereabouts of some users during the very period of the release."""
+"""Prior: the adversary knows the traces of some users in the period of the release."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,16 +26,16 @@ __all__ = ["KnownSubset"]
 
 
 class KnownSubset(NamedModel):
-    """Traces of a random share of users, the target among them (NDSS18 §VI-A).
+    """Knows the traces of a random share of users, including the target (NDSS18 §VI-A).
 
-    Training groups are drawn from the known users; challenges from all the others and the target,
-    so that no one but the target appears in both. ``training``, ``challenges`` and ``validation``
-    are the numbers of groups, half of them with the target; validation groups, drawn like training
-    groups but never paired, are only made for attacks that choose a threshold on them.
+    Training groups are drawn from the known users, challenges from all others and the target, so
+    that only the target appears in both. ``training``, ``challenges`` and ``validation`` are
+    numbers of groups, half of them with the target; validation groups, drawn like training groups
+    but never paired, are only created for attacks that choose a threshold on them.
 
     ``sampling: paired`` trains on pairs that differ in one member and share their noise (POPETS24
-    §4.4). With a ``known_fraction`` below 1 the adversary's copy of the target's trace holds only
-    so many of its visits (POPETS24 §6.3); challenges are made with the whole trace.
+    §4.4). With a ``known_fraction`` below 1 the adversary knows only that share of the target's
+    visits (POPETS24 §6.3); challenges contain the whole trace.
     """
 
     name: Literal["known_subset"] = "known_subset"
@@ -61,26 +61,26 @@ class KnownSubset(NamedModel):
             "challenges": f"{self.challenges:,} challenges",
             "validation": f"{self.validation:,} validation groups",
         }
-        given = self.model_dump(exclude_defaults=True)
+        changed = self.model_dump(exclude_defaults=True)
         parts = [f"{text}, trains on {self.training:,} groups"]
-        return ", ".join([*parts, *(others[name] for name in others if name in given)])
+        return ", ".join([*parts, *(others[name] for name in others if name in changed)])
 
     @property
     def n_challenges(self) -> int:
-        """As set."""
+        """The field ``challenges``."""
         return self.challenges
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
-        """Training groups, challenges and, where wanted, validation groups and stand-ins."""
-        standing_in = self.challenges // 2 * control
-        return self.training + self.challenges + self.validation * validate + standing_in
+        """Return the number of training groups, challenges, validation groups and controls."""
+        n_control = self.challenges // 2 * control
+        return self.training + self.challenges + self.validation * validate + n_control
 
     def n_known(self, n_users: int) -> int:
-        """Return round(alpha · users), the target counted."""
+        """Return round(alpha · users), at least 1, including the target."""
         return max(1, round(self.alpha * n_users))
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """None: the groups that it learns from are there beforehand."""
+        """Return (0, 0): the training groups are drawn beforehand."""
         return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
@@ -114,7 +114,7 @@ class KnownSubset(NamedModel):
         PoolError
             If a pool is too small for groups of that size.
         InputError
-            If the target is none of the users.
+            If the target is not one of the users.
         """
         traces.check_user(target)
         others = rng.permutation(np.delete(np.arange(traces.n_users), target))
@@ -128,30 +128,32 @@ class KnownSubset(NamedModel):
             return Pool(traces, users, target, group_size, f"{self.name} {name}")
 
         training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
-        asked = pool(rest, "challenge")
-        challenge, absent = asked.ask(self.challenges, rng=rng, control=control)
+        others_pool = pool(rest, "challenge")
+        challenge, absent = others_pool.ask(self.challenges, rng=rng, control=control)
         validation = None
         if validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
         trace = full = traces.trace(target)
-        if self.known_fraction < 1:  # drawn last: it hangs on whether the target is held
+        if self.known_fraction < 1:  # drawn last, as it depends on whether the target is held
             trace = subsample_trace(full, traces, self.known_fraction, rng=rng)
         for sample in (training, validation):
             if sample is not None and trace is not full:
                 _swap(sample.counts, sample.labels, full, trace)
-        seen = count_visits(traces, known[None])[0]
-        places = TargetKnowledge(trace, self.known_fraction == 1, seen, len(known))
+        visits = count_visits(traces, known[None])[0]
+        target_knowledge = TargetKnowledge(trace, self.known_fraction == 1, visits, len(known))
         return Game(
             group_size=group_size,
-            adversary=AuxiliaryDataAdversary(group_size, training, places, validation, paired),
+            adversary=AuxiliaryDataAdversary(
+                group_size, training, target_knowledge, validation, paired
+            ),
             challenge=challenge,
             absent=absent,
-            more=None if more is None else partial(asked.add, more),
+            more=None if more is None else partial(others_pool.add, more),
         )
 
 
 def _swap(counts: Counts, labels: Labels, old: Ints, new: Ints) -> None:
-    """Count one trace instead of another in the groups with the target, in place."""
+    """Replace one trace by another in the counts of groups with the target, in place."""
     flat = counts.reshape(len(counts), -1)
     inside = np.flatnonzero(labels)[:, None]
     flat[inside, old] -= 1

@@ -1,4 +1,4 @@
-"""The adversary has seen labelled releases of past periods (NDSS18 §IV-A, §VI-B)."""
+"""Priors: the adversary has labelled releases of past periods (NDSS18 §IV-A, §VI-B)."""
 
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
@@ -23,10 +23,10 @@ __all__ = ["DifferentGroups", "SameGroups"]
 
 
 class _PastGroups(NamedModel):
-    """Groups of all users, seen in every observed period; tells nothing of whereabouts.
+    """Groups of all users, observed in every past period; no knowledge of locations.
 
-    A prior says how many of the groups are seen in the past, from the first on, and how many are
-    asked about, to the last.
+    Of ``beta`` groups, the first ``_n_seen`` are observed in the past, and the last ``_n_asked``
+    are challenges. The two can overlap.
     """
 
     name: str
@@ -38,7 +38,7 @@ class _PastGroups(NamedModel):
 
     @property
     def n_challenges(self) -> int:
-        """As many groups as are asked about."""
+        """Number of challenge groups."""
         return self._n_asked
 
     @property
@@ -51,24 +51,24 @@ class _PastGroups(NamedModel):
 
     @property
     def _n_absent(self) -> int:
-        """Groups with a stand-in, and others beside them that are as new to the adversary."""
+        """Number of control groups: new groups of both kinds if challenges are training groups."""
         return self._n_asked // (1 if self._asks_again else 2)
 
     @property
     def _asks_again(self) -> bool:
-        """Whether groups that were seen are asked about."""
+        """Whether challenge groups are also training groups."""
         return self._n_seen + self._n_asked > self.beta
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
-        """Seen groups in every observed period, the others once."""
+        """Return the number of rows: training groups in every past period, the others once."""
         return self._n_seen * n_past + self._n_asked + self._n_absent * control
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """None: the groups that it learns from are there beforehand."""
+        """Return (0, 0): the training groups are drawn beforehand."""
         return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
-        """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
+        """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
         check_pool(n_users, size=group_size, n_groups=self.beta, name=self.name)
 
     def set_up(
@@ -84,7 +84,7 @@ class _PastGroups(NamedModel):
         control: np.random.Generator | None = None,
         more: np.random.Generator | None = None,
     ) -> Game:
-        """Draw the groups; count what is seen in the past, what is asked in the present.
+        """Draw the groups; count training groups in past periods and challenges in the present.
 
         Raises
         ------
@@ -94,28 +94,30 @@ class _PastGroups(NamedModel):
             If no past period is given.
         """
         if not past:
-            raise InputError("this prior learns from releases of past periods, and none is given")
+            raise InputError("this prior trains on releases of past periods, but there are none")
         pool = Pool(traces, np.arange(traces.n_users), target, group_size, self.name)
-        numbers, ranks = range(self.beta - self._n_asked, self.beta), None
+        challenge_numbers, ranks = range(self.beta - self._n_asked, self.beta), None
         if control is not None and not self._asks_again:
             ranks = pool.rank_stand_ins(self.beta, rng=control)
-        # Groups come in random order with alternating labels: either end is a fair split.
-        seen, asked = _Rows(past, pool, range(self._n_seen)), _Rows([traces], pool, numbers)
+        # Groups are in random order with alternating labels, so that splitting by number is fair.
+        training = _Rows(past, pool, range(self._n_seen))
+        challenges = _Rows([traces], pool, challenge_numbers)
         stand_ins = []
         for some in pool.slices(self.beta, rng=rng, ranks=ranks):
-            seen.add(some.members)
-            asked.add(some.members)
+            training.add(some.members)
+            challenges.add(some.members)
             stand_ins.append(some.stand_ins)
-        challenge = asked.sample()
+        challenge = challenges.sample()
         absent = None
         if ranks is not None:
             inside = challenge.take(np.flatnonzero(challenge.labels))
-            absent = pool.substitute_target(inside, np.concatenate(stand_ins)[numbers.start // 2 :])
+            first = challenge_numbers.start // 2
+            absent = pool.substitute_target(inside, np.concatenate(stand_ins)[first:])
         elif control is not None:
             absent = pool.fresh_control_groups(self._n_asked, rng=control)
         return Game(
             group_size=group_size,
-            adversary=AuxiliaryDataAdversary(group_size, seen.sample()),
+            adversary=AuxiliaryDataAdversary(group_size, training.sample()),
             challenge=challenge,
             reuses_training_groups=self._asks_again,
             absent=absent,
@@ -123,9 +125,9 @@ class _PastGroups(NamedModel):
 
 
 class SameGroups(_PastGroups):
-    """The very groups of the release, seen in past periods (NDSS18 §VI-B, prior 2a).
+    """The groups of the release, observed in past periods (NDSS18 §VI-B, prior 2a).
 
-    ``beta`` groups are drawn, half with the target. Every group in every observed period is a
+    ``beta`` groups are drawn, half with the target. Every group in every past period is a
     training row; the challenges are the same groups in the period of the release.
     """
 
@@ -147,10 +149,10 @@ class SameGroups(_PastGroups):
 
 
 class DifferentGroups(_PastGroups):
-    """Past releases of other groups than the released ones (NDSS18 §VI-B, prior 2b).
+    """Past releases of groups other than the released ones (NDSS18 §VI-B, prior 2b).
 
-    Of ``beta`` groups, half with the target, three quarters of either kind are seen in every
-    observed period; the others are the challenges, in the period of the release.
+    Of ``beta`` groups, half with the target, three quarters of each kind are observed in every past
+    period; the others are the challenges, in the period of the release.
     """
 
     name: Literal["different_groups"] = "different_groups"
@@ -171,7 +173,7 @@ class DifferentGroups(_PastGroups):
 
 
 class _Rows:
-    """Groups of some numbers, counted in every one of some periods as they are drawn."""
+    """Counts of the groups with given numbers in each of several periods, as they are drawn."""
 
     def __init__(self, periods: Sequence[Traces], pool: Pool, numbers: range) -> None:
         self._counters = [Counter(traces, pool.size, pool.users) for traces in periods]
@@ -180,17 +182,17 @@ class _Rows:
         self._numbers, self._n_drawn = numbers, 0
 
     def add(self, members: Members) -> None:
-        """Count those of the groups drawn next that are wanted here."""
+        """Count the next drawn groups, if their numbers are included."""
         first, stop = self._n_drawn, self._n_drawn + len(members)
         low, high = max(first, self._numbers.start), min(stop, self._numbers.stop)
         if low < high:
-            place = slice(low - self._numbers.start, high - self._numbers.start)
+            rows = slice(low - self._numbers.start, high - self._numbers.start)
             for counter, counts in zip(self._counters, self._counts, strict=True):
-                counter.count(members[low - first : high - first], counts[place])
+                counter.count(members[low - first : high - first], counts[rows])
         self._n_drawn = stop
 
     def sample(self) -> GroupSample:
-        """Return what was counted, period by period; rows of one group form a block."""
+        """Return the counted groups, period by period; rows of one group form a block."""
         n_periods, n_groups, *cells = self._counts.shape
         groups = np.arange(n_groups)
         inside = np.asarray(self._numbers) % 2 == 0

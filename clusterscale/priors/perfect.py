@@ -1,4 +1,4 @@
-"""The adversary knows everything but the noise."""
+"""Prior: the adversary knows everything except the noise."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
@@ -20,11 +20,11 @@ __all__ = ["Perfect"]
 
 
 class Perfect(NamedModel):
-    """The counts of the released groups themselves, and who is in them (NDSS18 §VII-B).
+    """Knows the raw counts and the membership of the released groups (NDSS18 §VII-B).
 
-    Of ``groups`` groups of all users, half contain the target; the adversary trains on them and is
-    asked about the same ones, published with fresh noise. A ``strategic`` adversary trains on
-    releases with noise of its own, a ``passive`` one on the counts. It knows everyone's traces.
+    Of ``groups`` groups of all users, half contain the target. The adversary trains on them, and
+    the challenges are the same groups published with fresh noise. A ``strategic`` adversary trains
+    on counts with noise of its own, a ``passive`` one on raw counts. It knows all traces.
     """
 
     name: Literal["perfect"] = "perfect"
@@ -39,25 +39,25 @@ class Perfect(NamedModel):
     @property
     def phrase(self) -> str:
         """What the adversary knows, in words."""
-        seen = "noisy" if self.adversary == "strategic" else "exact"
+        counts = "noisy" if self.adversary == "strategic" else "raw"
         groups = f"{self.groups:,} groups"
-        return f"adversary knows all of {groups} but the noise, trains on {seen} counts"
+        return f"adversary knows all about {groups} except the noise, trains on {counts} counts"
 
     @property
     def n_challenges(self) -> int:
-        """All groups."""
+        """The field ``groups``."""
         return self.groups
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
-        """Every group once, as training groups and challenges are the same, and as many new."""
+        """Return the number of groups, which are training groups and challenges, plus controls."""
         return self.groups * (1 + control)
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """None: the groups that it learns from are there beforehand."""
+        """Return (0, 0): the training groups are drawn beforehand."""
         return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
-        """Raise :class:`~clusterscale.errors.PoolError` if too few users are there."""
+        """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
         check_pool(n_users, size=group_size, n_groups=self.groups, name=self.name)
 
     def set_up(
@@ -83,12 +83,12 @@ class Perfect(NamedModel):
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, target, group_size, self.name)
         groups, _ = pool.draw(self.groups, rng=rng)
-        seen = count_visits(traces, everyone[None])[0]
-        places = TargetKnowledge(traces.trace(target), True, seen, traces.n_users)
+        visits = count_visits(traces, everyone[None])[0]
+        target_knowledge = TargetKnowledge(traces.trace(target), True, visits, traces.n_users)
         passive = self.adversary == "passive"
         return Game(
             group_size=group_size,
-            adversary=AuxiliaryDataAdversary(group_size, groups, places, passive=passive),
+            adversary=AuxiliaryDataAdversary(group_size, groups, target_knowledge, passive=passive),
             challenge=groups,
             reuses_training_groups=True,
             absent=None if control is None else pool.fresh_control_groups(self.groups, rng=control),

@@ -1,4 +1,4 @@
-"""Bytes at rest on any file system: files, atomic writes, ownership of folders, result tables."""
+"""Storage on any file system: files, atomic writes, ownership of folders, result tables."""
 
 from clusterscale.storage.files import (
     absolute,

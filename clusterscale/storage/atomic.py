@@ -1,17 +1,17 @@
-"""Stores appear whole or not at all, on a local path or any fsspec URL.
+"""Publish stores atomically, on a local path or any fsspec URL.
 
-A store is built aside, in a staging place ``<address>.partial-<random>``, and published whole. A
-process killed at any point leaves the old store, the new one or nothing that opens at the address,
-and never loses the old before the new is whole:
+A store is built at a staging address ``<address>.partial-<random>`` and published when complete. A
+process killed at any point leaves the old store, the new one, or nothing that opens at the address,
+and never loses the old store before the new one is complete:
 
-- On a local disk the old store is renamed to ``….partial-<random>.old``, the new one renamed into
-  its place, and only then the old one removed. After a kill between the two renames, opening says
-  where the old store is.
-- Elsewhere the new store is copied from the staging place, its root metadata last. If that fails
-  the staging place, which is whole, is kept.
+- On a local disk the old store is renamed to ``….partial-<random>.old``, the new one renamed to
+  the address, and only then the old one removed. If the process is killed between the renames, the
+  error on opening names the old store's path.
+- Elsewhere the new store is copied from the staging address, its root metadata last. If that
+  fails, the staging copy, which is complete, is kept.
 
-What a killed process left in a staging place is never removed by another one, which cannot know
-that nobody writes there: ``….partial-…`` without a living writer can be deleted by hand.
+Other processes never remove a staging copy that a killed process left, because they cannot know
+whether it is still being written. Delete a ``….partial-…`` without a running writer by hand.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from clusterscale.storage.files import connect, exists, is_remote, local_path, r
 __all__ = ["staged"]
 
 _ROOT = "zarr.json"
-_COPIES = 16  # under way at a time
+_COPIES = 16  # concurrent copies
 _BARE_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
 @contextmanager
 def staged(uri: str, *, force: bool) -> Iterator[str]:
-    """Yield a place to build a store; publish it at ``uri`` if the block ends without an error.
+    """Yield an address to build a store at; publish it at ``uri`` unless the block raises.
 
     Raises
     ------
     ExistsError
-        If something is stored at ``uri`` and ``force`` is not set, or it is no Zarr store and so
-        not replaced even with ``force``.
+        If something is stored at ``uri`` and ``force`` is not set, or if it is not a Zarr store,
+        which is not replaced even with ``force``.
     """
     uri = uri.rstrip("/")
-    if not is_remote(uri):  # a link stays a link, its target is replaced
+    if not is_remote(uri):  # keep a symbolic link, replace its target
         uri = str(local_path(uri).resolve())
         Path(uri).parent.mkdir(parents=True, exist_ok=True)
     _check_free(uri, force=force)
     staging = f"{uri}.partial-{uuid.uuid4().hex[:8]}"
     try:
         yield staging
-        _check_free(uri, force=force)  # another process may have been faster
+        _check_free(uri, force=force)  # another process may have published first
     except BaseException:
         remove(staging)
         raise
@@ -66,14 +66,14 @@ def _check_free(uri: str, *, force: bool) -> None:
         return
     if not force:
         raise ExistsError(
-            f"{uri} exists already: choose another place, or overwrite it with `force=True`"
+            f"{uri} already exists: choose another address, or overwrite it with `force=True`"
         )
     filesystem, path = connect(uri)
     is_empty_folder = filesystem.isdir(path) and not filesystem.ls(path)
     if not is_empty_folder and not filesystem.exists(f"{path}/{_ROOT}"):
         raise ExistsError(
-            f"{uri} is no Zarr store, so it is not overwritten even with `force=True`: "
-            "choose another place or remove it yourself"
+            f"{uri} is not a Zarr store, so it is not overwritten even with `force=True`: "
+            "choose another address, or remove it yourself"
         )
 
 
@@ -98,18 +98,18 @@ def _publish_by_copy(staging: str, uri: str) -> None:
     filesystem.invalidate_cache()
     names = {path[len(source) :].lstrip("/") for path in filesystem.find(source)} - {_ROOT}
     try:
-        # From here until the true root is there, a reader finds a group that is no cube.
+        # Until the real root metadata is copied, readers find a group that is not a cube.
         filesystem.pipe_file(root, _BARE_ROOT)
         filesystem.invalidate_cache()
         if old := [path for path in filesystem.find(target) if path != root]:
             filesystem.rm(old)
         inner = sorted(names)
-        with ThreadPoolExecutor(_COPIES) as pool:  # one by one, so that one is tried again alone
-            froms, tos = ([f"{place}/{name}" for name in inner] for place in (source, target))
+        with ThreadPoolExecutor(_COPIES) as pool:  # file by file, so that each is retried alone
+            froms, tos = ([f"{base}/{name}" for name in inner] for base in (source, target))
             list(pool.map(filesystem.cp_file, froms, tos))
         filesystem.cp_file(f"{source}/{_ROOT}", root)
     except BaseException as error:
-        error.add_note(f"{uri} could not be written in full; the new store is whole in {staging}")
+        error.add_note(f"{uri} was not written completely; the new store is complete in {staging}")
         raise
     finally:
         filesystem.invalidate_cache()

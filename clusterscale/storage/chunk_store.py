@@ -1,4 +1,4 @@
-"""The store below Zarr: local or remote, each read and write tried again where failing passes."""
+"""Zarr store, local or remote, that retries reads and writes after transient errors."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["ChunkStore", "flush"]
 
 
 class ChunkStore(WrapperStore):  # type: ignore[misc]
-    """A Zarr store that is patient with its place; ranges and concurrency are those of the inner.
+    """A Zarr store that retries transient errors; concurrency is that of the inner store.
 
     Parameters
     ----------
     store
-        What holds the bytes.
+        The inner store.
     uri
         Its address, for messages.
     durable
-        Whether each chunk must outlive the machine's power, not only this process: for stores that
-        are written piece by piece, each piece to be relied on at once. Costs milliseconds a chunk
-        on a local disk; elsewhere a chunk that was taken is durable anyhow.
+        Whether each chunk must survive a power failure, not only the end of this process: for
+        stores that are written in parts, each relied on at once. Costs milliseconds per chunk on a
+        local disk; other stores are durable in any case.
 
     Raises
     ------
     StoreError
-        From every read and write that failed to the end.
+        If a read or write fails permanently or after all retries.
     """
 
     def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False) -> None:
@@ -45,7 +45,7 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
 
     @property
     def _supports_sync_io(self) -> bool:
-        """Zarr 3.2 and later would read local files past the methods below."""
+        """False: otherwise Zarr 3.2 and later read local files without the methods below."""
         return False
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         return await self._try(key, self._store.get, key, *args, **options)
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
-        ranges = list(key_ranges)  # an iterator could be gone through only once
+        ranges = list(key_ranges)  # an iterator would be exhausted by a first attempt
         return await self._try("", self._store.get_partial_values, prototype, ranges)
 
     async def set(self, key: str, *args: Any, **options: Any) -> None:
@@ -77,31 +77,31 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         await self._try("", self._store.clear)
 
     async def exists(self, key: str) -> bool:
-        found: bool = await self._try(key, self._store.exists, key)
-        return found
+        present: bool = await self._try(key, self._store.exists, key)
+        return present
 
     async def is_empty(self, prefix: str) -> bool:
-        found: bool = await self._try(prefix, self._store.is_empty, prefix)
-        return found
+        empty: bool = await self._try(prefix, self._store.is_empty, prefix)
+        return empty
 
     async def getsize(self, key: str) -> int:
         size: int = await self._try(key, self._store.getsize, key)
         return size
 
     async def list(self) -> AsyncIterator[str]:
-        for each in await self._try("", _listed, self._store.list):
-            yield each
+        for key in await self._try("", _listed, self._store.list):
+            yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        for each in await self._try(prefix, _listed, self._store.list_prefix, prefix):
-            yield each
+        for key in await self._try(prefix, _listed, self._store.list_prefix, prefix):
+            yield key
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        for each in await self._try(prefix, _listed, self._store.list_dir, prefix):
-            yield each
+        for name in await self._try(prefix, _listed, self._store.list_dir, prefix):
+            yield name
 
     def get_ranges(self, *args: Any, **options: Any) -> Any:
-        return Store.get_ranges(self, *args, **options)  # by `get`, not by that of the inner store
+        return Store.get_ranges(self, *args, **options)  # uses `get` of this class
 
     def _get_many(self, requests: Iterable[Any]) -> Any:
         return Store._get_many(self, requests)
@@ -114,11 +114,11 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
 
 
 async def _listed(call: Callable[..., AsyncIterator[str]], *args: str) -> list[str]:
-    return [each async for each in call(*args)]
+    return [name async for name in call(*args)]
 
 
 def flush(path: Path) -> None:
-    """Wait until what is in a file, or the names in a folder, are on the disk."""
+    """Flush a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

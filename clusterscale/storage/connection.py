@@ -1,4 +1,4 @@
-"""Addresses, local or remote, and what answers there: tried again while failing passes."""
+"""Local paths and URLs, and their file systems with retries of transient errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _S3 = ("s3", "s3a")
 
 
 def is_remote(uri: str) -> bool:
-    """Tell a URL such as ``s3://bucket/cube`` from a local path."""
+    """Return whether ``uri`` is a URL such as ``s3://bucket/cube``, not a local path."""
     return len(urlsplit(uri).scheme) > 1 and not uri.startswith("file://")
 
 
@@ -33,35 +33,35 @@ def local_path(uri: str) -> Path:
 
 
 def absolute(uri: str) -> str:
-    """Return ``uri`` so that it means the same in any folder of this file system."""
+    """Return ``uri`` as an absolute path; URLs are unchanged."""
     return uri if urlsplit(uri).scheme else str(Path(uri).absolute())
 
 
 def connect(uri: str) -> tuple[Any, str]:
-    """Return the file system of ``uri``, which tries again what fails in passing, and the path.
+    """Return the file system of ``uri``, which retries transient errors, and the path in it.
 
     Raises
     ------
     InputError
-        If the scheme of ``uri`` is not known, or credentials are in it.
+        If the scheme of ``uri`` is unknown, or it contains credentials.
     PackageError
         If its file system is not installed.
     """
     check_url(uri)
     with _known_scheme(uri):
         filesystem, path = fsspec.core.url_to_fs(uri, **_options(uri))
-    return _Patient(_once(filesystem, uri), uri), path
+    return _RetryingFileSystem(_disable_retries(filesystem, uri), uri), path
 
 
 def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False) -> ChunkStore:
-    """Return the bytes at ``uri`` as Zarr wants them; errors are those of :func:`connect`.
+    """Return the Zarr store at ``uri``; errors are those of :func:`connect`.
 
     Parameters
     ----------
     uri
         Local path or fsspec URL.
     mode
-        ``r`` to read, ``r+`` to write too.
+        ``r`` for reading, ``r+`` for reading and writing.
     durable
         See :class:`~clusterscale.storage.chunk_store.ChunkStore`.
     """
@@ -71,7 +71,7 @@ def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = Fals
         return ChunkStore(LocalStore(local_path(uri), read_only=read_only), uri, durable=durable)
     with _known_scheme(uri):
         store = FsspecStore.from_url(uri, storage_options=_options(uri), read_only=read_only)
-    _once(store.fs, uri)
+    _disable_retries(store.fs, uri)
     return ChunkStore(store, uri)
 
 
@@ -90,10 +90,10 @@ def _known_scheme(uri: str) -> Iterator[None]:
 
 
 def _options(uri: str) -> dict[str, Any]:
-    """Return how to open ``uri``.
+    """Return the fsspec options for ``uri``.
 
-    botocore must not try again what is tried again here. One transfer at a time for each object
-    spares a question for its size before each read: chunks are small, and many are under way.
+    botocore must not retry, because retries are made here. One transfer at a time per object saves
+    a request for its size before each read: chunks are small, and many are read concurrently.
     """
     scheme = urlsplit(uri).scheme
     if scheme not in _S3:
@@ -107,15 +107,15 @@ def _options(uri: str) -> dict[str, Any]:
     }
 
 
-def _once(filesystem: Any, uri: str) -> Any:
-    """Keep s3fs from trying again what is tried again here."""
+def _disable_retries(filesystem: Any, uri: str) -> Any:
+    """Disable the retries of s3fs, because retries are made here."""
     if urlsplit(uri).scheme in _S3:
-        filesystem.retries = 1  # of an instance that nobody else has, for its options differ
+        filesystem.retries = 1  # safe: no other code has this instance, since its options differ
     return filesystem
 
 
-class _Patient:
-    """A file system of fsspec whose every call is tried again while it fails in passing."""
+class _RetryingFileSystem:
+    """An fsspec file system that retries every call after a transient error."""
 
     def __init__(self, filesystem: Any, uri: str) -> None:
         self._filesystem, self._uri = filesystem, uri
@@ -123,11 +123,11 @@ class _Patient:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        found = getattr(self._filesystem, name)
-        return partial(retry, self._uri, found) if callable(found) else found
+        attribute = getattr(self._filesystem, name)
+        return partial(retry, self._uri, attribute) if callable(attribute) else attribute
 
     def exists(self, path: str) -> bool:
-        """Tell whether anything is there; fsspec's own takes any error for a no."""
+        """Return whether anything is there; fsspec's own method treats any error as absence."""
         try:
             retry(self._uri, self._filesystem.info, path)
         except (FileNotFoundError, NotADirectoryError):

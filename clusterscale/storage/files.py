@@ -1,4 +1,4 @@
-"""Files and Zarr groups at rest, on a local path or any fsspec URL."""
+"""Read and write files and Zarr groups, on a local path or any fsspec URL."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 __all__ = ["absolute", "connect", "create_group", "exists", "is_remote", "list_names", "local_path"]
 __all__ += ["open_dataset", "open_group", "open_store", "put", "put_new", "read", "remove", "size"]
 
-# Where one upload puts an object there whole; anywhere else it is written aside and moved.
+# One upload stores an object atomically; elsewhere a temporary file is written and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 
 
 def exists(uri: str) -> bool:
-    """Tell whether anything is stored at ``uri``.
+    """Return whether anything is stored at ``uri``.
 
     Raises
     ------
     InputError
-        If the scheme of ``uri`` is not known, or credentials are in it.
+        If the scheme of ``uri`` is unknown, or it contains credentials.
     PackageError
         If its file system is not installed.
     StoreError
-        If that cannot be known.
+        If the store cannot be read.
     """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()  # another process may have written since
@@ -44,17 +44,17 @@ def exists(uri: str) -> bool:
 
 
 def size(uri: str) -> int:
-    """Return the bytes stored at ``uri`` and below."""
+    """Return the number of bytes stored at ``uri`` and below."""
     filesystem, path = connect(uri)
     return int(filesystem.du(path))
 
 
 def list_names(uri: str) -> list[str]:
-    """Return the names in a folder, in order; none where there is no such folder."""
+    """Return the sorted names in a folder; empty if there is no such folder."""
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     try:
-        return sorted(Path(str(each)).name for each in filesystem.ls(path, detail=False))
+        return sorted(Path(str(name)).name for name in filesystem.ls(path, detail=False))
     except FileNotFoundError:
         return []
 
@@ -74,14 +74,14 @@ def read(uri: str) -> bytes:
 
 
 def put(uri: str, content: bytes) -> None:
-    """Store one file whole or not at all; when this returns, it outlives process and machine.
+    """Store one file atomically; when this returns, it survives a crash of process or machine.
 
-    Its folder is made where there is none. What was there is replaced, and stays until then.
+    Its folder is created if needed. An existing file is replaced, and stays until then.
 
     Raises
     ------
     StoreError
-        If it cannot be written; says so if the place is full.
+        If it cannot be written; the message says if the store is full.
     """
     with to_write(uri):
         if not is_remote(uri):
@@ -95,18 +95,18 @@ def put(uri: str, content: bytes) -> None:
 
 
 def put_new(uri: str, content: bytes) -> bool:
-    """Store one file whole where there is none, and tell whether that was done.
+    """Store one file atomically if there is none yet; return whether it was stored.
 
-    Of several processes that try at the same time, one succeeds: a file system makes one link of a
-    name, an object store takes one upload "if none matches".
+    Of several processes that try at the same time, one succeeds: a file system creates only one
+    link of a name, an object store accepts only one upload with "if none match".
 
     Raises
     ------
     StoreError
-        If it cannot be written, or the store has no way to let one alone do so.
+        If it cannot be written, or the store cannot create files exclusively.
     """
     if is_remote(uri) and urlsplit(uri).scheme not in _OBJECT_STORES:
-        raise StoreError(f"{uri}: this store cannot let one of several processes alone make a file")
+        raise StoreError(f"{uri}: this store cannot create a file exclusively")
     with to_write(uri):
         try:
             if is_remote(uri):
@@ -140,7 +140,7 @@ def _put_locally(path: Path, content: bytes, *, new: bool = False) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         if new:
-            path.hardlink_to(aside)  # fails where there is a file, which replacing does not
+            path.hardlink_to(aside)  # fails if the file exists, unlike replace
         else:
             aside.replace(path)
     finally:
@@ -154,11 +154,11 @@ def _aside(path: str) -> str:
 
 
 def remove(uri: str) -> None:
-    """Remove a store and all below it; nothing happens where there is none."""
+    """Remove a store and everything below it, if it exists."""
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     if filesystem.exists(path):
-        with suppress(FileNotFoundError):  # a try that failed half way may have been the last
+        with suppress(FileNotFoundError):  # an attempt that failed may have removed the rest
             filesystem.rm(path, recursive=True)
 
 
@@ -170,32 +170,32 @@ def open_group(uri: str) -> zarr.Group:
     MissingError
         If nothing is stored at ``uri``.
     FormatError
-        If what is there is no Zarr group.
+        If it is not a Zarr group.
     StoreError
         If it cannot be read.
     """
     if not exists(uri):
-        raise MissingError(f"{uri}: nothing is stored there{_tell_set_aside(uri)}")
+        raise MissingError(f"{uri}: nothing is stored there{_hint_replaced_store(uri)}")
     reason = None
-    for version in (3, 2):  # one after the other: far away, a look at both costs twice
+    for version in (3, 2):  # one after the other: on remote stores, checking both costs twice
         try:
             return zarr.open_group(open_store(uri), mode="r", zarr_format=version)
         except (MemoryError, StoreError):
             raise
-        except Exception as error:  # whatever the JSON holds, and Zarr makes of it
+        except Exception as error:  # Zarr raises many types on malformed JSON
             reason = reason or error
     raise FormatError(f"{uri} is not a readable Zarr group") from reason
 
 
 def create_group(uri: str) -> zarr.Group:
-    """Create an empty Zarr group where nothing is, to be written."""
+    """Create an empty Zarr group for writing at an unused address."""
     return zarr.create_group(open_store(uri, "r+"))
 
 
 def open_dataset(uri: str) -> xr.Dataset:
-    """Open a Zarr group of ours with xarray; values are read when they are asked for.
+    """Open a Zarr group written by clusterscale with xarray, lazily.
 
-    Only Zarr v3 is taken, whose arrays cannot hold pickled objects.
+    Only Zarr v3 is accepted, because its arrays cannot contain pickled objects.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def open_dataset(uri: str) -> xr.Dataset:
     StoreError
         If it cannot be read.
     """
-    import xarray as xr  # here, for workers need it not
+    import xarray as xr  # imported here because workers do not need it
 
     try:
         dataset: xr.Dataset = xr.open_zarr(
@@ -217,13 +217,13 @@ def open_dataset(uri: str) -> xr.Dataset:
     return dataset
 
 
-def _tell_set_aside(uri: str) -> str:
-    """Say where the old store is, if a process was killed between the two renames."""
+def _hint_replaced_store(uri: str) -> str:
+    """Return a hint at the old store, if a process was killed between the two renames."""
     path = local_path(uri)
     if is_remote(uri) or not path.parent.is_dir():
         return ""
     prefix = f"{path.name}.partial-"
     for old in sorted(path.parent.iterdir()):
         if old.name.startswith(prefix) and old.suffix == ".old":
-            return f"; the store that was being replaced is whole in {old}: rename it back"
+            return f"; the store that was being replaced is complete in {old}: rename it back"
     return ""

@@ -1,4 +1,4 @@
-"""Datasets of results that are made empty, filled as results come, and opened when complete."""
+"""Result datasets that are created empty, filled in parts, and opened when complete."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class TableStore:
     uri
         Folder that the study owns, a local path or fsspec URL.
     form
-        Attribute ``format`` of the table.
+        Value of the attribute ``format``.
     create
         Creates the empty table at an address.
     """
 
     def __init__(self, uri: str, form: str, create: Callable[[str], None]) -> None:
         self.uri = uri.rstrip("/")
-        place = f"{self.uri}/results.zarr"
-        if not is_table(place, form):
-            with staged(place, force=True) as staging:
+        store = f"{self.uri}/results.zarr"
+        if not is_table(store, form):
+            with staged(store, force=True) as staging:
                 create(staging)
-        # A part is said to be done only when its numbers are sure to be there.
-        self._group = zarr.open_group(files.open_store(place, "r+", durable=True), mode="r+")
+        # A part is marked as done only when its numbers are durable.
+        self._group = zarr.open_group(files.open_store(store, "r+", durable=True), mode="r+")
 
     def done(self) -> set[str]:
-        """Return the names of all that is there in full."""
+        """Return the names of the completed parts."""
         return set(files.list_names(f"{self.uri}/done"))
 
     def finish(self) -> None:
-        """Say that all is there."""
+        """Mark the table as complete."""
         self._group.attrs["complete"] = True
 
     def _say_done(self, name: str) -> None:
@@ -76,16 +76,16 @@ def create_table(
     Parameters
     ----------
     uri
-        Where nothing is yet.
+        Address where nothing is stored yet.
     variables
-        What there will be.
+        Variables of the dataset.
     columns
-        The values that are known: of each dimension, which tell its size, and perhaps of others.
-        Times are in seconds since 1970-01-01.
+        Known values: those of every dimension, which give its size, and optionally of other
+        variables. Times are in seconds since 1970-01-01.
     chunks
-        Chunk size of dimensions, 1 where none is given; the dimensions' own values are one chunk.
+        Chunk size of dimensions, default 1; coordinates of other dimensions are one chunk.
     attributes
-        Of the dataset.
+        Attributes of the dataset.
     """
     group = files.create_group(uri)
     for name, variable in variables.items():
@@ -113,39 +113,39 @@ def create_table(
 def open_table(
     uri: str | Path, what: str, form: str, variables: Mapping[str, Variable]
 ) -> xr.Dataset:
-    """Open a table that is complete, lazily.
+    """Open a complete table, lazily.
 
     Parameters
     ----------
     uri
-        Folder of a run, of what is below it under the name ``what``, or the store itself.
+        Folder of a run, its subfolder ``what``, or the store itself.
     what
-        What it is, in a word.
+        Kind of results in one word.
     form
-        Its attribute ``format``.
+        Value of the attribute ``format``.
     variables
-        What it must keep.
+        Variables that it must have.
 
     Raises
     ------
     MissingError
-        If there is none, or it is not complete.
+        If there is no table, or it is not complete.
     FormatError
-        If what is there does not keep ``variables``.
+        If the dataset does not match ``variables``.
     """
     uri = str(uri).rstrip("/")
-    places = (f"{uri}/{what}/results.zarr", f"{uri}/results.zarr", uri)
-    place = next((each for each in places if is_table(each, form)), None)
-    if place is None:
+    candidates = (f"{uri}/{what}/results.zarr", f"{uri}/results.zarr", uri)
+    store = next((candidate for candidate in candidates if is_table(candidate, form)), None)
+    if store is None:
         raise MissingError(f"{uri}: there are no results of a {what}")
-    dataset = files.open_dataset(place)
+    dataset = files.open_dataset(store)
     if not dataset.attrs.get("complete"):
-        raise MissingError(f"{place}: this {what} has not finished; run it again to go on with it")
+        raise MissingError(f"{store}: this {what} has not finished; run it again to resume it")
     return validate(dataset, variables)
 
 
 def is_table(uri: str, form: str) -> bool:
-    """Tell whether a store of that ``format`` is at ``uri``, complete or not."""
+    """Return whether a store with the format ``form`` is at ``uri``, complete or not."""
     if not files.exists(f"{uri}/zarr.json"):
         return False
     try:

@@ -1,8 +1,8 @@
-"""Stores fail: what passes is tried again, what lasts is told at once, and both name the place.
+"""Retry transient store errors; raise permanent ones immediately. Both name the URI.
 
-Whether an error passes is read off it: a connection that broke, a time that was exceeded, an answer
-that a server is busy or at fault. What a second try cannot change does not pass: nothing there, not
-allowed, no such bucket, and a store that is full.
+Transient errors are broken connections, timeouts, and responses that a server is busy or failed.
+Errors that a retry cannot fix are permanent: nothing stored, access denied, no such bucket, and a
+full store.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ R = TypeVar("R")
 
 ATTEMPTS = 5
 _FIRST, _LONGEST = 0.5, 10.0  # seconds to wait
-_DICE = SystemRandom()  # of the machine: no random stream of an audit moves
+_DICE = SystemRandom()  # operating system's, so that no random stream of an audit changes
 
 _PLAIN = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
-"""What callers ask for by trying: neither tried again nor told in other words."""
+"""Errors that callers handle themselves: neither retried nor replaced."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _LASTING = _FULL | {
@@ -44,7 +44,7 @@ _LASTING = _FULL | {
     errno.EROFS,
 }
 
-# As S3 and those who speak it answer; a status of 500 and above passes in any case but for these.
+# Error codes of S3 and compatible stores; status 500 and above is transient except for these.
 _FULL_CODES = {
     "InsufficientStorage",
     "QuotaExceeded",
@@ -82,30 +82,30 @@ _PASSING_NAMES = {
 
 
 def retry(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
-    """Return ``call(*args, **options)``, tried up to five times while it fails in passing.
+    """Return ``call(*args, **options)``, tried up to five times on transient errors.
 
     Parameters
     ----------
     where
         Address of the store, for messages.
     call
-        What may be done twice without harm.
+        An idempotent operation.
 
     Raises
     ------
     StoreError
-        If it failed each time, or in a way that lasts.
+        If it failed each time, or with a permanent error.
     FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError
         As ``call`` raised them.
     """
     try:
         return Retrying(**_policy())(call, *args, **options)
     except Exception as error:
-        told = _tell(error, where)
-        if told is error:
+        replacement = _replace_error(error, where)
+        if replacement is error:
             raise
-        # Not `from error`: what the cause says is not clean, and tracebacks are stored.
-        raise told from None
+        # Not `from error`: the cause may contain secrets, and tracebacks are stored.
+        raise replacement from None
 
 
 async def attempt_async(
@@ -115,15 +115,15 @@ async def attempt_async(
     try:
         return await AsyncRetrying(**_policy())(call, *args, **options)
     except Exception as error:
-        told = _tell(error, where)
-        if told is error:
+        replacement = _replace_error(error, where)
+        if replacement is error:
             raise
-        raise told from None
+        raise replacement from None
 
 
 @contextmanager
 def to_write(where: str) -> Iterator[None]:
-    """Say so where there is nowhere to write."""
+    """Raise :class:`StoreError` if the bucket or folder to write to does not exist."""
     try:
         yield
     except FileNotFoundError:
@@ -131,7 +131,7 @@ def to_write(where: str) -> Iterator[None]:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether the same call may succeed a moment later."""
+    """Return whether the same call may succeed a moment later."""
     if isinstance(error, (ClusterscaleError, *_PLAIN)) or _is_full(error):
         return False
     if _is_of_client(error) and _PASSING_NAMES & _names(error):
@@ -156,13 +156,13 @@ def _policy() -> dict[str, Any]:
 
 
 def _wait(state: RetryCallState) -> float:
-    """Return seconds: twice as many each time, shortened at random so that workers part."""
+    """Return seconds to wait: doubled each time, shortened at random so that workers spread out."""
     longest = min(_FIRST * 2.0 ** (state.attempt_number - 1), _LONGEST)
     return longest * _DICE.uniform(0.5, 1.0)
 
 
-def _tell(error: Exception, where: str) -> Exception:
-    """Return the error to be raised instead of ``error``, or itself where it says enough."""
+def _replace_error(error: Exception, where: str) -> Exception:
+    """Return the error to raise instead of ``error``, or ``error`` itself if it is clear enough."""
     if isinstance(error, (ClusterscaleError, *_PLAIN)):
         return error
     if not (isinstance(error, OSError) or _is_of_client(error)):
@@ -170,23 +170,23 @@ def _tell(error: Exception, where: str) -> Exception:
     if _is_full(error):
         return StoreError(
             clean(
-                f"{where} is full; what was finished is kept; free some space and run the same "
-                "command again"
+                f"{where} is full; finished work is kept; free some space and run the same command "
+                "again"
             )
         )
-    said = f"{type(error).__name__}: {error}"
+    reason = f"{type(error).__name__}: {error}"
     if is_transient(error):
-        return StoreError(clean(f"{where}: tried {ATTEMPTS} times, the last ended in {said}"))
+        return StoreError(clean(f"{where}: tried {ATTEMPTS} times; last error: {reason}"))
     if isinstance(error, PermissionError):
-        return StoreError(clean(f"{where}: access is refused ({said})"))
-    return StoreError(clean(f"{where} cannot be used ({said})"))
+        return StoreError(clean(f"{where}: access denied ({reason})"))
+    return StoreError(clean(f"{where} cannot be used ({reason})"))
 
 
 def _is_full(error: BaseException) -> bool:
     code, status = _answer(error)
     if code in _FULL_CODES or status == _INSUFFICIENT_STORAGE:
         return True
-    return any(isinstance(each, OSError) and each.errno in _FULL for each in _causes(error))
+    return any(isinstance(cause, OSError) and cause.errno in _FULL for cause in _causes(error))
 
 
 def _is_fault(status: int) -> bool:
@@ -194,30 +194,30 @@ def _is_fault(status: int) -> bool:
 
 
 def _answer(error: BaseException) -> tuple[str, int | None]:
-    """Return the code and the HTTP status that a server answered with, as far as known."""
-    for each in _causes(error):
-        response = getattr(each, "response", None)
+    """Return the error code and the HTTP status of a server's response, if known."""
+    for cause in _causes(error):
+        response = getattr(cause, "response", None)
         if isinstance(response, dict):
             status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
             return str(response.get("Error", {}).get("Code", "")), status
-        if _is_of_client(each):
+        if _is_of_client(cause):
             for name in ("status", "status_code", "code"):
-                status = getattr(each, name, None)
+                status = getattr(cause, name, None)
                 if isinstance(status, int):
                     return "", status
     return "", None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    each: BaseException | None = error
-    while each is not None:
-        yield each
-        each = each.__cause__
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _is_of_client(error: BaseException) -> bool:
-    return any(each.__module__.partition(".")[0] in _CLIENTS for each in type(error).__mro__)
+    return any(cls.__module__.partition(".")[0] in _CLIENTS for cls in type(error).__mro__)
 
 
 def _names(error: BaseException) -> set[str]:
-    return {each.__name__ for each in type(error).__mro__}
+    return {cls.__name__ for cls in type(error).__mro__}

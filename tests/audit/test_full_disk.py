@@ -59,7 +59,7 @@ def same(left, right):
 @pytest.mark.parametrize("n_batches", [0, 3])
 def test_an_audit(plan_fields, cube, disk, tmp_path, n_batches):
     plan, output = AuditPlan(**plan_fields), disk / "run"
-    with pytest.raises(StoreError, match=r"is full; what was finished is kept; free some space"):
+    with pytest.raises(StoreError, match=r"is full; finished work is kept; free some space"):
         run(plan, cube, output, Filling(disk, n_batches))
     kept = [storage.list_names(f"{output}/{name}") for name in ("journal", "prices")]
     assert len(list(chain(*kept))) == n_batches
@@ -70,7 +70,7 @@ def test_an_audit(plan_fields, cube, disk, tmp_path, n_batches):
 
 def test_a_screen(plan_fields, cube, disk, tmp_path):
     plan, output = AuditPlan(**plan_fields | {"screen": {"groups": 40}}), disk / "run"
-    with pytest.raises(StoreError, match=r"is full; what was finished is kept; free some space"):
+    with pytest.raises(StoreError, match=r"is full; finished work is kept; free some space"):
         screen(plan, cube, output, Filling(disk, 0))
     (disk / "ballast").unlink()
     screen(plan, cube, output, SerialExecutor())

@@ -77,8 +77,8 @@ def test_a_plan_the_cube_cannot_answer(cube, plan_fields):
         AuditPlan(**plan_fields).check(cube)
     assert str(caught.value).splitlines() == [
         "periods.0: epochs 24 to 192 reach beyond the cube, which has 48",
-        "group_sizes.1: groups of 29 are too large: the known_subset training pool holds 30 users "
-        "with the target, and 40 distinct groups are wanted; the largest that fits is 28",
+        "group_sizes.1: groups of 29 are too large: the known_subset training pool has 30 users "
+        "including the target, and 40 distinct groups are needed; the largest that fits is 28",
     ]
 
 

@@ -165,8 +165,9 @@ def test_stopping_when_it_looks_sure_keeps_the_confidence(auc, width):
                     },
                 ],
             },
-            "group_sizes.0: groups of 2 are too small: the known_subset challenge pool holds 31 "
-            "users with the target, and 80 distinct groups are wanted; the largest that fits is 28",
+            "group_sizes.0: groups of 2 are too small: the known_subset challenge pool has 31 "
+            "users including the target, and 80 distinct groups are needed; the largest that fits "
+            "is 28",
         ),
     ],
 )

@@ -154,7 +154,7 @@ def test_capped_traces_are_the_same_wherever_they_are_made(task):
 
 def test_another_cube_at_the_address_is_refused(task):
     wrong = replace(task.source, fingerprint="0" * 32)
-    with pytest.raises(FormatError, match="it was replaced since the run was planned"):
+    with pytest.raises(FormatError, match="it was replaced after the run was planned"):
         load_settings(wrong, [()])
 
 

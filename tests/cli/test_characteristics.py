@@ -120,7 +120,7 @@ def test_a_config_without_an_audit_has_nobody_exposed(config, fields):
         ({"trees": 10}, "traits.trees"),
         ({"components": 0}, "traits.components"),
         ({"targets": 2.5}, "traits.targets"),
-        ({"tree": 100}, "traits.tree: is not known here: choose from share, components, trees"),
+        ({"tree": 100}, "traits.tree: is not a known key: choose from share, components, trees"),
     ],
 )
 def test_faulty_keys_are_named(config, fields, given, told):

@@ -103,7 +103,8 @@ def test_columns_and_settings_of_a_reader(tmp_path):
         (["--reader", "xml"], "unknown reader 'xml': choose from cabspotting, events, geojson"),
         (
             [],
-            "reader events gives positions: say which regions with `--grid`, `--points` or `--h3`",
+            "reader events gives positions: specify the regions with `--grid`, `--points` or "
+            "`--h3`",
         ),
         (["--min-events", "0", *GRID], "`--min-events` is 0: a user of a cube has at least 1"),
         (["--top-users", "0", *GRID], "`--top-users` is 0: keep at least 1"),
@@ -132,7 +133,7 @@ def test_what_is_there_is_not_overwritten_without_the_flag(tmp_path, monkeypatch
     words = ("synth", "milan", tmp_path / "cube", "--users", 40)
     assert CliRunner().invoke(app, list(map(str, words))).exit_code == 0
     text = refused(*words, monkeypatch=monkeypatch, capsys=capsys)
-    assert text.endswith("exists already: choose another place, or overwrite it with `--force`")
+    assert text.endswith("already exists: choose another address, or overwrite it with `--force`")
 
 
 def test_arguments_of_python_become_flags():

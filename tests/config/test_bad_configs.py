@@ -38,7 +38,7 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not known here: choose from cube, output, audit, recovery, traits, cluster; "
+        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, cluster; "
         "did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: say what to ask: audit, recovery or both"),
@@ -58,7 +58,7 @@ CHANGES = [
     (
         "audit.sed",
         1,
-        "audit.sed: is not known here: choose from seed, targets, priors, "
+        "audit.sed: is not a known key: choose from seed, targets, priors, "
         "attacks, utility, verdict, screen, control, false_positive_rate, precision, "
         "null_roi, group_sizes, periods, mechanisms; did you mean 'seed'?",
     ),
@@ -146,7 +146,7 @@ CHANGES = [
     (
         "audit.mechanisms.1",
         {"name": "chain", "steps": [{"name": "laplace", "epsilon": 1.0, "epsilom": 1.0}]},
-        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not known here: choose from title, "
+        "audit.mechanisms.1.chain.steps.0.laplace.epsilom: is not a known key: choose from title, "
         "clip, integers, name, epsilon, sensitivity, unit, discrete; did you mean 'epsilon'?",
     ),
     (
@@ -157,7 +157,7 @@ CHANGES = [
     (
         "audit.mechanisms.1.epsilom",
         1,
-        "audit.mechanisms.1.laplace.epsilom: is not known here: "
+        "audit.mechanisms.1.laplace.epsilom: is not a known key: "
         "choose from title, clip, integers, name, epsilon, sensitivity, unit, discrete; "
         "did you mean 'epsilon'?",
     ),

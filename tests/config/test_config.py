@@ -78,5 +78,7 @@ def test_a_preset_is_written_once_and_never_over_another(tmp_path):
     stamp = (tmp_path / "cube" / "zarr.json").stat().st_mtime_ns
     assert source.open().fingerprint == first.fingerprint
     assert (tmp_path / "cube" / "zarr.json").stat().st_mtime_ns == stamp
-    with pytest.raises(ExistsError, match="holds another cube than milan with 30 users and seed 2"):
+    with pytest.raises(
+        ExistsError, match="contains a cube other than milan with 30 users and seed 2"
+    ):
         source.model_copy(update={"seed": 2}).open()

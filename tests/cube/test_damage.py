@@ -26,8 +26,8 @@ from clusterscale.errors import (
 DENSE = crowd.draw(20, 5, 6, seed=3)
 N_EVENTS = int(DENSE.sum())
 COMPLETE = "{uri} is not a complete clusterscale cube"
-SEAL = "{uri}: the attributes in zarr.json are not what was written"
-BYTES = "is damaged: its bytes are not what was written"
+SEAL = "{uri}: the attributes in zarr.json are corrupt"
+BYTES = "is damaged: it cannot be decoded"
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +233,7 @@ CORPUS = {
     "fingerprint of another cube": (
         edit("zarr.json", "attributes", "fingerprint", "0" * 32, seal=True),
         DamagedError,
-        "{uri}: the content does not have the fingerprint that was written",
+        "{uri}: the content does not match the stored fingerprint",
     ),
     "version of the future": (
         edit("zarr.json", "attributes", "version", 2),

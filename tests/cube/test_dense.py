@@ -64,13 +64,13 @@ def test_reads_whole_chunks_each_once(tmp_path, monkeypatch, chunks, tile):
     monkeypatch.setattr(module, "_TILE", tile)
     source = save(full(), tmp_path / "dense", encoding={"trace": {"chunks": chunks}})
     read = []
-    seen = module._seen
+    seen = module._observed
 
     def look(piece):
         read.append(piece.sizes)
         return seen(piece)
 
-    monkeypatch.setattr(module, "_seen", look)
+    monkeypatch.setattr(module, "_observed", look)
     cube = pack(source, tmp_path / "cube")
     np.testing.assert_array_equal(crowd.densify(cube.traces()), DENSE)
     assert sum(sizes["user"] * sizes["roi"] * sizes["epoch"] for sizes in read) == DENSE.size
@@ -161,7 +161,7 @@ def test_the_step_of_a_single_epoch_may_be_told(tmp_path):
 
 
 UNEVEN = "the coordinate epoch is not evenly spaced, or it does not increase"
-COUNTS = "it must be booleans or counts, 0 = unseen"
+COUNTS = "it must be booleans or counts, 0 = not observed"
 ONE = "a dense cube has one variable with the dimensions user, roi and epoch, or one called trace"
 
 
@@ -178,11 +178,11 @@ def times(values):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (put(np.nan), f"trace holds nan: {COUNTS}"),
-        (put(np.inf), f"trace holds inf: {COUNTS}"),
-        (put(-1.0), f"trace holds -1.0: {COUNTS}"),
-        (put(0.5), f"trace holds 0.5: {COUNTS}"),
-        (put(-1, np.int8), f"trace holds -1: {COUNTS}"),
+        (put(np.nan), f"trace contains nan: {COUNTS}"),
+        (put(np.inf), f"trace contains inf: {COUNTS}"),
+        (put(-1.0), f"trace contains -1.0: {COUNTS}"),
+        (put(0.5), f"trace contains 0.5: {COUNTS}"),
+        (put(-1, np.int8), f"trace contains -1: {COUNTS}"),
         (array(DENSE.astype("U1")), "trace is <U1: it must be booleans or counts"),
         (array(DENSE.astype(complex)), "trace is complex128: it must be booleans or counts"),
         (
@@ -206,19 +206,19 @@ def times(values):
         ),
         (
             array(roi_lat=("user", np.zeros(9)), roi_lon=("roi", np.zeros(4))),
-            "roi_lat is not one number a roi",
+            "roi_lat must be one number per roi",
         ),
         (times([*HOURS[:5], HOURS[5] + np.timedelta64(1, "s")]), UNEVEN),
         (times(HOURS[::-1]), UNEVEN),
         (times([HOURS[0]] * 6), UNEVEN),
-        (times([*HOURS[:5], "NaT"]), "the coordinate epoch holds a time that is not one (NaT)"),
+        (times([*HOURS[:5], "NaT"]), "the coordinate epoch contains an invalid time (NaT)"),
         (
             times(np.arange(6) * np.timedelta64(500, "ms") + HOURS[0]),
             "the coordinate epoch is not in whole seconds",
         ),
         (
             array(epoch=np.arange(6.0) / 2),
-            "the coordinate epoch is float64, not datetime64: it tells no time",
+            "the coordinate epoch is float64, not datetime64",
         ),
     ],
 )

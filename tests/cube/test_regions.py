@@ -178,7 +178,7 @@ ONE, TWO = np.zeros(1), np.zeros(2)
             lambda: Regions(("a",), ONE, TWO),
             "1 names of regions, 1 latitudes, 2 longitudes: these must agree",
         ),
-        (lambda: Regions(("a",), ONE, ONE + np.inf), "a region lies at infinity"),
+        (lambda: Regions(("a",), ONE, ONE + np.inf), "a region has an infinite position"),
         (lambda: Points(Regions(("a",), ONE, ONE), 0), "cut-off 0 m is not positive"),
         (lambda: Points(Regions(("a",), ONE, ONE), np.nan), "cut-off nan m is not positive"),
         (lambda: Points(Regions(("a", "a"), TWO, TWO)), "two points share a name"),

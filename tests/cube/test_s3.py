@@ -70,7 +70,7 @@ def test_written_and_read(uri, tmp_path):
 def test_force_does_not_empty_a_prefix_of_other_things(uri):
     filesystem, path = fsspec.core.url_to_fs(uri)
     filesystem.pipe_file(f"{path}/thesis.tex", b"chapter one")
-    with pytest.raises(ExistsError, match="is no Zarr store"):
+    with pytest.raises(ExistsError, match="is not a Zarr store"):
         crowd.write(uri, NEW, force=True)
     assert filesystem.cat_file(f"{path}/thesis.tex") == b"chapter one"
 
@@ -96,12 +96,12 @@ def test_a_copy_that_fails(server, uri, quick):
         return "500 InternalError" if is_copied(method, path) and len(copied) > 3 else None
 
     server.fault = fault
-    with pytest.raises(StoreError, match=r"tried 5 times, .*InternalError") as caught:
+    with pytest.raises(StoreError, match=r"tried 5 times; .*InternalError") as caught:
         crowd.write(uri, NEW, force=True)
     server.fault = lambda method, path: None
     (note,) = caught.value.__notes__
     staging = note.rpartition(" ")[2]
-    assert note == f"{uri} could not be written in full; the new store is whole in {staging}"
+    assert note == f"{uri} was not written completely; the new store is complete in {staging}"
     np.testing.assert_array_equal(crowd.densify(TraceCube(staging).traces()), NEW)
     with pytest.raises(FormatError) as told:
         TraceCube(uri)

@@ -194,7 +194,7 @@ def test_blocks_of_users_are_all_users(fresh, n_users):
         (lambda c: c.traces(np.array([True, False, True])), "users are bool, not indices"),
         (lambda c: c.traces(epochs=(2, 2)), "epochs 2 to 2 are not within 0 to 4"),
         (lambda c: c.traces(np.array([], int), (0, 9)), "epochs 0 to 9 are not within 0 to 4"),
-        (lambda c: list(c.blocks(0)), "a block of 0 users is empty"),
+        (lambda c: list(c.blocks(0)), "n_users is 0: a block has at least 1 user"),
     ],
 )
 def test_questions_without_an_answer(fresh, ask, message):
@@ -208,7 +208,7 @@ def test_what_is_there_is_kept(fresh):
     with pytest.raises(ExistsError) as caught:
         crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1))
     assert str(caught.value) == (
-        f"{cube.uri} exists already: choose another place, or overwrite it with `force=True`"
+        f"{cube.uri} already exists: choose another address, or overwrite it with `force=True`"
     )
     assert TraceCube(cube.uri).fingerprint == cube.fingerprint
     again = crowd.write(cube.uri, crowd.draw(3, 2, 4, seed=1), force=True)

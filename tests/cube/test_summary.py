@@ -58,9 +58,7 @@ def test_chunks_that_changed_places_are_found(tmp_path, small_chunks):
     last.write_bytes(a)
     with pytest.raises(DamagedError) as caught:
         summarise(cube)
-    assert str(caught.value) == (
-        f"{cube.uri}: the content does not have the fingerprint that was written"
-    )
+    assert str(caught.value) == (f"{cube.uri}: the content does not match the stored fingerprint")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

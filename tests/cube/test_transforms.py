@@ -42,7 +42,7 @@ def test_with_null_roi(dense, dtype):
     assert found.null_roi
     assert found.n_cells == (dense.shape[1] + 1) * dense.shape[2]
     np.testing.assert_array_equal(crowd.densify(found), null_roi(dense))
-    with pytest.raises(InputError, match="have a null ROI already"):
+    with pytest.raises(InputError, match="already have a null ROI"):
         with_null_roi(found)
 
 

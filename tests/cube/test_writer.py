@@ -65,18 +65,18 @@ def give(uri, *blocks):
             ints(1),
             "sizes are bool and cells int64: both must be integers",
         ),
-        ([7], ints(1), ints(1), "7 is not a pseudonym: it must be text that UTF-8 can write"),
+        ([7], ints(1), ints(1), "7 is not a pseudonym: it must be text that UTF-8 can encode"),
         (
             ["\ud800"],
             ints(1),
             ints(1),
-            "'\\ud800' is not a pseudonym: it must be text that UTF-8 can write",
+            "'\\ud800' is not a pseudonym: it must be text that UTF-8 can encode",
         ),
         (
             ["\uffff"],
             ints(1),
             ints(1),
-            "'\\uffff' is not a pseudonym: it must be text that UTF-8 can write",
+            "'\\uffff' is not a pseudonym: it must be text that UTF-8 can encode",
         ),
     ],
 )

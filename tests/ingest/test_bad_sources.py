@@ -49,22 +49,22 @@ class Case:
 CASES = {
     "absent": Case({}, "SOURCE: there is no such file or folder", MissingError),
     "folder without records": Case(
-        {"notes.md": b"hello"}, "SOURCE: the folder holds no Parquet or CSV file"
+        {"notes.md": b"hello"}, "SOURCE: the folder contains no Parquet or CSV file"
     ),
     "folder with hidden files only": Case(
         {".a.csv": HEAD, "_b.parquet": b"", "sub/_c.csv": b""},
-        "SOURCE: the folder holds no Parquet or CSV file",
+        "SOURCE: the folder contains no Parquet or CSV file",
     ),
     "folder of two kinds": Case(
         {"a.csv": HEAD + GOOD, "b.parquet": parquet()},
-        "SOURCE: the folder holds both Parquet and CSV files: name one kind",
+        "SOURCE: the folder contains both Parquet and CSV files: give a folder of one kind",
     ),
     "empty file": Case(
         {"source.csv": b""}, "SOURCE is empty: the first line should name the columns"
     ),
-    "header only": Case({"source.csv": HEAD}, "SOURCE: there is no record in it"),
+    "header only": Case({"source.csv": HEAD}, "SOURCE contains no records"),
     "no header": Case(
-        {"source.csv": GOOD}, "SOURCE: the first line holds values, not names of columns"
+        {"source.csv": GOOD}, "SOURCE: the first line contains values, not column names"
     ),
     "column absent": Case(
         {"source.csv": b"user,timestamp,latitude,lon\n" + GOOD},
@@ -77,7 +77,7 @@ CASES = {
     ),
     "column twice": Case(
         {"source.csv": b"user,timestamp,lat,lat,lon\nann,1,2,3,4\n"},
-        "SOURCE has 2 columns lat: which is meant?",
+        "SOURCE has 2 columns named lat",
     ),
     "another delimiter": Case(
         {"source.csv": HEAD.replace(b",", b";") + GOOD},
@@ -105,8 +105,8 @@ CASES = {
     "times in milliseconds": Case(
         {"source.csv": HEAD + b"ann,%d000,1,1\n" % START},
         "SOURCE: no event is left (1 outside_period); the data runs from 1.7e+12 s to 1.7e+12"
-        " s, the cube from Tue 2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC: do its times "
-        "count milliseconds? They should count seconds",
+        " s, the cube from Tue 2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC: are its times "
+        "in milliseconds? They must be in seconds",
     ),
     "times of another year": Case(
         {"source.csv": HEAD + b"ann,%d,1,1\n" % (START - 10**7)},
@@ -141,8 +141,8 @@ CASES = {
     ),
     "positions elsewhere": Case(
         {"source.csv": HEAD + b"ann,%d,51.5,-0.1\nbob,%d,52,0\n" % (START, START)},
-        "SOURCE: no event is left (2 outside_region); the data of that time spans lat 51.5 to"
-        " 52, lon -0.1 to 0, away from the regions",
+        "SOURCE: no event is left (2 outside_region); the data in the period spans lat 51.5 to"
+        " 52, lon -0.1 to 0, outside the regions",
     ),
     "users missing": Case(
         {"source.csv": HEAD + b",%d,1,1\n" % START},
@@ -152,8 +152,8 @@ CASES = {
         {"source.csv": HEAD + b"ann,noon,1,1\nbob,1,1,1\ncy,%d,9,9\n" % START},
         "SOURCE: no event is left (1 unparsable, 1 outside_period, 1 outside_region); the "
         "data runs from Thu 1970-01-01 00:00 to Tue 2023-11-14 22:13, the cube from Tue "
-        "2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC; the data of that time spans lat 9 to "
-        "9, lon 9 to 9, away from the regions",
+        "2023-11-14 22:13 to Tue 2023-11-14 22:23 UTC; the data in the period spans lat 9 to "
+        "9, lon 9 to 9, outside the regions",
     ),
     "one bad file of two": Case(
         {"a.csv": HEAD + GOOD, "b.csv": HEAD + b"ann,x,1,1\nann,y,1,1\n"},
@@ -162,15 +162,15 @@ CASES = {
     ),
     "text in UTF-16": Case(
         {"source.csv": (HEAD + GOOD).decode().encode("utf-16")},
-        "SOURCE: the first line is not text in UTF-8",
+        "SOURCE: the first line is not UTF-8 text",
     ),
     "packed file cut short": Case(
         {"source.csv.gz": gzip.compress(HEAD + 9999 * GOOD, mtime=0)[:-20]},
-        "SOURCE is damaged: it cannot be unpacked",
+        "SOURCE is damaged: it cannot be decompressed",
     ),
-    "no Parquet": Case({"source.parquet": HEAD + GOOD}, "SOURCE is not a whole Parquet file"),
+    "no Parquet": Case({"source.parquet": HEAD + GOOD}, "SOURCE is not a complete Parquet file"),
     "Parquet cut short": Case(
-        {"source.parquet": parquet()[:-9]}, "SOURCE is not a whole Parquet file"
+        {"source.parquet": parquet()[:-9]}, "SOURCE is not a complete Parquet file"
     ),
     "Parquet column absent": Case(
         {"source.parquet": parquet()},
@@ -187,7 +187,7 @@ CASES = {
     ),
     "Parquet times without a zone": Case(
         {"source.parquet": parquet(timestamp=pa.array([START], pa.timestamp("s")))},
-        "column timestamp of SOURCE holds times without a zone: set the reader's `timezone`",
+        "column timestamp of SOURCE contains times without a zone: set the reader's `timezone`",
     ),
     "Parquet positions missing": Case(
         {"source.parquet": parquet(lat=pa.array([None], pa.float64()))},
@@ -201,7 +201,7 @@ CASES = {
     ),
     "no ROI named": Case(
         {"source.csv": b"user,timestamp,place\nann,%d,\n" % START},
-        "SOURCE: no record names a ROI",
+        "SOURCE: no record contains a ROI name",
         reader=Events(roi="place"),
         locator=None,
     ),
@@ -212,7 +212,9 @@ CASES = {
         locator=STATIONS,
     ),
     "no cab": Case(
-        {"a.txt": b"1 1 0 1\n"}, "SOURCE: the folder holds no file new_*.txt", reader=Cabspotting()
+        {"a.txt": b"1 1 0 1\n"},
+        "SOURCE: the folder contains no file new_*.txt",
+        reader=Cabspotting(),
     ),
     "cab with commas": Case(
         {"new_a.txt": b"1,1,0,1\n1,1,0,2\n"},
@@ -222,12 +224,12 @@ CASES = {
     ),
     "GeoJSON that is no JSON": Case(
         {"source.geojson": b"ann 1 1\nbob 2 2\n"},
-        "SOURCE: the first bad line is no GeoJSON feature; none of its 2 records can be used",
+        "SOURCE: the first bad line is not a GeoJSON feature; none of its 2 records can be used",
         reader=GeoJson(),
     ),
     "collection cut short": Case(
         {"source.geojson": b'{"type": "FeatureCollection", "features": [{"type": "Feature", "geo'},
-        "SOURCE is not a whole FeatureCollection: what follows after 0 features is no JSON",
+        "SOURCE is not a complete FeatureCollection: invalid JSON after 0 features",
         reader=GeoJson(),
     ),
     "collection without features": Case(
@@ -246,7 +248,7 @@ CASES = {
     ),
     "positions and no regions": Case(
         {"source.csv": HEAD + GOOD},
-        "reader events gives positions: say which regions with `locator`",
+        "reader events gives positions: specify the regions with `locator`",
         InputError,
         locator=None,
     ),

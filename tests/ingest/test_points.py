@@ -32,7 +32,7 @@ def test_points_keep_their_order_names_and_positions(tmp_path: Path) -> None:
     [
         ("", "PATH has no column name: its columns are none"),
         ("name,latitude,lon\n", "PATH has no column lat: its columns are name, latitude, lon"),
-        ("name,lat,lon\n", "PATH: there is no point in it"),
+        ("name,lat,lon\n", "PATH contains no points"),
         (
             "name,lat,lon\na,1,1\nb,x,1\n",
             "PATH, line 3: lat 'x' is not a number within ±90",
@@ -43,7 +43,7 @@ def test_points_keep_their_order_names_and_positions(tmp_path: Path) -> None:
         ("name,lat,lon\n ,1,1\n", "PATH, line 2: the point has no name"),
         (
             "name,lat,lon\na,1,1\na,2,2\n",
-            "PATH, line 3: the name 'a' is taken by an earlier point",
+            "PATH, line 3: an earlier point has the name 'a'",
         ),
     ],
 )
@@ -63,5 +63,5 @@ def test_points_that_are_no_text_or_absent(tmp_path: Path) -> None:
     with pytest.raises(MissingError):
         read_points(str(path))
     path.write_bytes(b"name,lat,lon\n\xff\xfe,1,1\n")
-    with pytest.raises(SourceError, match=r"points\.csv is not text in UTF-8\n"):
+    with pytest.raises(SourceError, match=r"points\.csv is not UTF-8 text\n"):
         read_points(str(path))

@@ -30,4 +30,4 @@ def test_nothing_is_promised():
 
 
 def test_it_has_no_settings():
-    assert refusal("exact", epsilon=1.0) == "epsilon: is not known here: choose from title, name"
+    assert refusal("exact", epsilon=1.0) == "epsilon: is not a known key: choose from title, name"

@@ -191,7 +191,7 @@ def test_an_event_changes_one_count_until_there_is_a_null_roi():
         ),
         (
             {"epsilon": 1.0, "sigma": 1},
-            "sigma: is not known here: choose from title, clip, "
+            "sigma: is not a known key: choose from title, clip, "
             "integers, name, epsilon, sensitivity, "
             "unit, discrete",
         ),

@@ -103,7 +103,7 @@ def test_what_is_no_count_is_refused(counts, message):
         ({}, "remove: is missing"),
         (
             {"remove": 0.1, "clip": True},
-            "clip: is not known here: choose from title, name, remove",
+            "clip: is not a known key: choose from title, name, remove",
         ),
     ],
 )

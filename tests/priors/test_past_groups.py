@@ -67,12 +67,12 @@ def test_groups_may_hold_almost_everyone():
 
 @pytest.mark.parametrize("name", ["same_groups", "different_groups"])
 def test_without_a_past_there_is_nothing_to_learn(name):
-    with pytest.raises(InputError, match="learns from releases of past periods, and none"):
+    with pytest.raises(InputError, match="trains on releases of past periods, but there are none"):
         set_up(name, n_past=0)
 
 
 def test_too_large_groups_are_refused_by_name():
-    with pytest.raises(PoolError, match="the same_groups pool holds 40 users with the target"):
+    with pytest.raises(PoolError, match="the same_groups pool has 40 users including the target"):
         set_up("same_groups", group_size=40)
 
 

@@ -104,11 +104,15 @@ TITLES = [
     ),
     ("same_groups", {}, "adversary saw past releases of the same 150 groups"),
     ("different_groups", {}, "adversary saw past releases of 300 other groups"),
-    ("perfect", {}, "adversary knows all of 400 groups but the noise, trains on noisy counts"),
+    (
+        "perfect",
+        {},
+        "adversary knows all about 400 groups except the noise, trains on noisy counts",
+    ),
     (
         "perfect",
         {"adversary": "passive"},
-        "adversary knows all of 400 groups but the noise, trains on exact counts",
+        "adversary knows all about 400 groups except the noise, trains on raw counts",
     ),
     (
         "zero_knowledge",

@@ -34,7 +34,7 @@ def test_a_failure_leaves_the_old_report_and_no_debris(make_results, tmp_path, m
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(StoreError, match=rf"^{path} is full; what was finished is kept"):
+    with pytest.raises(StoreError, match=rf"^{path} is full; finished work is kept"):
         write_report(make_results(), path)
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["audit.html"]

@@ -91,7 +91,7 @@ def test_a_writer_killed_between_the_two_renames_keeps_both(tmp_path):
         TraceCube(uri)
     assert str(caught.value) == (
         f"{uri}: nothing is stored there; "
-        f"the store that was being replaced is whole in {aside}: rename it back"
+        f"the store that was being replaced is complete in {aside}: rename it back"
     )
     assert TraceCube(new).n_users == len(NEW)
     aside.rename(uri)
@@ -160,8 +160,8 @@ def test_force_replaces_stores_and_nothing_else(tmp_path):
         with pytest.raises(ExistsError) as caught:
             crowd.write(uri, NEW, force=True)
         assert str(caught.value) == (
-            f"{uri} is no Zarr store, so it is not overwritten even with `force=True`: "
-            "choose another place or remove it yourself"
+            f"{uri} is not a Zarr store, so it is not overwritten even with `force=True`: "
+            "choose another address, or remove it yourself"
         )
     (uri / "thesis.tex").unlink()
     assert crowd.write(uri, NEW, force=True).n_users == len(NEW)  # an empty folder is nothing

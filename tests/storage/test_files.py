@@ -18,7 +18,7 @@ from clusterscale import storage
 from clusterscale.cube import TraceCube
 from clusterscale.errors import MissingError, StoreError
 
-FULL = " is full; what was finished is kept; free some space and run the same command again"
+FULL = " is full; finished work is kept; free some space and run the same command again"
 MANY = crowd.draw(2000, 40, 40, share=0.5)  # more than a megabyte, however it is packed
 
 

@@ -143,7 +143,7 @@ def test_a_call_is_made_five_times_and_no_random_stream_moves(quick):
     dead = Flaky(OSError("down"), ATTEMPTS)
     with pytest.raises(StoreError) as caught:
         retry("place", dead, 3)
-    assert str(caught.value) == "place: tried 5 times, the last ended in OSError: down"
+    assert str(caught.value) == "place: tried 5 times; last error: OSError: down"
     assert dead.n_calls == ATTEMPTS
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
@@ -153,7 +153,7 @@ def test_a_call_is_made_five_times_and_no_random_stream_moves(quick):
     [
         (
             PermissionError(errno.EACCES, "not yours"),
-            "place: access is refused (PermissionError: [Errno 13] not yours)",
+            "place: access denied (PermissionError: [Errno 13] not yours)",
         ),
         (
             OSError(errno.EROFS, "read-only"),
@@ -161,8 +161,7 @@ def test_a_call_is_made_five_times_and_no_random_stream_moves(quick):
         ),
         (
             OSError(errno.EDQUOT, "quota"),
-            "place is full; what was finished is kept; free some space and run the same command "
-            "again",
+            "place is full; finished work is kept; free some space and run the same command again",
         ),
     ],
 )
@@ -252,7 +251,7 @@ def test_tries_do_not_multiply(server, uri, fault, n_expected):
     server.fault = lambda method, path: fault if path.endswith("/event_cell/c/0") else None
     with pytest.raises(StoreError) as caught:
         cube.traces()
-    assert str(caught.value).startswith(f"{uri}/event_cell/c/0: tried 5 times, the last ended in ")
+    assert str(caught.value).startswith(f"{uri}/event_cell/c/0: tried 5 times; last error: ")
     assert asked("/event_cell/c/0") == n_expected
     server.requests.clear()
     server.fault = lambda method, path: fault if path.endswith("/page.html") else None
@@ -273,7 +272,7 @@ def test_refusals_are_told_at_once(server, uri):
     cube = crowd.write(uri, DENSE)
     server.requests.clear()
     server.fault = lambda method, path: "403 AccessDenied" if "/event_cell/" in path else None
-    with pytest.raises(StoreError, match=rf"{uri}/event_cell/c/0: access is refused") as caught:
+    with pytest.raises(StoreError, match=rf"{uri}/event_cell/c/0: access denied") as caught:
         cube.traces()
     assert "PermissionError" in str(caught.value)
     assert len(server.requests) == 2  # offsets, events
@@ -290,7 +289,7 @@ def test_refusals_are_told_at_once(server, uri):
 def test_a_full_bucket_is_called_full(server, uri, fault):
     crowd.write(uri, DENSE)
     server.fault = lambda method, path: fault if method == "PUT" else None
-    full = " is full; what was finished is kept; free some space and run the same command again"
+    full = " is full; finished work is kept; free some space and run the same command again"
     with pytest.raises(StoreError) as caught:
         storage.put(f"{uri}/page.html", b"page")
     assert str(caught.value) == f"{uri}/page.html{full}"

@@ -1,4 +1,4 @@
-"""Cabs in a city grid (preset ``sfc``): long shifts, a chain of rides, every cell on the way."""
+"""Cabs in a city grid (preset ``sfc``): long shifts, chains of rides, every cell on the route."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["Cabs"]
 Floats = NDArray[np.floating[Any]]
 
 SIDE = 10
-BOX = Box(37.7282, -122.4528, 37.8021, -122.3637)  # in it, the papers' 534 cabs and 2 M events
+BOX = Box(37.7282, -122.4528, 37.8021, -122.3637)  # contains the papers' 534 cabs and 2 M events
 
-# Tuned by hand on 1,024 cabs; what each one moves:
-SHARE = (0.01, 0.98, 2.35, 0.83)  # share of hours on duty, least + span · Beta(a, b): active hours
+# Tuned by hand on 1,024 cabs; after each colon, the statistics that it affects:
+SHARE = (0.01, 0.98, 2.35, 0.83)  # share of hours on duty, min + span · Beta(a, b): active hours
 SHIFT = 9.0  # mean hours of a shift
-RHYTHM = 0.45  # swing of a car's own daily rhythm: LAST_WEEK, LAST_DAY
-RIDES = (2.25, 2.36, 0.08)  # rides an hour: at no duty, per share on duty, log-sd: events
-DOUBLES = (0.005, 2.3)  # share of cars in double use, and how many times the rides: the maximum
-DOWNTOWN = (8.0, 4.5, 2.6, 2.4)  # row, column and sd in cells of the busy quarter
-SUBURB, DECAY, WATER = 0.075, 12.0, 0.02  # pull of other cells, and over the bay: unique ROIs
+RHYTHM = 0.45  # amplitude of a cab's own daily cycle: LAST_WEEK, LAST_DAY
+RIDES = (2.25, 2.36, 0.08)  # rides per hour: base, per share on duty, log-sd: events
+DOUBLES = (0.005, 2.3)  # share of cabs in double use, factor on rides: the maximum
+DOWNTOWN = (8.0, 4.5, 2.6, 2.4)  # row, column and sd, in cells, of the busy district
+SUBURB, DECAY, WATER = 0.075, 12.0, 0.02  # weight of other cells, and of the bay: unique ROIs
 WATERFRONT = 7  # first column of the bay
-# Share of cabs on duty from hour to hour, up to a factor: least at 3, most at 20 o'clock.
+# Share of cabs on duty by hour, up to a factor: lowest at 3:00, highest at 20:00.
 NIGHT, MORNING = (7.0, 6.1, 5.0, 3.7, 3.8, 4.7), (5.7, 6.4, 6.9, 7.1, 7.1, 7.2)
 AFTERNOON, EVENING = (7.4, 7.5, 7.7, 7.7, 7.4, 7.4), (7.8, 7.9, 8.0, 7.8, 7.8, 7.5)
 BY_HOUR = np.array([NIGHT, MORNING, AFTERNOON, EVENING]).ravel()
@@ -74,7 +74,7 @@ class Cabs:
         end = _simulate(
             rng, share, rides, self._popular, self._hours, diary, self.n_epochs, sizes, cells
         )
-        return sizes, cells[:end].copy()  # the rest of the room is free to go
+        return sizes, cells[:end].copy()  # frees the unused rest
 
 
 @kernel
@@ -101,7 +101,7 @@ def _simulate(
             on = _on_duty(rng, on, min(shares[user] * hours[epoch % 24] * rhythm, 0.98))
             if on:
                 here = _drive(rng, popular, diary, here, rides[user], epoch)
-        if diary[0, 0] == 0:  # who reports nothing is in no data set
+        if diary[0, 0] == 0:  # every user in a data set has an event
             note(diary, here, n_epochs - 1)
         start = end
         end = collect(diary, rois, n_epochs, cells, start)
@@ -111,7 +111,7 @@ def _simulate(
 
 @kernel
 def _on_duty(rng: np.random.Generator, on: bool, share: float) -> bool:
-    """Take one step of the chain of two states that is on for ``share`` of the time."""
+    """Return the next state of a two-state Markov chain that is on for ``share`` of the time."""
     if on:
         return rng.random() >= 1.0 / SHIFT
     return rng.random() < min(share / (SHIFT * (1.0 - share)), 1.0)
@@ -121,7 +121,7 @@ def _on_duty(rng: np.random.Generator, on: bool, share: float) -> bool:
 def _drive(
     rng: np.random.Generator, popular: Floats, diary: Diary, here: int, rides: float, epoch: int
 ) -> int:
-    """Spend an hour on the road; return the cell in which it ends."""
+    """Simulate one hour on duty; return the cell in which it ends."""
     note(diary, here, epoch)
     left = rides * (0.35 + 1.3 * rng.random())
     while rng.random() < left:
@@ -134,7 +134,7 @@ def _drive(
 
 @kernel
 def _ride(diary: Diary, here: int, there: int, epoch: int) -> None:
-    """Report every cell on the straight way."""
+    """Report every cell on the straight line."""
     row, column = here // SIDE, here % SIDE
     rows, columns = there // SIDE - row, there % SIDE - column
     steps = max(abs(rows), abs(columns), 1)

@@ -1,4 +1,4 @@
-"""Made-up cities: where the regions of interest lie and how popular they are."""
+"""Synthetic cities: positions and popularities of regions of interest."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ def scatter(
 ) -> Regions:
     """Scatter regions around a centre, dense in the middle, none closer than ``spacing``.
 
-    The layout belongs to ``name`` and not to the seed of a cube: cubes of different seeds are
-    different people in the same city.
+    The layout depends on ``name`` and not on the seed of a cube: cubes of different seeds have
+    different users in the same city.
 
     Parameters
     ----------
     name
-        Whose city this is.
+        Name of the city.
     label
-        What a region is called; a number follows.
+        Prefix of region names; a number follows.
     n_rois
-        How many regions.
+        Number of regions.
     lat, lon
         Centre in degrees.
     radius
-        Distance in km from the centre within which about half of the regions lie.
+        Distance in km from the centre that contains about half of the regions.
     spacing
-        Least distance in km between two regions.
+        Minimum distance in km between two regions.
     """
     rng = seeds.stream(0, "synthetic", name, "layout")
     points = np.empty((n_rois, 2))
     n = 0
     while n < n_rois:
         angle = 2 * np.pi * rng.random()
-        # Half of Gamma(2, 1) lies below 1.678: density falls off from the centre outwards.
+        # The median of Gamma(2, 1) is 1.678: density decreases from the centre outwards.
         point = radius / 1.678 * rng.gamma(2.0) * np.array([np.sin(angle), np.cos(angle)])
         if n == 0 or np.hypot(*(points[:n] - point).T).min() >= spacing:
             points[n] = point
@@ -55,7 +55,7 @@ def scatter(
 
 
 def from_centre(regions: Regions) -> Floats:
-    """Return the distance in km of each region from the middle of all, shape (roi,), flat-earth."""
+    """Return the distance in km of each region from their mean, shape (roi,), flat-earth."""
     north = regions.lat - regions.lat.mean()
     east = np.cos(np.radians(regions.lat.mean())) * (regions.lon - regions.lon.mean())
     distance: Floats = KM_PER_DEGREE * np.hypot(north, east)
@@ -84,5 +84,5 @@ def cumulative(weights: Floats) -> Floats:
 
 
 def choose(shares: Floats, uniform: Floats) -> NDArray[np.int32]:
-    """Return the region that each number in [0, 1) falls on, given :func:`cumulative` shares."""
+    """Return the region for each number in [0, 1), given :func:`cumulative` shares."""
     return np.searchsorted(shares, uniform, side="right").astype(np.int32)

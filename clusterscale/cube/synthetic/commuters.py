@@ -1,9 +1,9 @@
 """Commuters on a rail network (preset ``tfl``): habits by day of the week, with irregular trips.
 
-A working day takes a user from the home station to the work station and back, each at a habitual
-minute that jitters from day to day; now and then with errands at midday, a detour on the way
-home or an evening out. A day off is a round of errands. Every trip reports two stations, where
-and when it begins and ends.
+On a working day a user travels from the home station to the work station and back, at habitual
+times that vary from day to day, sometimes with errands at midday, a detour on the way home or an
+evening out. A day off consists of errands. Every trip reports two stations and times, at its
+beginning and end.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ Habits = NDArray[np.void]
 
 SQRT_3 = 3.0**0.5
 HOUR, DAY = 60, 1440  # minutes
-HOME, WORK = 0, 1  # a user's own places; the others follow, favourites first
-MAX_PLACES, MAX_REPORTS = 96, 2048  # of one user
+HOME, WORK = 0, 1  # indices of a user's places; others follow, favourites first
+MAX_PLACES, MAX_REPORTS = 96, 2048  # per user
 
-# Tuned by hand on 10,000 users; what each one moves:
+# Tuned by hand on 10,000 users; after each colon, the statistics that it affects:
 MINUTES_PER_KM, MAX_MINUTES = 1.7, 90.0  # share of trips within one hour: total with null, its sd
 DEPART, BACK = (480.0, 50.0), (1065.0, 60.0)  # mean and sd over users, minutes after midnight
 JITTER, JITTER_BACK = 8.0, 20.0  # median user's sd over days, minutes: LAST_WEEK, LAST_DAY
 LEAVE = 0.07  # share of working days off: LAST_WEEK
-SHIFT_WORKERS = 0.1  # share whose two days off fall anywhere in the week: LAST_DAY
-DWELL = (50.0, 130.0)  # least minutes between trips and how much more at most: LAST_HOUR
-# Chance of one more trip: mean events.
+SHIFT_WORKERS = 0.1  # share with two days off on any days of the week: LAST_DAY
+DWELL = (50.0, 130.0)  # minimum minutes between trips, and range above it: LAST_HOUR
+# Probability of another trip: mean events.
 CHANCES = {"midday": 0.12, "detour": 0.33, "evening": 0.27, "outing": 0.77}
-ZEAL = 0.13  # sd over users of the logarithm of those chances: sd of events and active hours
-PLACES = (32.0, 0.98)  # median and log-sd over users of places known: unique ROIs
+ZEAL = 0.13  # sd over users of the log of those probabilities: sd of events and active hours
+PLACES = (32.0, 0.98)  # median and log-sd over users of the number of places: unique ROIs
 LOYALTY = 1.5  # above 1, favourites are preferred: unique ROIs, ROI_DAY_WEEK
-CENTRE = 4.0  # km over which the pull of the centre falls by 1/e: trips' length, as minutes do
-OUTSKIRTS, ANYWHERE = 0.8, 0.15  # homes lost at the centre, leisure far from it: visits a station
-SIZE = (2.8, 30.0)  # log-sd of station sizes and their cap in medians: visits a station
+CENTRE = 4.0  # km over which the attraction of the centre falls by 1/e: trip length
+OUTSKIRTS, ANYWHERE = 0.8, 0.15  # fewer homes in the centre, leisure far out: visits per station
+SIZE = (2.8, 30.0)  # log-sd of station sizes, their cap in medians: visits per station
 ROAMERS, ROAMING, HASTE = 0.0005, 0.92, 0.5  # rare cards that travel all day: the maxima
 
 
@@ -114,10 +114,10 @@ class Commuters:
         end = _simulate(
             rng, habits, self._minutes, self._leisure, diary, self.n_epochs, sizes, cells
         )
-        return sizes, cells[:end].copy()  # the rest of the room is free to go
+        return sizes, cells[:end].copy()  # frees the unused rest
 
     def _habits(self, rng: np.random.Generator) -> Habits:
-        """Draw a whole block, however many of its users are wanted: the first stay the same."""
+        """Draw a whole block, even if fewer users are needed, so that the first stay the same."""
         n = self.block
         home, work = choose(self._home, rng.random(n)), choose(self._work, rng.random(n))
         works = np.tile(np.arange(7) < 5, (n, 1))
@@ -160,7 +160,7 @@ def _simulate(
         own = rois[: _settle(rng, habit, leisure, rois)]
         now = 0.0
         for day in range(n_epochs * HOUR // DAY):
-            first = max(day * DAY, now)  # a late night shortens the next day
+            first = max(day * DAY, now)  # a late evening shortens the next day
             if habit.works[day % 7] and rng.random() >= LEAVE:
                 now = _work(rng, habit, minutes, diary, own, day * DAY, first)
             else:
@@ -175,7 +175,7 @@ def _simulate(
 
 @kernel
 def _settle(rng: np.random.Generator, habit: Any, leisure: Floats, rois: Ints) -> int:
-    """Fill in the user's own places; return how many there are."""
+    """Fill in the user's places; return their number."""
     rois[HOME], rois[WORK] = habit.home, habit.work
     n = 2
     for _ in range(habit.n_places - 2):
@@ -199,7 +199,7 @@ def _work(
     midnight: int,
     now: float,
 ) -> float:
-    """Live a working day; return the minute in which it ends."""
+    """Simulate a working day; return the minute in which it ends."""
     depart = midnight + habit.depart + habit.jitter * _normal(rng)
     back = midnight + habit.back + habit.jitter_back * _normal(rng)
     now = _trip(rng, minutes, diary, rois, HOME, WORK, max(now, depart))
@@ -227,7 +227,7 @@ def _errands(
     until: float,
     again: float,
 ) -> float:
-    """Go from place to place, then back to ``base``; return the minute in which that ends."""
+    """Simulate errands that end at ``base``; return the minute in which they end."""
     here = base
     while now < until and rng.random() < again:
         there = _favourite(rng, rois)
@@ -263,5 +263,5 @@ def _favourite(rng: np.random.Generator, rois: Ints) -> int:
 
 @kernel
 def _normal(rng: np.random.Generator) -> float:
-    """Draw from the sum of four uniforms: near enough to a normal law, and bounded."""
+    """Return a scaled sum of four uniforms: approximately standard normal, and bounded."""
     return (rng.random() + rng.random() + rng.random() + rng.random() - 2.0) * SQRT_3

@@ -1,8 +1,8 @@
-"""What a simulated user did, in the order of time, and how it becomes sorted cells.
+"""Reports of a simulated user in chronological order, and their conversion to sorted cells.
 
-A diary is one int32 array of shape (report + 1, 2): row 0 holds how many reports there are, each
-further row a place and an epoch. One array rather than a tuple of them, because a kernel pays
-for every array that it hands to another.
+A diary is one int32 array of shape (report + 1, 2): row 0 holds the number of reports, each further
+row a place and an epoch. It is one array rather than a tuple of arrays because passing arrays
+between kernels is costly.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ PLACE, EPOCH = 0, 1
 
 
 def blank_diary(n_reports: int) -> Diary:
-    """Return a diary with room for ``n_reports``; what comes after them is lost."""
+    """Return a diary with room for ``n_reports``; further reports are dropped."""
     return np.zeros((n_reports + 1, 2), np.int32)
 
 
 @kernel
 def start_over(diary: Diary) -> None:
-    """Forget all reports."""
+    """Delete all reports."""
     diary[0, 0] = 0
 
 
 @kernel
 def note(diary: Diary, place: int, epoch: int) -> None:
-    """Report one of the user's own places in ``epoch``, not before that of the last report."""
+    """Report one of the user's places in ``epoch``, not earlier than the last report."""
     n = diary[0, 0] + 1
     if n < len(diary):
         diary[n, PLACE] = place
@@ -46,17 +46,16 @@ def note(diary: Diary, place: int, epoch: int) -> None:
 
 @kernel
 def collect(diary: Diary, rois: Ints, n_epochs: int, cells: Cells, start: int) -> int:
-    """Write the reports from ``cells[start]`` on as increasing cells; return where they end.
+    """Write the reports from ``cells[start]`` on as increasing cells; return the end index.
 
-    ``rois`` says which ROI each of the user's own places is, each another. A place that is
-    reported more than once in an epoch counts once; a report after the last epoch does not count.
-    Reports are in the order of time, so one pass of counting sort by place is all the sorting
-    that they need.
+    ``rois`` are the ROIs of the user's places, all different. A place that is reported more than
+    once in an epoch counts once; reports after the last epoch are ignored. Reports are in
+    chronological order, so one counting sort by place suffices.
     """
     n = diary[0, 0]
     while n > 0 and diary[n, EPOCH] >= n_epochs:
         n -= 1
-    ends = np.zeros(len(rois), np.int64)  # first how many cells a place has, then where they end
+    ends = np.zeros(len(rois), np.int64)  # first the cells per place, then their end index
     latest = np.full(len(rois), -1, np.int32)
     for i in range(1, n + 1):
         place, epoch = diary[i, PLACE], diary[i, EPOCH]

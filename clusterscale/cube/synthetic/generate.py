@@ -26,20 +26,20 @@ __all__ = ["open_or_synthesise", "synthesise", "write_like"]
 
 
 class Population(Protocol):
-    """A law from which users are drawn, ``block`` at a time."""
+    """A distribution of users, drawn ``block`` at a time."""
 
     block: int
     regions: Regions
 
     def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
-        """Return sizes, shape (user,), and cells, shape (event,), of a block's first users."""
+        """Return sizes, shape (user,), and cells, shape (event,), of the first users of a block."""
 
 
 _POPULATIONS: Mapping[str, Callable[[Preset], Population]] = {
     "tfl": lambda preset: Commuters("tfl", preset.rois, preset.epochs),
     "sfc": lambda preset: Cabs(preset.epochs),
-    # Epoch 0 is a Tuesday. Nobody skips a week: of 9 parts of the month, and the paper has a
-    # target of 9 visits, a whole one lies in each week.
+    # Epoch 0 is a Tuesday. No user skips a week: the month has 9 parts (a target of the paper has
+    # 9 visits), and every week contains a whole part.
     "cdr": lambda preset: Phones(
         "cdr", antennas(preset.rois), preset.epochs, 144, ReportingActivity(96.0, 0.9, 9, 4096, 36)
     ),
@@ -52,19 +52,19 @@ _POPULATIONS: Mapping[str, Callable[[Preset], Population]] = {
 def synthesise(
     preset: str, uri: str, *, users: int | None = None, seed: int = 0, force: bool = False
 ) -> TraceCube:
-    """Write a cube of made-up users who are, as a crowd, like those of a paper.
+    """Write a cube of synthetic users that match the statistics of a paper's data set.
 
     Parameters
     ----------
     preset
         ``tfl``, ``sfc``, ``cdr`` or ``milan``; see :data:`PRESETS`.
     uri
-        Where to write: a local path or a fsspec URL.
+        Where to write: a local path or an fsspec URL.
     users
-        How many; as many as the paper had where None. They are drawn and written in blocks, so
-        that memory does not grow with their number.
+        Number of users; as in the paper if None. They are drawn and written in blocks, so that
+        memory does not grow with their number.
     seed
-        Root of all random draws. The first users are the same however many are asked for.
+        Root seed. The first users are the same for any number of users.
     force
         Overwrite what is stored at ``uri``.
 
@@ -95,14 +95,14 @@ def open_or_synthesise(
 ) -> TraceCube:
     """Open the cube of a preset, writing it first if it is not there yet.
 
-    Parameters are those of :func:`synthesise`, whose errors come too.
+    Parameters are those of :func:`synthesise`, whose errors can be raised too.
 
     Raises
     ------
     ExistsError
-        If another cube is where it would go; with ``users`` None, any number of users will do.
+        If another cube is at ``uri``; with ``users`` None, any number of users is accepted.
     FormatError, DamagedError
-        If what is there cannot be used.
+        If the cube at ``uri`` cannot be used.
     """
     if not exists(uri):
         return synthesise(preset, uri, users=users, seed=seed)
@@ -111,8 +111,8 @@ def open_or_synthesise(
     same = provenance.get("preset") == preset and provenance.get("seed") == seed
     if not same or (users is not None and cube.n_users != users):
         raise ExistsError(
-            f"{uri} holds another cube than {preset} with {users or 'all'} users and seed {seed}: "
-            "choose another path"
+            f"{uri} contains a cube other than {preset} with {users or 'all'} users and "
+            f"seed {seed}: choose another path"
         )
     return cube
 
@@ -120,9 +120,9 @@ def open_or_synthesise(
 def write_like(
     preset: str, what: Preset, uri: str, *, seed: int = 0, force: bool = False
 ) -> TraceCube:
-    """Write a cube of users like those of a preset, of the size that ``what`` says.
+    """Write a cube of users like those of a preset, with the size and calendar of ``what``.
 
-    Parameters and errors are those of :func:`synthesise`; the presets on a grid keep their ROIs.
+    Parameters and errors are those of :func:`synthesise`; presets on a grid keep their ROIs.
     """
     n_users = what.users
     calendar = Calendar.parse(what.start, "1h", what.epochs, what.timezone)

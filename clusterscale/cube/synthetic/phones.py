@@ -1,7 +1,7 @@
-"""Phones that report now and then (presets ``cdr`` and ``milan``).
+"""Phones that report occasionally (presets ``cdr`` and ``milan``).
 
-A user reports from around home and work, mostly from those two, at hours that everybody keeps;
-how often is lognormal over users (POPETS24 Fig. 6).
+A user reports from home and work and places near them, at hours with the same distribution for all
+users; the number of reports is lognormal over users (POPETS24 Fig. 6).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["Phones", "ReportingActivity", "antennas", "squares"]
 
 Floats = NDArray[np.floating[Any]]
 
-HOME, WORK = 0, 1  # a user's own places; the others follow, favourites first
+HOME, WORK = 0, 1  # indices of a user's places; others follow, favourites first
 MAX_PLACES = 24
-NEIGHBOURS = 6  # places near home and work are among so many nearest
+NEIGHBOURS = 6  # number of nearest ROIs from which places near home and work are drawn
 POPULARITY = (1.0, 20.0)  # log-sd of popularities and their cap in medians
 CENTRE = 5.0  # km over which popularity falls by 1/e
 
-# Inferred, as the papers' figures print no numbers: quiet nights, busy evenings, lazy Sundays.
+# Inferred, since the papers give no numbers: quiet nights, busy evenings, quiet Sundays.
 NIGHT, MORNING = (1.5, 0.8, 0.5, 0.4, 0.5, 1.0), (2.0, 4.0, 5.0, 6.0, 6.0, 6.5)
 AFTERNOON, EVENING = (7.0, 7.0, 6.5, 6.5, 7.0, 7.5), (8.0, 8.0, 7.5, 6.5, 4.5, 2.8)
 BY_HOUR = np.array([NIGHT, MORNING, AFTERNOON, EVENING]).ravel()
@@ -50,10 +50,10 @@ BY_DAY = np.array([1.0, 1.0, 1.0, 1.02, 1.1, 1.0, 0.85])  # Monday first
 
 @dataclass(frozen=True, slots=True)
 class ReportingActivity:
-    """How much users report: lognormal, between ``least`` and ``most``.
+    """Number of reports per user: lognormal, between ``least`` and ``most``.
 
-    The calendar is cut in ``stretches`` of equal activity (as many as there are reports, if those
-    are fewer) and a user reports about equally often in each: no user is silent for long.
+    The calendar is divided into ``stretches`` of equal activity (at most one per report), and a
+    user reports about equally often in each: no user is silent for long.
     """
 
     median: float
@@ -71,13 +71,13 @@ class Phones:
     name
         Name of the preset, which names the city.
     regions
-        Where the antennas or squares are.
+        Antennas or squares.
     n_epochs
-        Hours.
+        Number of hours.
     monday
         Epoch at which the first Monday begins.
     activity
-        How much users report.
+        Number of reports per user.
     """
 
     block = 4096
@@ -115,7 +115,7 @@ class Phones:
             sizes,
             cells,
         )
-        return sizes, cells[:end].copy()  # the rest of the room is free to go
+        return sizes, cells[:end].copy()  # frees the unused rest
 
 
 def antennas(n_rois: int) -> Regions:
@@ -152,7 +152,7 @@ def _simulate(
             left = n * (part + 1) // n_parts - n * part // n_parts
             u = 0.0
             while left > 0:
-                # The least of ``left`` uniforms above u: times come sorted.
+                # The minimum of ``left`` uniforms above u, so that times are sorted.
                 u = 1.0 - (1.0 - u) * rng.random() ** (1.0 / left)
                 left -= 1
                 while epoch < len(time) - 1 and time[epoch] * n_parts <= part + u:
@@ -166,7 +166,7 @@ def _simulate(
 
 @kernel
 def _settle(rng: np.random.Generator, popular: Floats, nearest: Ints, rois: Ints) -> int:
-    """Fill in the user's own places: home, work, some near them and some anywhere."""
+    """Fill in the user's places: home, work, some near them and some anywhere."""
     rois[HOME] = np.searchsorted(popular, rng.random(), side="right")
     rois[WORK] = np.searchsorted(popular, rng.random(), side="right")
     if rois[WORK] == rois[HOME]:

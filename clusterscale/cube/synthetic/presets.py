@@ -1,25 +1,25 @@
-"""The four data sets of the papers, as numbers, and how the unpublished ones were inferred.
+"""Statistics of the papers' four data sets, and how unpublished values were inferred.
 
 ``tfl`` is published: PETS17 §4.1, and NDSS18 §V-A with the null ROI (728 ± 16 = events + idle
-hours; 20 ± 9 unique). Both papers also say 6 M trips of 10,000 users, which contradicts their own
-171 events a user; the 171 are kept, as they add up with the 728 and the 115.
+hours; 20 ± 9 unique). Both papers also state 6 M trips of 10,000 users, which contradicts their own
+171 events per user; 171 is used, because it is consistent with the 728 and the 115.
 
 ``sfc`` is published, with small differences between the papers (3,663 ± 1,116 events without, 3,827
 ± 1,069 with the null ROI; 77 to 78 ± 6 unique ROIs; 340 ± 94 active hours); the numbers here are
 those of the public cabspotting traces in the papers' box, without the null ROI.
 
-``cdr`` has published users, ROIs and epochs, a visit a week at least, and a lognormal activity that
-an exponential law fits nearly as well (POPETS24 §5.1, Fig. 6). Inferred: 130 visits a user, since
-then 99 % of the nonzero counts of 1,000 users are at most 5 (§6.1, Fig. 15), given ROIs whose
-popularities have a log-sd of 1 and fall off from the centre; a standard deviation like the mean,
-as an exponential law has it. The paper names neither the city nor its zone, and no number of ROIs
-a user.
+``cdr`` has published users, ROIs and epochs, at least one visit a week, and a lognormal activity
+that an exponential distribution fits nearly as well (POPETS24 §5.1, Fig. 6). Inferred: 130 visits
+per user, since then 99 % of the nonzero counts of 1,000 users are at most 5 (§6.1, Fig. 15), given
+ROIs whose popularities have a log-sd of 1 and decrease from the centre; a standard deviation
+similar to the mean, as for an exponential distribution. The paper gives neither the city, nor its
+time zone, nor the number of ROIs per user.
 
-``milan`` has published users, ROIs and epochs. Inferred: targets, who tweet 10 times at least,
-have a sixth of the visits of the cdr's (§6.1, Fig. 14), about 21; a lognormal law with a log-sd
-of 1.28 whose upper part has that mean gives 6.3 visits over all users; and again 99 % of the
-nonzero counts of 1,000 users, or more, are at most 5. The paper gives no dates; the first Monday
-of November 2013, when the challenge's data begin, is taken.
+``milan`` has published users, ROIs and epochs. Inferred: targets, who tweet at least 10 times,
+have a sixth of the visits of those of ``cdr`` (§6.1, Fig. 14), about 21; a lognormal distribution
+with a log-sd of 1.28 whose upper part has that mean gives 6.3 visits over all users; and again at
+least 99 % of the nonzero counts of 1,000 users are at most 5. The paper gives no dates; the start
+is the first Monday of November 2013, when the data of the challenge begin.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class Preset:
     start, timezone
         Local time at which epoch 0 begins, and its zone.
     events
-        Events a user, without the null ROI.
+        Events per user, without the null ROI.
     unique_rois
-        ROIs that a user visits at least once, without the null ROI; None where not known.
+        ROIs that a user visits at least once, without the null ROI; None if unknown.
     active_epochs
-        Epochs in which a user has an event; None where not known.
+        Epochs in which a user has an event; None if unknown.
     source
-        Where the numbers come from.
+        Source of the numbers.
     """
 
     users: int
@@ -81,7 +81,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
             events=Statistic(171.0, 26.0),
             unique_rois=Statistic(19.0, 9.0),
             active_epochs=Statistic(115.0, 21.0),
-            source="PETS17 §4.1; NDSS18 §V-A counts the null ROI too: 728 ± 16 and 20 ± 9",
+            source="PETS17 §4.1; NDSS18 §V-A includes the null ROI: 728 ± 16 and 20 ± 9",
         ),
         "sfc": Preset(
             users=534,

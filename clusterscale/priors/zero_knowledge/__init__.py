@@ -1,36 +1,37 @@
 """The zero-knowledge adversary: an attack from the release alone (POPETS24).
 
-Beside the code that its authors published (github.com/computationalprivacy/ZK_MIA), definitions
-here follow the paper; these are the differences, each looked at in tests:
+Definitions follow the paper. They differ from the code published by its authors
+(github.com/computationalprivacy/ZK_MIA) as follows; tests cover each difference:
 
 =====================  ==================================  =======================================
-what                   there                               here
+part                   authors' code                       here
 =====================  ==================================  =======================================
 power transform        γ from 0 in steps of .001 until     γ from 1 in steps of .01 until the
-                       the variance is within itself of    variance reaches it, so marginals are
-                       the wanted one: shares of noisy     never flattened (algorithm 4)
-                       sums end up flatter
+                       the variance differs from the       variance reaches the target, so
+                       target by at most itself: shares    marginals are never flattened
+                       of noisy sums become flatter        (algorithm 4)
 variance of uniforms   of one unseeded draw                1 / 3n², its value to leading order
-mean of visits         five rounds at most, twice what is  bracketed and halved to 1 %, on equal
-                       missing added each; from numbers    draws, for every mechanism
-                       of shown cells if only suppressed
-noise                  cut to whole numbers of 8 bits      real noise; ``integers`` rounds what is
-                       before it is added: neither the     published
-                       claimed ε nor large counts survive
+mean of visits         at most five rounds, each adding    bracketed and bisected to 1 %, with the
+                       twice the missing visits; from the  same draws, for every mechanism
+                       number of non-suppressed cells if
+                       counts are only suppressed
+noise                  truncated to 8-bit integers before  real-valued noise; ``integers`` rounds
+                       adding: neither the claimed ε nor   the published values
+                       large counts are preserved
 features of ``cells``  scaled, on training and validation  as published
                        groups together
 raw counts             the classifier's score is 0 where   ``cells``, ``contradiction`` and
-                       a count contradicts the trace       ``likelihood`` are attacks of their own
-growing the ROIs       on lists, user by user              the same law, all users in one pass
-random numbers         forked workers inherit one state,   one stream a release, whoever draws it
-                       and draw the same users
-several releases       a population for each, or the one   the same: ``per_release``, ``shared``
-                       of the first for all
+                       a count contradicts the trace       ``likelihood`` are separate attacks
+growing the ROIs       on lists, user by user              same distribution, all users in one pass
+random numbers         forked workers inherit one state,   one stream per release, independent of
+                       and draw the same users             the worker
+several releases       a population for each, or that of   the same: ``per_release``, ``shared``
+                       the first for all
 =====================  ==================================  =======================================
 
-What is not in the paper stands under names of its own: ``correction: matched``, ``rhythm: mixed``,
-``crowd: counts`` (:class:`ZeroKnowledge`). ``python tests/real/zero_knowledge.py`` measures them
-against it, ``python tests/real/marginals.py`` what they make of marginals.
+Options that are not in the paper: ``correction: matched``, ``rhythm: mixed``, ``crowd: counts``
+(:class:`ZeroKnowledge`). ``python tests/real/zero_knowledge.py`` compares them with the paper's,
+``python tests/real/marginals.py`` compares their marginals.
 """
 
 from clusterscale.priors.zero_knowledge.activity import (

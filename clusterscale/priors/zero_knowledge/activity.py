@@ -1,4 +1,4 @@
-"""How many visits a user makes: the activity marginal (POPETS24 §4.3.2)."""
+"""Distributions of the number of visits per user: the activity marginal (POPETS24 §4.3.2)."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ Floats = NDArray[np.float64]
 
 
 class ActivityLaw(ConfigModel):
-    """A law of whole numbers from 1 on that is told its mean."""
+    """A distribution of integers from 1 on with a given mean."""
 
     name: str
 
     @property
     def phrase(self) -> str:
-        """A short phrase for people."""
+        """Short display text."""
         return self.name
 
     def draw(self, mean: float, n: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return how many visits each of ``n`` users makes, int64, shape (n,), at least 1.
+        """Draw the number of visits of each of ``n`` users, int64, shape (n,), at least 1.
 
-        The law has that ``mean`` before it is rounded and kept from falling below 1. Equal
-        generators give users who are the more active the larger the mean.
+        The distribution has this ``mean`` before rounding and clipping to 1. With the same
+        generator state, numbers increase with the mean.
 
         Raises
         ------
         InputError
-            If ``mean`` is negative or not a number.
+            If ``mean`` is negative or not finite.
         """
         if not (np.isfinite(mean) and mean >= 0):
-            raise InputError(f"a mean of {mean} visits is none")
+            raise InputError(f"the mean of visits is {mean}: it must be finite and not negative")
         return np.maximum(np.rint(self._scaled(mean, n, rng)), 1).astype(np.int64)
 
     def _scaled(self, mean: float, n: int, rng: np.random.Generator) -> Floats:
@@ -49,7 +49,7 @@ class ActivityLaw(ConfigModel):
 
 
 class Exponential(ActivityLaw):
-    """The paper's choice: it needs nothing but the mean."""
+    """Exponential distribution, as in the paper; its only parameter is the mean."""
 
     name: Literal["exponential"] = "exponential"
 
@@ -58,10 +58,9 @@ class Exponential(ActivityLaw):
 
 
 class LogNormal(ActivityLaw):
-    """What people's activity is like; ``sigma`` is the standard deviation of its logarithm.
+    """Log-normal distribution, typical of real activity; ``sigma`` is its log-sd.
 
-    It is about 1 in the data of POPETS24 (Fig. 6), and must be known from elsewhere: an aggregate
-    does not tell it.
+    ``sigma`` is about 1 in the data of POPETS24 (Fig. 6). It cannot be estimated from an aggregate.
     """
 
     name: Literal["lognormal"] = "lognormal"
@@ -69,7 +68,7 @@ class LogNormal(ActivityLaw):
 
     @property
     def phrase(self) -> str:
-        """The name with its deviation."""
+        """The name with sigma."""
         return f"log-normal (σ {exact_number(self.sigma)})"
 
     def _scaled(self, mean: float, n: int, rng: np.random.Generator) -> Floats:
@@ -90,11 +89,11 @@ ACTIVITIES: Registry[ActivityLaw] = Registry("activity", Constant, Exponential, 
 
 @dataclass(frozen=True, slots=True)
 class VisitCounts:
-    """How many visits users make: the ``mean`` and the ``law`` around it."""
+    """Number of visits per user: the ``mean`` and the distribution ``law``."""
 
     mean: float
     law: ActivityLaw = field(default_factory=Exponential)
 
     def draw(self, n: int, *, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return how many visits each of ``n`` users makes, int64, shape (n,), at least 1."""
+        """Draw the number of visits of each of ``n`` users, int64, shape (n,), at least 1."""
         return self.law.draw(self.mean, n, rng=rng)

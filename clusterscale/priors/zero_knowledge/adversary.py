@@ -1,4 +1,4 @@
-"""Who has nothing but a release, and some of the places where the target was."""
+"""The zero-knowledge adversary, with only a release and information on the target."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ __all__ = ["SimulationSettings", "ZeroKnowledgeAdversary"]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """How a release is studied: the numbers of made-up users and groups, and the choices.
+    """Settings for studying a release: numbers of synthetic users and groups, and options.
 
-    ``reference`` users are made up, or None where groups are of counts alone; ``training`` and
-    ``validation`` groups are drawn. ``rank`` rhythms of the day are mixed, none where it is 0.
+    ``reference`` is the number of synthetic users, None if only counts are simulated; ``training``
+    and ``validation`` are numbers of groups. ``rank`` is the number of mixed daily rhythms, 0 for
+    none.
     """
 
     reference: int | None
@@ -50,29 +51,29 @@ class SimulationSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZeroKnowledgeAdversary:
-    """The zero-knowledge adversary (POPETS24 §4.1): all that it holds is here.
+    """The zero-knowledge adversary (POPETS24 §4.1), with everything it knows.
 
-    It makes up a population that would be published as the release was, and plays the game with
-    that. There is no cube here and no traces of anybody; what is known of the target is ``known``.
+    It generates a synthetic population that would be published like the release, and trains on
+    groups of that. It has no cube and no traces; its information on the target is ``known``.
 
     Attributes
     ----------
     group_size
         Members of a released group.
     shape
-        ROIs, the null ROI among them, and epochs of a release.
+        Numbers of ROIs, including the null ROI, and epochs of a release.
     null_roi
         Whether the last ROI is the virtual one.
     graph
-        Which ROIs are neighbours, from their positions.
+        Neighbours of each ROI, from their positions.
     days
         Number of the day in which each epoch begins, shape (epoch,).
     known
-        What is known of where the target was.
+        Information on where the target was.
     study_as
-        How it goes about it.
-    refits
-        Whether it studies every release that it is asked about, or only the first.
+        Settings for studying a release.
+    retrains_per_release
+        Whether it studies every challenge release, or only the first.
     """
 
     group_size: int
@@ -87,38 +88,46 @@ class ZeroKnowledgeAdversary:
     def study(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
     ) -> Knowledge:
-        """Return groups of made-up people, with and without the target, published likewise."""
-        population, how = self.estimate(release, mechanism, rng=rng), self.study_as
-        crowd = self._gather(population, self.known.tell(population, rng=rng), rng)
-        training = crowd.draw(how.training, rng=rng, paired=how.paired)
-        places = crowd.whereabouts(complete=self.known.complete)
-        own = AuxiliaryDataAdversary(self.group_size, training, places, paired=how.paired)
-        knowledge = own.study(None, mechanism, rng=rng)
-        if not how.validation:
+        """Return synthetic groups with and without the target, published by ``mechanism``."""
+        population, settings = self.estimate(release, mechanism, rng=rng), self.study_as
+        reference = self._gather(population, self.known.tell(population, rng=rng), rng)
+        training = reference.draw(settings.training, rng=rng, paired=settings.paired)
+        target = reference.whereabouts(complete=self.known.complete)
+        simulated = AuxiliaryDataAdversary(
+            self.group_size, training, target, paired=settings.paired
+        )
+        knowledge = simulated.study(None, mechanism, rng=rng)
+        if not settings.validation:
             return knowledge
-        # only now, so that an attack that asks for them changes nothing for others
-        validation = crowd.draw(how.validation, rng=rng)
-        checks = AuxiliaryDataAdversary(self.group_size, validation).study(None, mechanism, rng=rng)
-        return replace(knowledge, validation=checks.training)
+        # Drawn last, so that attacks without validation groups get the same draws.
+        sample = reference.draw(settings.validation, rng=rng)
+        validation = AuxiliaryDataAdversary(self.group_size, sample).study(None, mechanism, rng=rng)
+        return replace(knowledge, validation=validation.training)
 
     def estimate(
         self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
     ) -> SyntheticPopulation:
-        """Return where, when and how much people move, as far as the release tells."""
-        how, m = self.study_as, self.group_size
+        """Return the population marginals (space, time, activity) estimated from the release."""
+        settings, m = self.study_as, self.group_size
         values = np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
         population = estimate_marginals(
-            values, m, mechanism, graph=self.graph, law=how.law, correction=how.correction, rng=rng
+            values,
+            m,
+            mechanism,
+            graph=self.graph,
+            law=settings.law,
+            correction=settings.correction,
+            rng=rng,
         )
-        if not how.rank:
+        if not settings.rank:
             return population
         undo = _as_is
-        if how.correction == "matched":
+        if settings.correction == "matched":
             undo = explain(values, m, mechanism, rng=rng).invert
-        return mix_rhythms(values, population, self.days, how.rank, undo=undo)
+        return mix_rhythms(values, population, self.days, settings.rank, undo=undo)
 
     def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
-        """Add what is known of the target where its trace is held with other users'."""
+        """Add the information on the target from another block of users."""
         return replace(self, known=self.known.plus(other.known))
 
     def _gather(

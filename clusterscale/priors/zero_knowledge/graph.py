@@ -1,4 +1,4 @@
-"""Which ROIs are neighbours: the Delaunay triangulation of their positions (POPETS24 §4.2)."""
+"""Neighbourhood graph of ROIs: the Delaunay triangulation of their positions (POPETS24 §4.2)."""
 
 from __future__ import annotations
 
@@ -66,34 +66,34 @@ class Graph:
 def triangulate(frame: CellCoordinates) -> Graph:
     """Return the Delaunay triangulation of the ROIs of ``frame``.
 
-    Degrees are laid flat at the mean latitude, which changes no neighbourhood of a city. Two ROIs
-    are neighbours whatever lies between; ROIs on one line are neighbours in their order; ROIs at
-    one place are neighbours of each other, and the first of them has all other edges. One ROI has
-    none. Of points on a common circle, as the corners of a grid's squares are, either diagonal is
-    a triangulation; which one comes is the same on every machine.
+    Positions are projected to a plane at the mean latitude, which changes no neighbourhood within a
+    city. Two ROIs are always neighbours; collinear ROIs are neighbours in their order; ROIs at one
+    position are connected to the first of them, which has all other edges. A single ROI has no
+    edges. For points on a common circle, such as the corners of grid squares, either diagonal is a
+    triangulation; the choice is the same on every machine.
 
     Raises
     ------
     InputError
-        If a position is not known.
+        If a position is unknown.
     """
     lat, lon = np.asarray(frame.lat, np.float64), np.asarray(frame.lon, np.float64)
     if unknown := int((~np.isfinite(lat + lon)).sum()):
         raise InputError(
-            f"{unknown} of {len(lat)} ROIs have no position, and their neighbours are asked for: "
-            "give lat and lon of each when the cube is made"
+            f"{unknown} of {len(lat)} ROIs have no position, which is needed to find their "
+            "neighbours: give lat and lon of each ROI when creating the cube"
         )
     if not len(lat):
         return Graph.of(0, np.zeros((0, 2), np.int64))
-    lon = lon - 360 * np.rint((lon - lon[0]) / 360)  # those beyond the antimeridian are near
+    lon = lon - 360 * np.rint((lon - lon[0]) / 360)  # ROIs across the antimeridian are near
     flat = np.column_stack([lon * np.cos(np.radians(lat.mean())), lat])
-    places, first, same = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-    together = np.column_stack([first[same.ravel()], np.arange(len(flat))])
-    return Graph.of(len(flat), np.concatenate([first[_edges(places)], together]))
+    points, first, same = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+    coincident = np.column_stack([first[same.ravel()], np.arange(len(flat))])
+    return Graph.of(len(flat), np.concatenate([first[_edges(points)], coincident]))
 
 
 def _edges(places: Floats) -> Edges:
-    """Return the edges between distinct places, int64, shape (edge, 2)."""
+    """Return the edges between distinct positions, int64, shape (edge, 2)."""
     middle = places - places.mean(axis=0)
     size = np.abs(middle).max(initial=0.0)
     if len(places) > 2 and size > 0:
@@ -107,11 +107,11 @@ def _edges(places: Floats) -> Edges:
 
 
 def _triangles(places: Floats) -> Edges:
-    found = scipy.spatial.Delaunay(places)
-    corners = found.simplices.astype(np.int64)
+    triangulation = scipy.spatial.Delaunay(places)
+    corners = triangulation.simplices.astype(np.int64)
     edges = [corners[:, [i, j]] for i, j in ((0, 1), (1, 2), (2, 0))]
     left_out = np.setdiff1d(np.arange(len(places)), corners)
-    if len(left_out):  # too near to others for the arithmetic of triangles
+    if len(left_out):  # too close to other points for the precision of the triangulation
         others = np.unique(corners)
         _, nearest = scipy.spatial.KDTree(places[others]).query(places[left_out])
         edges.append(np.column_stack([left_out, others[nearest]]))

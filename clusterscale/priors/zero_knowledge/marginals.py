@@ -1,4 +1,4 @@
-"""Where, when and how much people move, told from a release (POPETS24 §4.3, algorithms 2 to 4)."""
+"""Estimate population marginals from a release (POPETS24 §4.3, algorithms 2 to 4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Correction", "compress", "estimate_marginals", "raise_power", "treat
 Floats = NDArray[np.float64]
 
 Correction = Literal["paper", "matched", "none"]
-"""What is done to the sums of rows and columns; see :func:`estimate_marginals`."""
+"""Correction of the sums of rows and columns; see :func:`estimate_marginals`."""
 
 _STEP, _MOST_POWER = 0.01, 100.0
 _TOLERANCE = 0.01
@@ -42,41 +42,41 @@ def estimate_marginals(
     correction: Correction = "paper",
     rng: np.random.Generator | None = None,
 ) -> SyntheticPopulation:
-    """Tell from one release where, when and how much people move.
+    """Estimate the marginals in space, time and activity from one release.
 
-    ``correction`` says what is done about what the mechanism did:
+    ``correction`` selects how the effect of the mechanism is corrected:
 
     - ``paper`` (algorithm 2): shares of the sums of rows and columns; flattened by log compression
-      where small counts are hidden, steepened by a power where noise was added; and the mean of
-      visits that gives back the published total when made-up users are published likewise.
-    - ``matched``: the marginals and the mean whose counts, if they are Poisson, are published with
-      these sums on average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match`).
+      if small counts are suppressed, sharpened by a power if noise was added; and the mean number
+      of visits for which synthetic users, published likewise, give the published total.
+    - ``matched``: the marginals and the mean for which Poisson counts are published with these
+      sums on average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match`).
     - ``none``: shares of the sums, and the published total over m.
 
     Parameters
     ----------
     release
-        What was published of one group, shape (roi, epoch), without a null ROI.
+        Published values of one group, shape (roi, epoch), without a null ROI.
     m
-        Its members.
+        Group size.
     mechanism
-        What published it, bound: all that its public description says.
+        The mechanism that published it, bound; only its public description is used.
     graph
-        Neighbours of the ROIs, for the made-up users of the mean (algorithm 3).
+        Neighbours of the ROIs, for the synthetic users of the mean (algorithm 3).
     law
-        The law of the number of visits, exponential where None.
+        Distribution of the number of visits, exponential if None.
     rng
-        Source of draws; where None, of a seed of its own, the same in every call.
+        Random generator; if None, one with a fixed seed.
 
     Returns
     -------
-    Population
+    SyntheticPopulation
         (space, time, activity).
 
     Raises
     ------
     InputError
-        If the release is no matrix of numbers, or m is below 1.
+        If the release is not a matrix of finite numbers, or m is below 1.
     """
     values = _check(release, m)
     law, rng = law or Exponential(), rng or np.random.default_rng(0)
@@ -90,9 +90,9 @@ def estimate_marginals(
     kind = treatment(mechanism, values.shape, m, rng=deepcopy(rng))
     if kind == "raw":
         return SyntheticPopulation(space, time, VisitCounts(mean, law))
-    change = {"hidden": compress, "noisy": raise_power}.get(kind)
-    if change is not None:
-        space, time = change(space), change(time)
+    transform = {"hidden": compress, "noisy": raise_power}.get(kind)
+    if transform is not None:
+        space, time = transform(space), transform(time)
     total = partial(_publish_total, space, time, law, graph, m, mechanism, rng)
     most = float(min(len(space), NEIGHBOURHOOD) * len(time))
     return SyntheticPopulation(
@@ -103,36 +103,36 @@ def estimate_marginals(
 def treatment(
     mechanism: Mechanism, shape: tuple[int, ...], m: int, *, rng: np.random.Generator
 ) -> Literal["raw", "hidden", "noisy", "other"]:
-    """Tell what a mechanism does to marginals, from its description alone.
+    """Classify the effect of a mechanism on marginals, from its description only.
 
-    ``raw``: nothing; ``noisy``: it puts people where nobody was, as noise that is kept from falling
-    below 0 does, or promises a finite ε; ``hidden``: single visits are mostly not seen; ``other``:
-    none of these.
+    ``raw``: none; ``noisy``: it publishes nonzero values for counts of 0, as noise clipped at 0
+    does, or guarantees a finite ε; ``hidden``: counts of 1 are mostly suppressed; ``other``: none
+    of these.
     """
     if mechanism.noise == NO_NOISE:
         return "raw"
-    nobody, one = (
+    zero, one = (
         mechanism.release(np.full((1, *shape), n, np.int32), group_size=m, rng=rng) for n in (0, 1)
     )
-    if np.isfinite(mechanism.guarantee.epsilon) or nobody.any():
+    if np.isfinite(mechanism.guarantee.epsilon) or zero.any():
         return "noisy"
     return "hidden" if np.median(one) == 0 else "other"
 
 
 def compress(shares: Floats) -> Floats:
-    """Flatten shares that suppression made steep: log(1 + p / p_min), normalised (eqs 7 and 8).
+    """Flatten shares sharpened by suppression: log(1 + p / p_min), normalised (eqs 7 and 8).
 
-    ``p_min`` is the least share above 0; what is 0 stays 0.
+    ``p_min`` is the smallest positive share; zeros stay 0.
     """
     positive = shares[shares > 0]
     return normalise(np.log1p(shares / positive.min())) if len(positive) else shares
 
 
 def raise_power(shares: Floats) -> Floats:
-    """Steepen shares that noise made flat: p^γ, normalised (eq. 9, algorithm 4).
+    """Sharpen shares flattened by noise: p^γ, normalised (eq. 9, algorithm 4).
 
-    γ is the least of 1, 1.01, 1.02, … at which the variance reaches that of as many uniform draws
-    that are normalised: 1 / 3n² to leading order. Shares that are all equal stay so.
+    γ is the smallest of 1, 1.01, 1.02, … for which the variance reaches that of n normalised
+    uniform draws: 1 / 3n² to leading order. Equal shares are unchanged.
     """
     n = len(shares)
     wanted = 1 / (3 * n**2)
@@ -156,9 +156,10 @@ def _check(release: Values | Counts, m: int) -> Values:
     if values.ndim != 2 or not values.size:
         raise InputError(f"a release has shape (roi, epoch), this one {values.shape}")
     if not np.isfinite(values).all():
-        raise InputError(f"{int((~np.isfinite(values)).sum())} published values are no numbers")
+        n_bad = int((~np.isfinite(values)).sum())
+        raise InputError(f"{n_bad} published values are not finite")
     if m < 1:
-        raise InputError(f"a group of {m} is not a group")
+        raise InputError(f"the group size is {m}: it must be at least 1")
     return values
 
 
@@ -172,23 +173,24 @@ def _publish_total(
     rng: np.random.Generator,
     mean: float,
 ) -> float:
-    """Return the total of what is published of m made-up users; equal noise for every mean."""
-    same = deepcopy(rng)
-    noise = np.random.default_rng(same.integers(1 << 62))  # users take more draws as they move more
+    """Return the published total of m synthetic users, with the same noise for every mean."""
+    users_rng = deepcopy(rng)
+    # A separate generator, because the number of draws for users depends on the mean.
+    noise_rng = np.random.default_rng(users_rng.integers(1 << 62))
     population = SyntheticPopulation(space, time, VisitCounts(mean, law))
-    traces = synthetic_traces(m, population, graph, rng=same)
+    traces = synthetic_traces(m, population, graph, rng=users_rng)
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
     shaped = counts.reshape(1, len(space), len(time))
-    return float(mechanism.release(shaped, group_size=m, rng=noise).sum())
+    return float(mechanism.release(shaped, group_size=m, rng=noise_rng).sum())
 
 
 def _settle(total: Callable[[float], float], wanted: float, start: float, most: float) -> float:
-    """Return the mean at which the published total is the one wanted: algorithm 3's fixed point.
+    """Return the mean for which the published total is ``wanted``: algorithm 3's fixed point.
 
-    The paper adds what is missing, a member's share of it, until little is; where most is hidden
-    that takes hundreds of rounds. The total grows with the mean, so it is bracketed and cut down
-    instead. Where no mean gives so little, as when noise fell low, 0 is returned; where none gives
-    so much, about ``most``, the cells that a user can visit.
+    The paper repeatedly adds the missing visits per member, which takes hundreds of rounds if most
+    counts are suppressed. The total grows with the mean, so the mean is bracketed and bisected
+    instead. If the total exceeds ``wanted`` for every mean, e.g. for negative noise in the release,
+    0 is returned; if it is always below, about ``most``, the number of cells that a user can visit.
     """
     low, high = 0.0, min(max(start, 1.0), most)
     if total(low) >= wanted:

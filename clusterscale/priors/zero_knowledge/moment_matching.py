@@ -1,14 +1,13 @@
-"""Marginals that explain what was published, whatever the mechanism does to counts.
+"""Estimate marginals by matching the sums of a release, for any mechanism.
 
-The sum of a row of a release is what the mechanism makes, on average, of the counts of that row.
-If the counts of a cell are Poisson with mean λ and ``f(c)`` is what is published of a count c on
-average, then g(λ) = Σ f(c) Poisson(c; λ) is published of such a cell. With λ(s, t) = N p(s) q(t)
-the sums of rows and columns give N, p and q: clipping, rounding, noise and suppression are undone
-by one law, without a table of cases.
+If the counts of a cell are Poisson with mean λ and ``f(c)`` is the mean published value of a count
+c, the mean published value of the cell is g(λ) = Σ f(c) Poisson(c; λ). With λ(s, t) = N p(s) q(t)
+the sums of rows and columns determine N, p and q. This corrects clipping, rounding, noise and
+suppression in one way, without distinguishing cases.
 
-A row that is all hidden is not one where nobody was, and a row that noise lifted is not a popular
-one. What other rows are like tells which: how many visits rows have is taken to be lognormal, some
-having none, with the parameters that make all sums most likely (empirical Bayes, Robbins 1956).
+A fully suppressed row may still have visits, and a row increased by noise need not be popular. The
+other rows provide a prior: the number of visits per row is lognormal, with a share of empty rows,
+and its parameters maximise the likelihood of all sums (empirical Bayes, Robbins 1956).
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-_EACH = 64  # counts up to here one by one, further ones in steps of a tenth
+_EACH = 64  # counts up to here one by one, larger ones in steps of 10 %
 _POINTS = 400
 _ROUNDS, _STEPS, _SETTLED, _HALVINGS = 4, 60, 1e-3, 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseCurve:
-    """What is published of a Poisson count.
+    """Mean and variance of the published value of a Poisson count.
 
     Attributes
     ----------
     means
-        Float64, shape (point,): increasing from 0.
+        Float64, shape (point,): means of the count, increasing from 0.
     published
-        Float64, shape (point,): what is published on average, not decreasing.
+        Float64, shape (point,): mean published value, not decreasing.
     variance
-        Float64, shape (point,): of what is published, over counts and noise.
+        Float64, shape (point,): variance of the published value, over counts and noise.
     """
 
     means: Floats
@@ -61,24 +60,25 @@ class ResponseCurve:
 
     @property
     def noise(self) -> float:
-        """Variance of what is published of a count of 0."""
+        """Variance of the published value of a count of 0."""
         return float(self.variance[0])
 
     def at(self, means: Floats) -> Floats:
-        """Return what is published on average of counts of those means."""
-        found: Floats = np.interp(means, self.means, self.published)
-        return found
+        """Return the mean published value of counts with those means."""
+        published: Floats = np.interp(means, self.means, self.published)
+        return published
 
     def row(self, weights: Floats) -> MarginalRow:
-        """Return what is published of a row of cells.
+        """Return the response of the sum of a row of cells.
 
-        ``weights``, shape (cell,), are the shares of its total that the cells have; sums to 1.
+        ``weights``, shape (cell,), are the shares of the cells in the row's total; they sum to 1.
         """
         most = max(self.means[-1] / max(weights.max(), 1e-12), 1.0)
         totals = np.concatenate([[0.0], np.geomspace(1e-3, most, _POINTS)])
         cells = totals[:, None] * weights
-        given = np.maximum.accumulate(self.at(cells).sum(axis=1))
-        return MarginalRow(totals, given, np.interp(cells, self.means, self.variance).sum(axis=1))
+        published = np.maximum.accumulate(self.at(cells).sum(axis=1))
+        variance = np.interp(cells, self.means, self.variance).sum(axis=1)
+        return MarginalRow(totals, published, variance)
 
     def invert(self, sums: Floats, weights: Floats) -> Floats:
         """Return :meth:`MarginalRow.invert` of a row with these ``weights``."""
@@ -87,16 +87,16 @@ class ResponseCurve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalRow:
-    """The sum of what is published of some Poisson counts.
+    """Mean and variance of the sum of the published values of some Poisson counts.
 
     Attributes
     ----------
     totals
-        Float64, shape (point,): means of all counts together, increasing from 0.
+        Float64, shape (point,): mean of the sum of the counts, increasing from 0.
     given
-        Float64, shape (point,): the sum on average, not decreasing.
+        Float64, shape (point,): mean published sum, not decreasing.
     variance
-        Float64, shape (point,): of the sum.
+        Float64, shape (point,): variance of the published sum.
     """
 
     totals: Floats
@@ -104,17 +104,17 @@ class MarginalRow:
     variance: Floats
 
     def invert(self, sums: Floats) -> Floats:
-        """Return the total mean of each row whose published sum is one of ``sums``.
+        """Return the mean total of a row for each of the published ``sums``.
 
-        What is below what nobody gives is told as 0.
+        Sums below the published sum of empty rows give 0.
         """
         keep = np.concatenate([[True], np.diff(self.given) > 0])
-        found: Floats = np.interp(sums, self.given[keep], self.totals[keep])
-        return found
+        totals: Floats = np.interp(sums, self.given[keep], self.totals[keep])
+        return totals
 
 
 class ActivityPrior(NamedTuple):
-    """How many visits rows have: exp of a normal law, and a share ``empty`` that has none."""
+    """Distribution of visits per row: exp of a normal, and a share ``empty`` of empty rows."""
 
     middle: float
     spread: float
@@ -124,27 +124,28 @@ class ActivityPrior(NamedTuple):
 def learn_curve(
     mechanism: Mechanism, m: int, most: float, *, rng: np.random.Generator
 ) -> ResponseCurve:
-    """Return what ``mechanism`` publishes of Poisson counts in groups of m, up to ``most``."""
+    """Return the response of ``mechanism`` to Poisson counts, up to ``most``, in groups of m."""
     top = int(min(m, max(_EACH, 2 * most)))
     counts = np.arange(min(_EACH, top) + 1)
     while counts[-1] < top:
         counts = np.append(counts, min(top, int(counts[-1] * 1.1)))
-    found = respond(mechanism, counts, group_size=m, rng=rng)
+    response = respond(mechanism, counts, group_size=m, rng=rng)
     means = np.concatenate([[0.0], np.geomspace(1e-4, max(top, 1), _POINTS)])
-    whole = np.arange(min(int(top), 4 * _EACH) + 1)
-    log_law = whole * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None]
-    law = np.exp(log_law - scipy.special.gammaln(whole + 1))
-    left = np.maximum(1 - law.sum(axis=1), 0.0)  # beyond the table: as of a count of their mean,
-    beyond = means * (left + law[:, -1]) / np.maximum(left, 1e-300)  # λ P(c ≥ last) / P(c > last)
+    small = np.arange(min(int(top), 4 * _EACH) + 1)
+    log_law = small * np.log(np.maximum(means, 1e-300))[:, None] - means[:, None]
+    law = np.exp(log_law - scipy.special.gammaln(small + 1))
+    # Counts beyond the table are replaced by their mean, λ P(c ≥ last) / P(c > last).
+    left = np.maximum(1 - law.sum(axis=1), 0.0)
+    beyond = means * (left + law[:, -1]) / np.maximum(left, 1e-300)
 
     def average(by_count: Floats, tail: Floats) -> Floats:
-        return np.asarray(law @ np.interp(whole, counts, by_count) + left * tail)
+        return np.asarray(law @ np.interp(small, counts, by_count) + left * tail)
 
-    far = np.interp(beyond, counts, found.mean)
-    published = average(found.mean, far)
+    far = np.interp(beyond, counts, response.mean)
+    published = average(response.mean, far)
     squares = average(
-        found.variance + found.mean**2,
-        np.interp(beyond, counts, found.variance) + far**2 + beyond,
+        response.variance + response.mean**2,
+        np.interp(beyond, counts, response.variance) + far**2 + beyond,
     )
     variance = np.maximum(squares - published**2, 0.0)
     return ResponseCurve(means, np.maximum.accumulate(published), variance)
@@ -153,9 +154,9 @@ def learn_curve(
 def explain(
     release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator
 ) -> ResponseCurve:
-    """Return what ``mechanism``, bound, publishes of Poisson counts such as made this release.
+    """Return the response of ``mechanism``, bound, to Poisson counts in the range of this release.
 
-    One by which a count changes everything is taken to change nothing on average.
+    A mechanism with reach ``release`` is assumed to be unbiased, without variance.
     """
     if mechanism.reach == "release":
         straight = np.array([0.0, max(float(np.abs(release).sum()), 1.0)])
@@ -166,20 +167,20 @@ def explain(
 def match(
     release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator
 ) -> tuple[Floats, Floats, float]:
-    """Return the marginals and the visits a user makes that explain the sums of a release.
+    """Return the marginals and the mean visits per user that match the sums of a release.
 
     Parameters
     ----------
     release
         Shape (roi, epoch), of one group of m.
     mechanism
-        What published it, bound.
+        The mechanism that published it, bound.
 
     Returns
     -------
     tuple
-        Space, shape (roi,), and time, shape (epoch,), which sum to 1; visits in distinct cells
-        that a user makes on average.
+        Space, shape (roi,), and time, shape (epoch,), which sum to 1; mean number of distinct cells
+        that a user visits.
     """
     n_rois, n_epochs = release.shape
     curve = explain(release, m, mechanism, rng=rng)
@@ -193,13 +194,13 @@ def match(
         by_epoch, of_epochs = weigh_up(columns, space, curve, of_epochs)
         time = normalise(by_epoch)
         total = float(by_epoch.sum())
-    if curve.noise > 0:  # of which the sum of all tells most, whatever single rows say
+    if curve.noise > 0:  # the sum of all cells is the least noisy
         total = _find_total(float(release.sum()), np.outer(space, time), curve)
     return space, time, total / m
 
 
 def _find_total(wanted: float, shares: Floats, curve: ResponseCurve) -> float:
-    """Return the total mean of all cells whose published sum is the one wanted, by halving."""
+    """Return the mean total of all cells for a published sum of ``wanted``, by bisection."""
     low, high = 0.0, float(curve.means[-1] / max(shares.max(), 1e-12))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -211,24 +212,25 @@ def _find_total(wanted: float, shares: Floats, curve: ResponseCurve) -> float:
 def weigh_up(
     sums: Floats, weights: Floats, curve: ResponseCurve, habit: ActivityPrior | None = None
 ) -> tuple[Floats, ActivityPrior | None]:
-    """Return the mean of each row's total given all sums, and what rows are like.
+    """Return the posterior mean of each row's total, and the prior fitted to all sums.
 
     Parameters
     ----------
     sums
-        Published, shape (row,).
+        Published sums, shape (row,).
     weights
-        The share of a row's total that each of its cells has, shape (cell,); sums to 1.
+        Share of each cell in a row's total, shape (cell,); sums to 1.
     curve
-        What is published of a cell.
+        Response of the mechanism in a cell.
     habit
-        What rows are like, to start from; None if there is no guess.
+        Initial prior, None for a default.
 
     Returns
     -------
     tuple
-        Float64, shape (row,); and the habit, None where no sum is above what nobody gives, or sums
-        differ by no more than noise does, within two of its standard errors: then all are alike.
+        Float64, shape (row,); and the fitted prior, None if no sum exceeds that of an empty row, or
+        if the sums vary no more than noise does (within two of its standard errors): then all
+        totals are equal.
     """
     row = curve.row(weights)
     if sums.max() <= row.given[0]:
@@ -246,42 +248,40 @@ def weigh_up(
         before = habit
         prior = -(((logs - habit.middle) / habit.spread) ** 2) / 2 - np.log(habit.spread)
         prior += np.log((logs[1] - logs[0]) / np.sqrt(2 * np.pi)) + np.log1p(-habit.empty)
-        occupancy_probabilities = likely + np.concatenate([[np.log(habit.empty)], prior])
-        occupancy_probabilities = np.exp(
-            occupancy_probabilities - occupancy_probabilities.max(axis=1, keepdims=True)
-        )
-        occupancy_probabilities /= occupancy_probabilities.sum(axis=1, keepdims=True)
-        lively = occupancy_probabilities[:, 1:].sum(axis=0)
-        middle = float(lively @ logs / lively.sum())
-        spread = float(np.sqrt(lively @ (logs - middle) ** 2 / lively.sum()))
-        empty = float(np.clip(occupancy_probabilities[:, 0].mean(), 1e-6, 1 - 1e-6))
+        posterior = likely + np.concatenate([[np.log(habit.empty)], prior])
+        posterior = np.exp(posterior - posterior.max(axis=1, keepdims=True))
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        nonempty = posterior[:, 1:].sum(axis=0)
+        middle = float(nonempty @ logs / nonempty.sum())
+        spread = float(np.sqrt(nonempty @ (logs - middle) ** 2 / nonempty.sum()))
+        empty = float(np.clip(posterior[:, 0].mean(), 1e-6, 1 - 1e-6))
         habit = ActivityPrior(middle, max(spread, 0.01), empty)
         if np.abs(np.subtract(habit, before)).max() < _SETTLED:
             break
-    found, squares = occupancy_probabilities @ row.totals, occupancy_probabilities @ row.totals**2
+    totals, squares = posterior @ row.totals, posterior @ row.totals**2
     step = np.exp(logs[1] - logs[0]) - 1
-    sure = squares - found**2 < (step * found) ** 2  # the grid would be coarser than the sums
-    return np.where(sure, row.invert(sums), found), habit
+    precise = squares - totals**2 < (step * totals) ** 2  # the grid is coarser than the sums
+    return np.where(precise, row.invert(sums), totals), habit
 
 
 def _log_likelihood(sums: Floats, row: MarginalRow, *, noisy: bool) -> Floats:
-    """Return how likely sums are of each total, shape (row, total).
+    """Return the log-likelihood of each total given the sums, shape (row, total).
 
-    Under noise sums are normal. Otherwise they are as good as Poisson counts of several visits
-    each (Wedderburn 1974): as many as the variance of such a sum is larger than its mean.
+    With noise, sums are normal. Otherwise they have a quasi-Poisson likelihood with the ratio of
+    variance to mean as dispersion (Wedderburn 1974).
     """
     if noisy:
         spread = np.maximum(row.variance, 1e-300)
         return np.asarray(-((sums[:, None] - row.given) ** 2) / (2 * spread) - np.log(spread) / 2)
     mean = np.maximum(row.given, 1e-300)
-    each = np.interp(sums, row.given[1:], np.maximum(row.variance / mean, 1e-3)[1:])
-    found = (sums[:, None] * np.log(mean) - mean) / each[:, None]
-    found[:, 0] = np.where(sums > row.given[0], -np.inf, 0.0)
-    return np.asarray(found)
+    dispersion = np.interp(sums, row.given[1:], np.maximum(row.variance / mean, 1e-3)[1:])
+    log_likelihood = (sums[:, None] * np.log(mean) - mean) / dispersion[:, None]
+    log_likelihood[:, 0] = np.where(sums > row.given[0], -np.inf, 0.0)
+    return np.asarray(log_likelihood)
 
 
 def normalise(sums: Floats) -> Floats:
-    """Return sums as shares; what fell below 0 counts as nothing, and nothing at all as equal."""
+    """Return sums as shares; negative sums count as 0, and all-zero sums give equal shares."""
     sums = np.maximum(sums, 0.0)
     total = sums.sum()
     return sums / total if total > 0 else np.full(len(sums), 1 / len(sums))

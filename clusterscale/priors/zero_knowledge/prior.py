@@ -1,4 +1,4 @@
-"""The adversary knows nobody but the target."""
+"""Prior: the adversary has only a release and information on the target."""
 
 from __future__ import annotations
 
@@ -33,24 +33,25 @@ else:
 
 
 class ZeroKnowledge(NamedModel):
-    """A release, what the publisher says of it, and the target's trace (POPETS24 §2.5, §4).
+    """Knows a release, its public description and the target's trace (POPETS24 §2.5, §4).
 
-    Challenges are groups of all users. From a challenge's release the adversary tells where, when
-    and how much people move, makes up a ``reference`` population that moves likewise, and trains
-    on groups of that, published by the same mechanism: anew for every challenge (``refit:
-    per_release``, as the paper does) or once (``shared``).
+    Challenges are groups of all users. From the release of a challenge the adversary estimates the
+    marginals in space, time and activity, generates a ``reference`` number of synthetic users from
+    them, and trains on groups of these, published by the same mechanism: for every challenge
+    (``refit: per_release``, as in the paper) or once (``shared``).
 
     ``training``, ``challenges``, ``validation``, ``sampling`` and ``known_fraction`` are as for
-    ``known_subset``. The choices of the paper are the defaults; these are others:
+    ``known_subset``. The defaults are those of the paper; further options are:
 
-    - ``activity``, the law of the number of visits;
-    - ``correction``, what is done about what the mechanism did to the marginals
+    - ``activity``: distribution of the number of visits;
+    - ``correction``: correction of the mechanism's effect on the marginals
       (:func:`~clusterscale.priors.zero_knowledge.marginals.estimate_marginals`);
-    - ``rhythm``: ``mixed`` gives each ROI a mixture of ``rank`` rhythms of the day instead of all
+    - ``rhythm``: ``mixed`` gives each ROI a mixture of ``rank`` daily rhythms instead of a common
       one (:func:`~clusterscale.priors.zero_knowledge.time_factors.mix_rhythms`);
-    - ``crowd``: ``counts`` makes up no users, only independent counts of them;
-    - ``knows``: ``rois`` are the ROIs that the target visited, the ``top_rois`` most visited ones
-      or all, but not when; ``times`` says how that is guessed (POPETS24 D.3).
+    - ``crowd``: ``counts`` generates independent counts instead of users;
+    - ``knows``: with ``rois``, the adversary knows the ROIs that the target visited, all or the
+      ``top_rois`` most visited, but not when; ``times`` selects how times are guessed (POPETS24
+      D.3).
     """
 
     name: Literal["zero_knowledge"] = "zero_knowledge"
@@ -77,21 +78,21 @@ class ZeroKnowledge(NamedModel):
     @model_validator(mode="after")
     def _of_one_kind(self) -> Self:
         if self.knows == "trace" and self.top_rois is not None:
-            raise ValueError("top_rois is for those who know ROIs alone: set knows to rois")
+            raise ValueError("top_rois needs an adversary who knows only ROIs: set knows to rois")
         if self.knows == "rois" and self.known_fraction < 1:
-            raise ValueError("known_fraction is a share of a trace, and only ROIs are known")
+            raise ValueError("known_fraction is a share of the trace, but only ROIs are known")
         return self
 
     @property
     def phrase(self) -> str:
-        """What the adversary knows, and each choice that is not the paper's, in words."""
+        """What the adversary knows, and each option that differs from the paper, in words."""
         known = "the target’s trace" if self.knows == "trace" else "the target’s places"
         if self.known_fraction < 1:
             known = f"{exact_percent(self.known_fraction)} of {known}"
         elif self.top_rois is not None:
             known = f"the target’s {plural(self.top_rois, 'most visited place')}"
         others = {
-            "reference": f"{self.reference:,} made-up people",
+            "reference": f"{self.reference:,} synthetic users",
             "challenges": f"{self.challenges:,} challenges",
             "validation": f"{self.validation:,} validation groups",
             "refit": "trained once",
@@ -101,34 +102,34 @@ class ZeroKnowledge(NamedModel):
             "correction": "no correction" if self.correction == "none" else "matched correction",
             "rhythm": "mixed rhythms",
             "rank": f"rank {self.rank:,}",
-            "crowd": "made-up counts",
+            "crowd": "synthetic counts",
         }
-        given = self.model_dump(exclude_defaults=True)
+        changed = self.model_dump(exclude_defaults=True)
         parts = [f"adversary knows only {known}", f"trains on {self.training:,} groups"]
-        return ", ".join([*parts, *(others[name] for name in others if name in given)])
+        return ", ".join([*parts, *(others[name] for name in others if name in changed)])
 
     @property
     def n_challenges(self) -> int:
-        """As set."""
+        """The field ``challenges``."""
         return self.challenges
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
-        """Challenges and stand-ins."""
+        """Return the number of challenges and controls."""
         return self.challenges + self.challenges // 2 * control
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """One release or all, and the groups of made-up people for each."""
-        own = self.training + self.validation * validate
-        n_asked = self.n_rows(0, validate=validate, control=control)
-        return (n_asked if self.refit == "per_release" else 1), own
+        """Return the number of releases studied (one or all), and of synthetic groups for each."""
+        n_groups = self.training + self.validation * validate
+        n_releases = self.n_rows(0, validate=validate, control=control)
+        return (n_releases if self.refit == "per_release" else 1), n_groups
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""
         pools = [("challenge", n_users, max(self.challenges, most))]
         if self.crowd == "users":
-            n_made_up = self.reference + 1
-            pools.append(("training", n_made_up, self.training))
-            pools.append(("validation", n_made_up, self.training + self.validation))
+            n_synthetic = self.reference + 1
+            pools.append(("training", n_synthetic, self.training))
+            pools.append(("validation", n_synthetic, self.training + self.validation))
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
 
@@ -145,21 +146,21 @@ class ZeroKnowledge(NamedModel):
         control: np.random.Generator | None = None,
         more: np.random.Generator | None = None,
     ) -> Game:
-        """Draw the challenges and count them; the adversary gets the target's trace.
+        """Draw and count the challenges; the adversary gets the target's trace.
 
         Raises
         ------
         PoolError
             If there are too few users for groups of that size.
         InputError
-            If it is not said where the ROIs are, or counts are made up and there is a null ROI.
+            If ``frame`` is missing, or ``crowd`` is ``counts`` and there is a null ROI.
         """
         if frame is None:
-            raise InputError("this prior asks where the ROIs are, and no frame is given")
+            raise InputError("this prior needs the positions of the ROIs: give a frame")
         if traces.null_roi and self.crowd == "counts":
             raise InputError(
-                f"{self.name}: a null ROI counts who is nowhere, which counts alone do not tell: "
-                "set crowd to users, or null_roi to false"
+                f"{self.name}: a null ROI counts users without a visit, which independent counts "
+                "cannot give: set crowd to users, or null_roi to false"
             )
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, target, group_size, f"{self.name} challenge")
@@ -183,11 +184,11 @@ class ZeroKnowledge(NamedModel):
         )
 
     def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> TargetInformation:
-        trace = traces.trace(target).copy()  # a view would lead to everyone's cells
+        trace = traces.trace(target).copy()  # a view would give access to all users' cells
         if self.knows == "rois":
-            n_seen = traces.n_rois - traces.null_roi
+            n_real = traces.n_rois - traces.null_roi
             return KnownPlaces(
-                find_haunts(trace, traces.n_epochs, n_seen, self.top_rois), self.times
+                find_haunts(trace, traces.n_epochs, n_real, self.top_rois), self.times
             )
         if self.known_fraction < 1:
             trace = subsample_trace(trace, traces, self.known_fraction, rng=rng)

@@ -1,4 +1,4 @@
-"""Made-up traces that add up to what was published (POPETS24 §4.2, algorithm 1)."""
+"""Generate synthetic traces from population marginals (POPETS24 §4.2, algorithm 1)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 NEIGHBOURHOOD = 10
-"""ROIs that a user visits at most (algorithm 1)."""
+"""Maximum number of ROIs that a user visits (algorithm 1)."""
 
 
 class SyntheticPopulation(NamedTuple):
-    """A law of made-up users.
+    """Distribution of synthetic users.
 
     Attributes
     ----------
     space
-        Float64, shape (roi,): how popular each ROI is; sums to 1.
+        Float64, shape (roi,): popularity of each ROI; sums to 1.
     time
-        Float64, shape (epoch,): when visits are made, alike in all ROIs; or shape (roi, epoch),
-        each row for its ROI. Rows sum to 1.
+        Float64: distribution of visits over epochs, shape (epoch,) if the same for all ROIs, or
+        (roi, epoch) with one row per ROI. Rows sum to 1.
     activity
-        How many visits a user makes, before those in the same cell collapse.
+        Number of visits per user, before visits to the same cell are merged.
     """
 
     space: Floats
@@ -47,9 +47,9 @@ class SyntheticPopulation(NamedTuple):
 
     @property
     def occupancy_probabilities(self) -> Floats:
-        """How likely a user is in each cell, float64, shape (roi, epoch), from 0 to 1."""
-        where = self.activity.mean * self.space[:, None] * self.time
-        return np.minimum(where, 1.0)
+        """Probability of a user being in each cell, float64, shape (roi, epoch)."""
+        expected = self.activity.mean * self.space[:, None] * self.time
+        return np.minimum(expected, 1.0)
 
 
 def synthetic_traces(
@@ -63,31 +63,32 @@ def synthetic_traces(
     """Draw ``n`` users (POPETS24, algorithm 1).
 
     A user starts at an ROI drawn by popularity; a connected set of :data:`NEIGHBOURHOOD` ROIs is
-    grown from it, each time by one of the neighbours of the set, all as likely; visits are to the
-    ROIs of the set by popularity, at epochs drawn with replacement. Visits to one cell collapse.
+    grown from it by repeatedly adding a uniformly drawn neighbour of the set; visits are to the
+    ROIs of the set by popularity, at epochs drawn with replacement. Visits to the same cell are
+    merged.
 
     Parameters
     ----------
     n
-        How many users.
+        Number of users.
     population
-        What they are like.
+        Their distribution.
     graph
-        Which ROIs are neighbours; where None, anyone may visit any ROI.
+        Neighbours of the ROIs; if None, users may visit any ROI.
     rng
-        Source of all draws, made in one order whatever comes of them.
+        Random generator; the number and order of draws do not depend on their values.
     null_roi
         Whether a virtual last ROI counts the epochs in which a user has no visit.
 
     Returns
     -------
     Traces
-        Of ``n`` users, ROIs as in ``population`` and the null ROI.
+        Traces of ``n`` users on the ROIs of ``population`` and the null ROI.
 
     Raises
     ------
     InputError
-        If shapes do not fit, or nothing is ever visited.
+        If shapes do not match, or a distribution is invalid.
     """
     _check(n, population, graph)
     space, n_epochs = population.space, population.n_epochs
@@ -113,7 +114,7 @@ def synthetic_traces(
 
 
 def draw_epochs(population: SyntheticPopulation, rois: Longs, *, rng: np.random.Generator) -> Longs:
-    """Return an epoch for a visit to each of ``rois``, int64, the same shape (visit,).
+    """Draw an epoch for a visit to each of ``rois``, int64, the same shape (visit,).
 
     Raises
     ------
@@ -133,7 +134,7 @@ def draw_epochs(population: SyntheticPopulation, rois: Longs, *, rng: np.random.
 def _check(n: int, population: SyntheticPopulation, graph: Graph | None) -> None:
     space, time = population.space, population.time
     if n < 1:
-        raise InputError(f"{n} users are asked for: at least 1 can be drawn")
+        raise InputError(f"n is {n}: draw at least 1 user")
     if time.ndim == 2 and len(time) != len(space):
         raise InputError(f"time has {len(time)} rows and space {len(space)} ROIs")
     if graph is not None and graph.n_rois != len(space):
@@ -143,27 +144,29 @@ def _check(n: int, population: SyntheticPopulation, graph: Graph | None) -> None
             raise InputError(f"{name} has no values")
         totals = law.sum(axis=-1)
         if not (np.isfinite(law).all() and (law >= 0).all() and np.allclose(totals, 1)):
-            raise InputError(f"{name} is no law: values from {law.min()} to {law.max()}")
+            raise InputError(
+                f"{name} is not a distribution: values from {law.min()} to {law.max()}"
+            )
 
 
 def _pick(law: Floats, uniform: Floats) -> Longs:
-    """Return the values of ``law`` that uniform draws between 0 and 1 stand for."""
+    """Return the values of ``law`` for uniform draws in [0, 1), by inversion."""
     edges = np.cumsum(law)
-    found = np.searchsorted(edges, uniform * edges[-1], side="right")
-    picked: Longs = np.minimum(found, np.flatnonzero(law)[-1])
+    index = np.searchsorted(edges, uniform * edges[-1], side="right")
+    picked: Longs = np.minimum(index, np.flatnonzero(law)[-1])
     return picked
 
 
 @kernel
 def _pick_by_row(edges: Floats, rows: Longs, uniform: Floats) -> Longs:
-    """Return the values that uniform draws stand for, each by the law of its own row."""
-    found = np.empty(len(rows), np.int64)
+    """Return values for uniform draws by inversion, each by the distribution of its row."""
+    picked = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
         law = edges[rows[i]]
         last = np.searchsorted(law, law[-1])
         at = np.searchsorted(law, uniform[i] * law[-1], side="right")
-        found[i] = min(at, last)
-    return found
+        picked[i] = min(at, last)
+    return picked
 
 
 @kernel
@@ -179,7 +182,7 @@ def _visit(
 ) -> None:
     """Write the ROI of every visit, within a connected set around its user's origin."""
     n_most = choices.shape[1] + 1
-    state = np.zeros(len(space), np.int64)  # of this user: 2i + 1 on the frontier, 2i + 2 inside
+    state = np.zeros(len(space), np.int64)  # for user i: 2i + 1 on the frontier, 2i + 2 inside
     frontier = np.empty(len(space), np.int64)
     chosen = np.empty(n_most, np.int64)
     edges = np.empty(n_most)
@@ -213,7 +216,7 @@ def _visit(
 
 @kernel
 def _collapse(cells: Longs, offsets: Longs, kept: Longs) -> int:
-    """Sort each user's cells in place, drop repeats, close the gaps; return how many are left."""
+    """Sort each user's cells in place and remove duplicates; return the number left."""
     n = 0
     for user in range(len(offsets) - 1):
         kept[user] = n

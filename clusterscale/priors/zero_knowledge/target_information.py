@@ -1,4 +1,4 @@
-"""What is known of the target: its cells, some of them, or only its ROIs (POPETS24 D.3)."""
+"""Information on the target: all or some of its cells, or only its ROIs (POPETS24 D.3)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "find_haunts"]
 
 
 class TargetInformation(Protocol):
-    """Something that is known of where the target was."""
+    """Information on where the target was."""
 
     @property
     def complete(self) -> bool:
-        """Whether it is known of every cell if the target was there."""
+        """Whether it covers every cell."""
 
     def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
-        """Return the flat cells where the target is taken to have been, sorted, (event,).
+        """Return the flat cells in which the target is assumed to have been, sorted, (event,).
 
-        ``population`` is what people are like, for what is not known.
+        ``population`` is used to guess what is unknown.
         """
 
     def plus(self, other: Self) -> Self:
-        """Add what is known where the target's trace is held with other users'."""
+        """Add the information from another block of users."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,16 +42,16 @@ class KnownCells:
         return self.cells
 
     def plus(self, other: Self) -> Self:
-        """Add what is known where the target's trace is held with other users'."""
+        """Add the information from another block of users."""
         return replace(self, cells=np.concatenate([self.cells, other.cells]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownPlaces:
-    """``rois`` where the target was, the most visited first, but not when.
+    """``rois`` where the target was, the most visited first, without times.
 
-    ``times``: ``greedy`` takes it to have been in each of them in every epoch; ``random`` shares
-    the visits of an average user among them, at epochs when people move (POPETS24 D.3).
+    ``times``: ``greedy`` assumes that it was in each of them in every epoch; ``random`` divides the
+    visits of an average user among them, at epochs drawn from the population (POPETS24 D.3).
     """
 
     rois: Ints
@@ -59,7 +59,7 @@ class KnownPlaces:
 
     @property
     def complete(self) -> bool:
-        """Never: cells are guessed."""
+        """False: cells are guessed."""
         return False
 
     def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
@@ -68,19 +68,19 @@ class KnownPlaces:
         if self.times == "greedy":
             cells = rois[:, None] * n_epochs + np.arange(n_epochs)
             return cells.ravel().astype(self.rois.dtype)
-        each = max(1, round(population.activity.mean / max(len(rois), 1)))
-        where = np.repeat(rois, each)
-        cells = where * n_epochs + draw_epochs(population, where, rng=rng)
+        n_visits = max(1, round(population.activity.mean / max(len(rois), 1)))
+        visited = np.repeat(rois, n_visits)
+        cells = visited * n_epochs + draw_epochs(population, visited, rng=rng)
         return np.unique(cells).astype(self.rois.dtype)
 
     def plus(self, other: Self) -> Self:
-        """Add what is known where the target's trace is held with other users'."""
+        """Add the information from another block of users."""
         return replace(self, rois=np.concatenate([self.rois, other.rois]))
 
 
 def find_haunts(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
-    """Return the ROIs of a trace, the most visited first, equals by number; ``top`` of them."""
+    """Return the ``top`` ROIs of a trace, the most visited first, ties in order of index."""
     rois, visits = np.unique(trace // n_epochs, return_counts=True)
     rois, visits = rois[rois < n_seen], visits[rois < n_seen]
-    found: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # no view of the others
-    return found
+    most_visited: Ints = rois[np.argsort(-visits, kind="stable")][:top].copy()  # not a view
+    return most_visited

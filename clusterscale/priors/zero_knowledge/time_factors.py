@@ -1,4 +1,4 @@
-"""When people are at which ROI: one rhythm for all of them, or a few that each ROI mixes."""
+"""Daily rhythms of ROIs: each ROI as a mixture of a few common rhythms."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["hours_of_day", "mix_rhythms"]
 Floats = NDArray[np.float64]
 Hours = NDArray[np.int64]
 
-_ROUNDS = 200  # of the factorisation, and of fitting its sums
+_ROUNDS = 200  # iterations of the factorisation, and of fitting its sums
 
 
 def hours_of_day(days: NDArray[np.int64]) -> Hours:
-    """Return which epoch of its day each is, from 0, int64, shape (epoch,).
+    """Return the index of each epoch within its day, from 0, int64, shape (epoch,).
 
-    A first day that is shorter than others began before the period: its last epoch is theirs.
+    A shorter first day began before the period: its epochs are aligned to the end of the day.
     """
     starts = np.searchsorted(days, days)
     hours: Hours = np.arange(len(days)) - starts
@@ -38,14 +38,13 @@ def mix_rhythms(
     *,
     undo: Callable[[Floats, Floats], Floats],
 ) -> SyntheticPopulation:
-    """Return the population with a rhythm of the day for each ROI, of the same sums.
+    """Return the population with a separate daily rhythm for each ROI and unchanged marginals.
 
-    The release is added up over days, by ROI and epoch of the day: the noise of many days averages
-    out where that of one would drown a single cell. A non-negative factorisation of low ``rank``
-    (Lee and Seung 2001, Kullback–Leibler: that of Poisson counts) keeps what several ROIs have in
-    common: homes at night, work by day. What is said of ROIs and of epochs stays as it was: the
-    product is scaled to the sums of either (Deming and Stephan 1940). And it counts only as far as
-    odd and even days agree about it, so that noise alone leaves one rhythm for all.
+    The release is summed over days, by ROI and epoch of the day, which averages out noise. A
+    non-negative factorisation of low ``rank`` (Lee and Seung 2001, with the Kullback–Leibler loss
+    of Poisson counts) keeps what several ROIs have in common, such as homes at night and work by
+    day. The product is scaled to the marginals of ROIs and epochs (Deming and Stephan 1940). It is
+    weighted by the agreement of odd and even days, so that noise alone leaves the common rhythm.
 
     Parameters
     ----------
@@ -54,12 +53,12 @@ def mix_rhythms(
     population
         Space, time, shape (epoch,), and activity.
     days
-        Number of the day in which each epoch begins, increasing, shape (epoch,).
+        Number of the day in which each epoch begins, not decreasing, shape (epoch,).
     rank
-        How many rhythms there are to be mixed.
+        Number of rhythms to mix.
     undo
-        Takes published sums of cells, shape (roi,), and the shares of such a sum that each cell
-        expects, and returns the counts that they stand for.
+        Takes published sums of cells, shape (roi,), and the expected share of each cell in a sum,
+        and returns estimates of the raw sums.
     """
     hours = hours_of_day(days)
     n_hours = int(hours.max()) + 1
@@ -77,9 +76,9 @@ def mix_rhythms(
     common = np.outer(space, by_hour)
     odd = (days - days[0]) % 2 == 1
     one, other = (_fit_sums(tabulate(half), space, by_hour) for half in (odd, ~odd))
-    trust = _agree(one, other, common)
+    agreement = _agree(one, other, common)
     mixed = _fit_sums(_factorise(tabulate(odd | ~odd), rank), space, by_hour)
-    mixed = common + trust * (mixed - common)
+    mixed = common + agreement * (mixed - common)
     within = np.divide(
         population.time, by_hour[hours], out=np.zeros(len(hours)), where=by_hour[hours] > 0
     )
@@ -90,17 +89,17 @@ def mix_rhythms(
 
 
 def _agree(one: Floats, other: Floats, common: Floats) -> float:
-    """Return how much of what two halves say beyond ``common`` is not chance, from 0 to 1.
+    """Return the reliability, 0 to 1, of the deviations of two halves from ``common``.
 
-    Their correlation, for twice the data (Spearman 1910, Brown 1910).
+    Their correlation, extrapolated to the full data (Spearman 1910, Brown 1910).
     """
     scale = np.sqrt(np.maximum(common, 1e-300))
-    here, there = ((half - common) / scale for half in (one, other))
-    both = float(np.sqrt((here**2).sum() * (there**2).sum()))
-    if both == 0:
+    first, second = ((half - common) / scale for half in (one, other))
+    norm = float(np.sqrt((first**2).sum() * (second**2).sum()))
+    if norm == 0:
         return 0.0
-    alike = max(0.0, float((here * there).sum()) / both)
-    return 2 * alike / (1 + alike)
+    correlation = max(0.0, float((first * second).sum()) / norm)
+    return 2 * correlation / (1 + correlation)
 
 
 def _factorise(table: Floats, rank: int) -> Floats:
@@ -118,16 +117,16 @@ def _factorise(table: Floats, rank: int) -> Floats:
         beta_loss="kullback-leibler",
         max_iter=_ROUNDS,
         tol=1e-4,
-        random_state=0,  # of the randomised decomposition that it begins with
+        random_state=0,  # for the randomised initial decomposition
     )
-    with warnings.catch_warnings(), np.errstate(all="ignore"):  # of an exact start
-        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough: the data are noisy
+    with warnings.catch_warnings(), np.errstate(all="ignore"):  # from an exact initialisation
+        warnings.simplefilter("ignore", ConvergenceWarning)  # close enough, as the data are noisy
         product = model.fit_transform(table) @ model.components_
     return np.asarray(product + 1e-9 * table.mean())
 
 
 def _fit_sums(table: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Scale rows and columns in turn until they have these sums."""
+    """Scale rows and columns alternately until they have these sums."""
     for _ in range(_ROUNDS):
         before = table.sum(axis=1)
         table = table * np.divide(rows, before, out=np.zeros(len(rows)), where=before > 0)[:, None]

@@ -97,7 +97,9 @@ def test_a_larger_mean_makes_nobody_less_active(activity, one, other, n, seed):
 @pytest.mark.parametrize("activity", LAWS, ids=lambda law: law.label)
 @pytest.mark.parametrize("mean", [-1e-9, -3.0, np.nan, np.inf])
 def test_what_is_no_mean_is_refused(activity, mean):
-    with pytest.raises(InputError, match=rf"^a mean of {mean} visits is none$"):
+    with pytest.raises(
+        InputError, match=rf"^the mean of visits is {mean}: it must be finite and not negative$"
+    ):
         draw(activity, mean)
 
 

@@ -86,7 +86,7 @@ def test_a_raw_release_tells_who_is_inside_and_not_who_is_not(option):
 
 
 def test_who_does_not_say_where_rois_are_is_refused():
-    with pytest.raises(InputError, match="asks where the ROIs are, and no frame is given"):
+    with pytest.raises(InputError, match="needs the positions of the ROIs: give a frame"):
         set_up(frame=None)
     unknown = replace(FRAME, lat=np.where(np.arange(N_ROIS) < 2, np.nan, FRAME.lat))
     with pytest.raises(InputError, match=r"2 of 6 ROIs have no position.*give lat and lon of each"):
@@ -101,8 +101,8 @@ def test_counts_cannot_tell_who_is_nowhere():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"top_rois": 3}, "top_rois is for those who know ROIs alone: set knows to rois"),
-        ({"knows": "rois", "known_fraction": 0.5}, "known_fraction is a share of a trace"),
+        ({"top_rois": 3}, "top_rois needs an adversary who knows only ROIs: set knows to rois"),
+        ({"knows": "rois", "known_fraction": 0.5}, "known_fraction is a share of the trace"),
         ({"knows": "rois", "top_rois": 0}, "top_rois"),
         ({"known_fraction": 0.0}, "known_fraction"),
         ({"known_fraction": 1.5}, "known_fraction"),

@@ -251,7 +251,7 @@ def _spoil(which, value):
 @pytest.mark.parametrize("which", ["space", "time"])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.1, 1.5])
 def test_what_is_no_law_is_refused(which, value):
-    with pytest.raises(InputError, match=f"^{which} is no law: values from "):
+    with pytest.raises(InputError, match=f"^{which} is not a distribution: values from "):
         draw(5, _spoil(which, value))
 
 
@@ -259,13 +259,13 @@ def test_what_does_not_fit_is_refused():
     space, time, graph = city(6, 4)
     population = SyntheticPopulation(space, time, VisitCounts(3.0))
     for n in (0, -3):
-        with pytest.raises(InputError, match=f"^{n} users are asked for"):
+        with pytest.raises(InputError, match=f"^n is {n}: draw at least 1 user"):
             draw(n, population)
     with pytest.raises(InputError, match=r"^the graph has 7 ROIs and space 6$"):
         draw(5, population, city(7, 4)[2])
     with pytest.raises(InputError, match=r"^time has 5 rows and space 6 ROIs$"):
         draw(5, population._replace(time=np.tile(time, (5, 1))), graph)
-    with pytest.raises(InputError, match=r"^space is no law"):
+    with pytest.raises(InputError, match=r"^space is not a distribution"):
         draw(5, population._replace(space=np.zeros(6)), graph)
     with pytest.raises(InputError, match=r"^space has no values$"):
         draw(5, population._replace(space=np.zeros(0)))
