@@ -78,18 +78,20 @@ class Stage(Generic[T, R]):
         Exception
             The first error of a task when all others are done, unless errors are kept.
         """
-        n_done, errors = self.n_done, list[BaseException]()
+        n_done, n_failed, n_run, errors = self.n_done, 0, 0, list[BaseException]()
         tell(Progress(self.name, self.n_tasks, n_done))
         for batch in self._batches(executor):
             well = [finished for finished in batch if finished.error is None]
             failed = [finished for finished in batch if finished.error is not None]
             self.keep(batch if self.keeps_errors else well)
             n_done += sum(self.weigh(finished.item) for finished in well)
+            n_failed += sum(self.weigh(finished.item) for finished in failed)
+            n_run += len(batch)
             errors += [finished.error for finished in failed if finished.error is not None]
-            tell(Progress(self.name, self.n_tasks, n_done, len(errors)))
+            tell(Progress(self.name, self.n_tasks, n_done, n_failed))
         if errors and not self.keeps_errors:
             errors[0].add_note(
-                f"{len(errors)} of {self.n_tasks} tasks of stage {self.name} failed; the others "
+                f"{len(errors)} of {n_run} tasks of stage {self.name} failed; the others "
                 "are kept, and the same command resumes with those that are left"
             )
             raise errors[0]

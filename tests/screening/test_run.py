@@ -168,7 +168,7 @@ def test_what_fails_is_told_and_tried_again(plan, cube, tmp_path, undisturbed, m
         patch.setattr(analysis, "score", fail)
         with pytest.raises(MemoryError, match="no room") as caught:
             screen(plan, cube, tmp_path / "run", SerialExecutor())
-    assert "1 of 4 blocks of users could not be scored" in caught.value.__notes__[0]
+    assert "1 of 4 tasks of stage score failed" in caught.value.__notes__[0]
     with pytest.raises(MissingError, match="has not finished; run it again"):
         open_screen(tmp_path / "run")
     found = screen(plan, cube, tmp_path / "run", SerialExecutor())
