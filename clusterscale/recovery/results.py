@@ -40,23 +40,23 @@ class RecoveryStore(TableStore):
         """Keep what was found of a mechanism and prior; only then say so, under ``name``."""
         place = mechanism, prior
         profiling = found.distance / self._plan.epochs
-        self._array("profiling_error")[place] = profiling
-        self._array("profiling_loss")[place] = privacy_loss(profiling[0], profiling)
+        self.array("profiling_error")[place] = profiling
+        self.array("profiling_loss")[place] = privacy_loss(profiling[0], profiling)
         localization = one_minus_f1(found.hits, found.told, found.true[:, None])
-        self._array("localization_error")[place] = localization
-        self._array("localization_loss")[place] = privacy_loss(localization[0], localization)
-        self._array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]
-        self._array("localization_error_of_epoch")[place] = found.by_epoch[:, 1:]
-        self._say_done(name)
+        self.array("localization_error")[place] = localization
+        self.array("localization_loss")[place] = privacy_loss(localization[0], localization)
+        self.array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]
+        self.array("localization_error_of_epoch")[place] = found.by_epoch[:, 1:]
+        self.mark_done(name)
 
     def add_error(self, mechanism: int, relative_error: float) -> None:
         """Keep the mean relative error of what a mechanism publishes."""
-        self._array("relative_error")[mechanism] = relative_error
+        self.array("relative_error")[mechanism] = relative_error
 
     def finish(self) -> None:
         """Tell gains against bare counts, and say that all is there."""
         for kind in ("profiling", "localization"):
-            errors, gains = self._array(f"{kind}_error"), self._array(f"{kind}_gain")
+            errors, gains = self.array(f"{kind}_error"), self.array(f"{kind}_gain")
             for mechanism in range(errors.shape[0]):
                 for prior in range(errors.shape[1]):
                     gains[mechanism, prior] = privacy_gain(

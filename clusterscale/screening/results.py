@@ -45,14 +45,14 @@ class ScreenStore(TableStore):
         """Keep what was found of a block; only then say so, under ``names``."""
         period, size = place
         users = slice(start, start + len(scored.n_groups))
-        self._array("n_groups")[users, period, size] = scored.n_groups
+        self.array("n_groups")[users, period, size] = scored.n_groups
         for i, mechanism in enumerate(mechanisms):
             found = dict(zip(STATISTICS, scored.numbers[:, :, i], strict=True))
             found["privacy_loss"] = np.maximum(2 * found["auc"] - 1, 0)
             for name, values in found.items():
-                self._array(name)[users, period, size, mechanism] = values
+                self.array(name)[users, period, size, mechanism] = values
         for name in names:
-            self._say_done(name)
+            self.mark_done(name)
 
     def finish(self) -> None:
         """Say that all is there, and remove what only unfinished screens need."""

@@ -55,10 +55,12 @@ class TableStore:
         """Mark the table as complete."""
         self._group.attrs["complete"] = True
 
-    def _say_done(self, name: str) -> None:
+    def mark_done(self, name: str) -> None:
+        """Record that a part is complete; its numbers are durable."""
         files.put(f"{self.uri}/done/{name}", b"")
 
-    def _array(self, name: str) -> zarr.Array[Any]:
+    def array(self, name: str) -> zarr.Array[Any]:
+        """Return a variable, to be written part by part."""
         array = self._group[name]
         assert isinstance(array, zarr.Array)
         return array

@@ -48,7 +48,7 @@ class TraitsStore(TableStore):
 
     def add_movement(self, period: int, start: int, values: NDArray[np.float32]) -> None:
         """Keep how some users move, ``start`` being the index of the first."""
-        self._array("value")[start : start + len(values), period, :UNICITY] = values
+        self.array("value")[start : start + len(values), period, :UNICITY] = values
 
     def add_popularity(
         self, period: int, roi_events: Ints, epoch_events: Ints, active: Ints
@@ -60,33 +60,33 @@ class TraitsStore(TableStore):
         if self._question.null_roi:
             nowhere = self._n_users * len(active) - active.sum()
             roi_events = np.append(roi_events, nowhere)
-        self._array("roi_events")[period] = roi_events
-        self._array("epoch_events")[period, self._question.within(period)] = epoch_events
+        self.array("roi_events")[period] = roi_events
+        self.array("epoch_events")[period, self._question.within(period)] = epoch_events
 
     def add_unicity(self, period: int, share: Values) -> None:
         """Keep the unicity of all users, float64, shape (user,): the last that is told of them."""
-        array = self._array("value")
+        array = self.array("value")
         for start in range(0, len(share), array.chunks[0]):
             some = slice(start, start + array.chunks[0])
             array[some, period, UNICITY] = share[some]
-        self._say_done(f"unicity-{period}")
+        self.mark_done(f"unicity-{period}")
 
     def add_comparison(self, number: int, found: ComparisonResult) -> None:
         """Keep a comparison."""
         period = self._question.place(self._question.exposures[number].period)
         for name in ("n_compared", "auc_top", "auc_bottom"):
-            self._array(name)[number] = getattr(found, name)
+            self.array(name)[number] = getattr(found, name)
         for field in fields(Importance):
-            self._array(field.name)[number] = getattr(found.importance, field.name)
-        self._array("frequency")[number, :, self._question.within(period)] = found.frequency
-        self._say_done(f"comparison-{number}")
+            self.array(field.name)[number] = getattr(found.importance, field.name)
+        self.array("frequency")[number, :, self._question.within(period)] = found.frequency
+        self.mark_done(f"comparison-{number}")
 
     def add_view(self, number: int, n_viewed: Sequence[int], loading: Values) -> None:
         """Keep loadings, float64, shape (who, roi, epoch), each the mean of so many targets."""
         period = self._question.place(self._question.views[number].period)
-        self._array("n_viewed")[number] = np.asarray(n_viewed)
-        self._array("loading")[number, :, :, self._question.within(period)] = loading
-        self._say_done(f"view-{number}")
+        self.array("n_viewed")[number] = np.asarray(n_viewed)
+        self.array("loading")[number, :, :, self._question.within(period)] = loading
+        self.mark_done(f"view-{number}")
 
 
 def open_traits(uri: str | Path) -> xr.Dataset:

@@ -1,0 +1,117 @@
+"""An analysis of 60 lines is run, resumed, explained and watched by the spine alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from study.toy import Toy
+
+from clusterscale import storage, study
+from clusterscale.cli.running import RunOptions, report_status
+from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.runtime import Serial, SerialExecutor
+
+KILLED = """
+import os, signal, sys
+from study.toy import Toy
+from clusterscale import study
+from clusterscale.cube import TraceCube
+from clusterscale.runtime import SerialExecutor
+
+def kill(now):
+    if now.n_done == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+study.run(Toy(), TraceCube(sys.argv[1]), sys.argv[2], SerialExecutor(), on_progress=kill)
+"""
+
+
+@pytest.fixture(scope="module")
+def expected(cube, tmp_path_factory):
+    return study.run(Toy(), cube, tmp_path_factory.mktemp("toy"), SerialExecutor()).load()
+
+
+def test_any_executor_gives_the_same_bits(cube, expected, local_cluster, tmp_path):
+    assert expected.share.notnull().all()
+    found = study.run(Toy(), cube, tmp_path, local_cluster)
+    assert found.load().identical(expected)
+
+
+def test_a_killed_run_resumes_to_the_same_bits(cube, expected, tmp_path):
+    words = [sys.executable, "-c", KILLED, cube.uri, str(tmp_path)]
+    tests = str(Path(__file__).parents[1])
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
+    }
+    ended = subprocess.run(words, env=environment, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    with pytest.raises(MissingError, match="this toy has not finished; run it again"):
+        Toy().open(str(tmp_path))
+    told = []
+    again = study.run(Toy(), cube, tmp_path, SerialExecutor(), on_progress=told.append)
+    assert (told[0].stage, told[0].n_done) == ("measure", 3)
+    assert again.load().identical(expected)
+
+
+def test_a_failed_task_is_named_and_the_others_are_kept(cube, expected, tmp_path, monkeypatch):
+    class Fails(SerialExecutor):
+        def map_batches(self, function, items):
+            def fail(task):
+                if task[1] == 16:
+                    raise MemoryError("no room")
+                return function(task)
+
+            return super().map_batches(fail, items)
+
+    with pytest.raises(MemoryError, match="no room") as caught:
+        study.run(Toy(), cube, tmp_path, Fails())
+    assert caught.value.__notes__ == [
+        "1 of 8 tasks of stage measure failed; the others are kept, and the same command resumes "
+        "with those that are left"
+    ]
+    told = []
+    again = study.run(Toy(), cube, tmp_path, SerialExecutor(), on_progress=told.append)
+    assert told[0].n_done == told[0].n_tasks - 1
+    assert again.load().identical(expected)
+
+
+def test_the_folder_belongs_to_one_study(cube, tmp_path, monkeypatch):
+    study.run(Toy(), cube, tmp_path, SerialExecutor())
+    monkeypatch.setattr(Toy, "digest", "toy-2")
+    with pytest.raises(ExistsError, match="holds a toy of another plan: choose another `output`"):
+        study.run(Toy(), cube, tmp_path, SerialExecutor())
+    study.run(Toy(), cube, tmp_path, SerialExecutor(), force=True)
+
+
+def test_a_plan_that_does_not_fit_touches_nothing(cube, tmp_path, monkeypatch):
+    def refuse(self, cube, memory):
+        raise ConfigError("memory: too little")
+
+    monkeypatch.setattr(Toy, "check", refuse)
+    with pytest.raises(ConfigError):
+        study.run(Toy(), cube, tmp_path / "run", SerialExecutor())
+    assert not (tmp_path / "run").exists()
+
+
+def test_it_is_watched(cube, tmp_path):
+    folder = str(tmp_path / "run")
+    with report_status(folder, Toy.kind, Serial()) as beacon:
+        study.run(
+            Toy(),
+            cube,
+            folder,
+            SerialExecutor(),
+            on_progress=lambda now: beacon.tell(now.stage, now.n_tasks, now.n_done, now.n_failed),
+        )
+    assert b'"measure"' in storage.read(f"{folder}/status/toy.json")
+
+
+def test_it_is_explained(cube):
+    rows = Toy().explain(cube, 10**9, 1)
+    assert rows["time"] == "about 1 s of the cluster, if it does nothing else"
+    assert RunOptions(None, None, None, None, None, force=False).explain is False
