@@ -20,7 +20,6 @@ from clusterscale.contracts.execution import (
     Finished,
     Reduction,
     WorkerCount,
-    drain,
 )
 from clusterscale.contracts.game import Adversary, AuxiliaryDataAdversary, Game, GroupSample
 from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
@@ -97,7 +96,6 @@ __all__ = [
     "Values",
     "WorkerCount",
     "check_days",
-    "drain",
     "hash_of",
     "names_of",
     "publish",

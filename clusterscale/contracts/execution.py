@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount", "drain"]
+__all__ = ["MEMORY", "Executor", "Finished", "Reduction", "WorkerCount"]
 
 MEMORY = 2 * 10**9
 """Bytes that a worker may use by default."""
@@ -109,26 +108,3 @@ class Executor(Protocol):
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
     ) -> R:
         """Combine the values of all items, in order; ``combine`` as for a :class:`Reduction`."""
-
-
-def drain(
-    executor: Executor, function: Callable[[T], R], items: Sequence[T], *, failed: str
-) -> Iterator[tuple[T, R]]:
-    """Yield every item with its value as it finishes; raise the first error at the end.
-
-    ``failed`` completes the note added to the error: "2 of 9 …".
-
-    Raises
-    ------
-    Exception
-        The first error of an item, after all other items have finished.
-    """
-    errors = []
-    for finished in chain.from_iterable(executor.map_batches(function, items)):
-        if finished.value is None:
-            errors.append(finished.error or RuntimeError("an item returned no value"))
-        else:
-            yield finished.item, finished.value
-    if errors:
-        errors[0].add_note(f"{len(errors)} of {len(items)} {failed}")
-        raise errors[0]
