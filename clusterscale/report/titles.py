@@ -1,4 +1,4 @@
-"""Mechanisms and priors under their titles, as a page shows them; results keep the labels."""
+"""Titles of mechanisms and priors, which pages show in place of labels."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_pr
 def entitle(runs: Sequence[Run]) -> list[Run]:
     """Return the runs with titles in place of the labels of mechanisms and priors.
 
-    The settings are read from the plans of the results. A label stays where its settings cannot be
-    read, or where another one on the page has the same title. What was replaced is in
+    The settings are read from the plans of the results. A label is kept if its settings cannot be
+    read or another label on the page has the same title. The replacements are in
     :attr:`~clusterscale.report.Run.titles`.
     """
     read = [dict.fromkeys(_read(run)) for run in runs]
-    pairs = dict.fromkeys(pair for each in read for pair in each)
+    pairs = dict.fromkeys(pair for titled in read for pair in titled)
     n_uses = Counter(name for pair in pairs for name in pair)
     titles = {label: title for label, title in pairs if n_uses[label] == 1 and n_uses[title] == 1}
     shown = []
     for run, own in zip(runs, read, strict=True):
-        parts: dict[str, Any] = {name: _rename(each, titles) for name, each in run.parts()}
+        parts: dict[str, Any] = {name: _rename(data, titles) for name, data in run.parts()}
         parts["titles"] = {label: titles[label] for label, _ in own if label in titles}
         shown.append(replace(run, **parts))
     return shown
@@ -65,9 +65,9 @@ def _read(run: Run) -> Iterator[tuple[str, str]]:
     """Yield the label and the title of each mechanism and prior in the plans of a run."""
     for _, results in run.parts():
         plan = json_attribute(results, "plan")
-        for asked in (plan, plan.get("audit"), json_attribute(results, "mechanisms")):
+        for settings in (plan, plan.get("audit"), json_attribute(results, "mechanisms")):
             for key, registries in _REGISTRIES.items():
-                entries = asked.get(key) if isinstance(asked, Mapping) else None
+                entries = settings.get(key) if isinstance(settings, Mapping) else None
                 for entry in entries if isinstance(entries, list) else ():
                     yield from _describe(entry, registries)
 
@@ -79,6 +79,6 @@ def _describe(entry: object, registries: Sequence[Registry[Any]]) -> Iterator[tu
             continue
         try:
             component = registry[str(name)].model_validate(entry)
-        except ValidationError:  # another version wrote it
+        except ValidationError:  # written by another version
             continue
         yield component.label, getattr(component, "title", component.label)
