@@ -1,4 +1,4 @@
-"""Edges of a graph that lie on no cycle."""
+"""Bridges of a graph: edges that belong to no cycle."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Index = NDArray[np.int64]
 
 
 def bridges(ends: NDArray[Any], n_nodes: int) -> NDArray[np.bool_]:
-    """Return which edges are bridges: without them their ends are not connected (Tarjan 1974).
+    """Return which edges are bridges: removing one disconnects its ends (Tarjan 1974).
 
     Parameters
     ----------
     ends
-        int64, shape (2, edge): the nodes that each edge connects, from 0 to ``n_nodes`` − 1, in
-        either order. Several edges may connect the same nodes; none is then a bridge.
+        int64, shape (2, edge): the two nodes of each edge, from 0 to ``n_nodes`` − 1, in either
+        order. Several edges may connect the same nodes; none of them is then a bridge.
     n_nodes
-        Nodes of the graph.
+        Number of nodes in the graph.
 
     Returns
     -------
     ndarray
-        bool, shape (edge,). An edge from a node to itself is none.
+        bool, shape (edge,). An edge from a node to itself is never a bridge.
 
     Raises
     ------
     InputError
-        If ``ends`` has another shape, or names a node that does not exist.
+        If ``ends`` has another shape, or refers to a node that does not exist.
     """
     if ends.ndim != 2 or len(ends) != 2:
         raise InputError(f"ends have shape {ends.shape}, not (2, edge)")
@@ -47,49 +47,49 @@ def bridges(ends: NDArray[Any], n_nodes: int) -> NDArray[np.bool_]:
     order = np.argsort(nodes, kind="stable")
     offsets = np.searchsorted(nodes[order], np.arange(n_nodes + 1)).astype(np.int64)
     edge = order % max(n_edges, 1)
-    far = np.concatenate([ends[1], ends[0]])[order].astype(np.int64)
-    found = np.zeros(n_edges, np.bool_)
-    _search(offsets, far, edge.astype(np.int64), found)
-    return found
+    other_end = np.concatenate([ends[1], ends[0]])[order].astype(np.int64)
+    is_bridge = np.zeros(n_edges, np.bool_)
+    _search(offsets, other_end, edge.astype(np.int64), is_bridge)
+    return is_bridge
 
 
 @kernel
-def _search(offsets: Index, far: Index, edge: Index, found: NDArray[np.bool_]) -> None:
-    """Mark bridges, depth first with a stack: a table has too many cells to recurse into.
+def _search(offsets: Index, other_end: Index, edge: Index, is_bridge: NDArray[np.bool_]) -> None:
+    """Mark bridges by depth-first search, with a stack because tables are too large for recursion.
 
-    ``low`` is the earliest node that a node's subtree reaches; if that is not above the edge that
-    leads to it, nothing else leads there.
+    ``low`` is the earliest visit order that a node's subtree reaches. The edge into a node is a
+    bridge if its subtree reaches no node visited earlier than the node itself.
     """
     n_nodes = len(offsets) - 1
-    seen, low = np.full(n_nodes, -1, np.int64), np.zeros(n_nodes, np.int64)
-    at = offsets[:-1].copy()  # the next edge of each node
-    stack, came_by = np.zeros(n_nodes, np.int64), np.full(n_nodes, -1, np.int64)
-    n_seen = 0
+    visit_order, low = np.full(n_nodes, -1, np.int64), np.zeros(n_nodes, np.int64)
+    next_edge = offsets[:-1].copy()  # per node, the next edge to follow
+    stack, entry_edge = np.zeros(n_nodes, np.int64), np.full(n_nodes, -1, np.int64)
+    n_visited = 0
     for root in range(n_nodes):
-        if seen[root] >= 0:
+        if visit_order[root] >= 0:
             continue
         stack[0], depth = root, 0
-        seen[root] = low[root] = n_seen
-        n_seen += 1
+        visit_order[root] = low[root] = n_visited
+        n_visited += 1
         while depth >= 0:
             node = stack[depth]
-            if at[node] < offsets[node + 1]:
-                place = at[node]
-                at[node] += 1
-                other = far[place]
-                if edge[place] == came_by[node]:
+            if next_edge[node] < offsets[node + 1]:
+                position = next_edge[node]
+                next_edge[node] += 1
+                other = other_end[position]
+                if edge[position] == entry_edge[node]:
                     continue
-                if seen[other] >= 0:
-                    low[node] = min(low[node], seen[other])
+                if visit_order[other] >= 0:
+                    low[node] = min(low[node], visit_order[other])
                     continue
-                seen[other] = low[other] = n_seen
-                n_seen += 1
-                came_by[other] = edge[place]
+                visit_order[other] = low[other] = n_visited
+                n_visited += 1
+                entry_edge[other] = edge[position]
                 depth += 1
                 stack[depth] = other
                 continue
             depth -= 1
             if depth >= 0:
-                above = stack[depth]
-                low[above] = min(low[above], low[node])
-                found[came_by[node]] = low[node] > seen[above]
+                parent = stack[depth]
+                low[parent] = min(low[parent], low[node])
+                is_bridge[entry_edge[node]] = low[node] > visit_order[parent]

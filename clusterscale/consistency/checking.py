@@ -1,4 +1,4 @@
-"""The checks by name, and all that are asked of one table."""
+"""Registry of the checks, and a function that runs several of them on one table."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ def check_table(
     seed: int,
     path: tuple[str | int, ...] = (),
 ) -> list[CheckResult]:
-    """Return what each check finds of a table, in the order of ``checks``.
+    """Return the result of each check on a table, in the order of ``checks``.
 
-    Each draws from a stream of its own, so no finding hangs on which other checks are made.
+    Each check has its own random stream, so results do not depend on which other checks run.
 
     Parameters
     ----------
     table
-        What was published.
+        The published table.
     others
-        What was published before or beside it, of the same cube.
+        Tables of the same cube that were published earlier or together with it.
     checks
         Entries of :data:`CHECKS`.
     seed
         Root seed.
     path
-        What the draws are for, before the names of table and check.
+        Prefix of the stream's path, before the names of table and check.
 
     Raises
     ------
     ConfigError
-        If the declared mechanism cannot publish such a table.
+        If the declared mechanism cannot be applied to the table.
     """
     return [
         check.check(table, others, rng=stream(seed, "consistency", *path, table.name, check.name))

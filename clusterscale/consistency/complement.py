@@ -1,4 +1,4 @@
-"""Hidden cells that follow from the table of a group and that of the rest of it."""
+"""Hidden cells that follow from the tables of a whole group and of its two parts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Whole = NDArray[np.int64]
 
 
 class Complement(ConfigModel):
-    """Whether a cell that one table hides follows from two others.
+    """Check whether a cell hidden in one table follows from two others.
 
-    Of three tables over the same cells, without noise, one is taken for the sum of the others if
-    its group is as large as theirs together, no cell speaks against it, and at least ``least``
-    cells that all tell exactly, and that are not 0, agree. What one then hides, by redaction or by
-    suppression, is the sum or the difference of the others. A cell that becomes known to be between
-    1 and ``small`` − 1 is inconsistent.
+    Among three tables over the same cells, without noise, one is taken as the sum of the other two
+    if its group size is the sum of theirs, no cell contradicts it, and at least ``least`` non-zero
+    cells that are exact in all three agree. A cell that one table hides, by redaction or by
+    suppression, is then the sum or the difference of the others. The result is inconsistent if a
+    hidden cell is shown to count 1 to ``small`` − 1 people.
 
-    Parts of parts, and sums of more than two groups, are not looked for.
+    Parts of parts, and sums of more than two groups, are not searched for.
     """
 
     name: Literal["complement"] = "complement"
@@ -40,23 +40,24 @@ class Complement(ConfigModel):
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
-        """Return how many hidden cells any two of ``others`` tell of; ``rng`` is not used."""
+        """Return how many hidden cells follow from any two of ``others``; ``rng`` is not used."""
         sums = [
-            found
+            whole
             for pair in combinations(others, 2)
-            if (found := _sum_of((table, *pair), self.least)) is not None
+            if (whole := _sum_of((table, *pair), self.least)) is not None
         ]
         if not sums:
-            text = f"no two other tables make a sum with {table.name}"
+            text = f"{table.name} is in no sum of a group and its two parts"
             return CheckResult(self.name, "consistent", 0.0, 0.0, 0, text)
-        each = [(found, *found.learned(smallest_shown(self.small, *found.tables)))
-                for found in sums]  # fmt: skip
-        worst, n_small, n_known = max(each, key=lambda one: one[1:])
+        learned = [
+            (whole, *whole.learned(smallest_shown(self.small, *whole.tables))) for whole in sums
+        ]
+        worst, n_small, n_known = max(learned, key=lambda row: row[1:])
         small = smallest_shown(self.small, *worst.tables)
         text = (
             f"{worst.tables[0].name} is the sum of {worst.tables[1].name} and "
-            f"{worst.tables[2].name}: {told(n_known, 'hidden cell')} can be worked out, "
-            f"{n_small:,} of them of 1 to {small - 1} people"
+            f"{worst.tables[2].name}: {told(n_known, 'hidden cell')} can be computed; "
+            f"{n_small:,} of them count 1 to {small - 1} people"
         )
         level: Literal["consistent", "inconsistent"] = "inconsistent" if n_small else "consistent"
         return CheckResult(self.name, level, float(n_small), 0.0, worst.total[0].size, text)
@@ -64,7 +65,7 @@ class Complement(ConfigModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sum:
-    """Tables of a group and its two parts, and the counts each can have had on shared cells."""
+    """Tables of a group and its two parts, with count bounds for each on their shared cells."""
 
     tables: tuple[PublishedTable, PublishedTable, PublishedTable]
     total: tuple[Whole, Whole]
@@ -73,18 +74,18 @@ class _Sum:
 
     @property
     def agrees(self) -> bool:
-        """Whether no cell speaks against it."""
+        """Whether no cell contradicts the sum."""
         (low, high), (low_1, high_1), (low_2, high_2) = self.total, self.first, self.second
         return bool(((low <= high_1 + high_2) & (high >= low_1 + low_2)).all())
 
     @property
     def n_seen(self) -> int:
-        """Cells that all tell exactly and that are not 0."""
+        """Number of non-zero cells that are exact in all three tables."""
         known = [low == high for low, high in (self.total, self.first, self.second)]
         return int(np.count_nonzero(known[0] & known[1] & known[2] & (self.total[0] > 0)))
 
     def learned(self, small: int) -> tuple[int, int]:
-        """Return how many hidden cells are known, first those of 1 to ``small`` − 1 people."""
+        """Return the number of hidden cells learned that count 1 to ``small`` − 1, and of all."""
         (low, high), (low_1, high_1), (low_2, high_2) = self.total, self.first, self.second
         follows = (
             (self.total, low_1 + low_2, high_1 + high_2),
@@ -93,17 +94,17 @@ class _Sum:
         )
         n_small = n_known = 0
         for (least, most), low_then, high_then in follows:
-            found = np.maximum(least, low_then)
-            known = (least < most) & (found == np.minimum(most, high_then))
+            count = np.maximum(least, low_then)
+            known = (least < most) & (count == np.minimum(most, high_then))
             n_known += int(known.sum())
-            n_small += int(np.count_nonzero(known & (found >= 1) & (found < small)))
+            n_small += int(np.count_nonzero(known & (count >= 1) & (count < small)))
         return n_small, n_known
 
 
 def _sum_of(
     tables: tuple[PublishedTable, PublishedTable, PublishedTable], least: int
 ) -> _Sum | None:
-    """Return the largest table as the sum of the others, None where it is not."""
+    """Return the largest table as the sum of the other two, or None if it is not their sum."""
     total, first, second = sorted(tables, key=lambda table: -table.group_size)
     if total.group_size != first.group_size + second.group_size:
         return None
@@ -113,9 +114,9 @@ def _sum_of(
         return None
     counts = []
     for table in (total, first, second):
-        if (found := count_bounds(table)) is None:
+        if (bounds := count_bounds(table)) is None:
             return None
         shared = slice(begin - table.first_epoch, stop - table.first_epoch)
-        counts.append((found[0][:, shared], found[1][:, shared]))
+        counts.append((bounds[0][:, shared], bounds[1][:, shared]))
     whole = _Sum((total, first, second), *counts)
     return whole if whole.agrees and whole.n_seen >= least else None

@@ -1,4 +1,4 @@
-"""With how many decimals numbers were written."""
+"""Number of decimals with which values were written."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from clusterscale.contracts import Values
 
 __all__ = ["MOST_DECIMALS", "decimals"]
 
-MOST_DECIMALS = 9  # beyond, a number written so cannot be told from a full float
+MOST_DECIMALS = 9  # with more, a written number cannot be distinguished from a full float
 
 
 def decimals(values: Values) -> int | None:
-    """Return the fewest decimals that all values can be written with, None if more than 9.
+    """Return the smallest number of decimals that represents all values, None if more than 9.
 
     Parameters
     ----------
     values
-        float64, any shape, finite. Of no value the answer is 0.
+        float64, any shape, finite. For an empty array the result is 0.
     """
     for n in range(MOST_DECIMALS + 1):
         if bool((np.round(values, n) == values).all()):

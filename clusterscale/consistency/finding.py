@@ -1,4 +1,4 @@
-"""What a check says, and what it is asked."""
+"""Results of checks, and the Check protocol."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Level = Literal["consistent", "inconsistent", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The answer of one check on one table.
+    """Result of one check on one table.
 
     Attributes
     ----------
     check
         Name of the check.
     level
-        ``unknown`` where the check cannot tell: neither a fault nor a clean bill.
+        ``unknown`` where the check cannot decide, which is neither a pass nor a failure.
     measured
-        What was found: a number of cells, or for ``noise_law`` a statistic. NaN where unknown.
+        A number of cells, or for ``noise_law`` a statistic. NaN where unknown.
     expected
-        What it should be, NaN where there is no such number.
+        Expected value of ``measured``, NaN where there is none.
     n_cells
-        Cells that were looked at.
+        Number of cells checked.
     text
-        One sentence with the numbers, or why nothing can be told.
+        One sentence with the numbers, or the reason why the check cannot decide.
     """
 
     check: str
@@ -45,7 +45,7 @@ class CheckResult:
 
 @runtime_checkable
 class Check(Protocol):
-    """Looks at a published table, and perhaps at others that were published before or beside it."""
+    """Check of a published table, alone or with tables published earlier or together with it."""
 
     @property
     def name(self) -> str:
@@ -57,14 +57,14 @@ class Check(Protocol):
 
     @property
     def compares(self) -> bool:
-        """Whether it looks at other tables; else it looks at this one alone."""
+        """Whether the check uses other tables too."""
 
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
-        """Return what is found of ``table``."""
+        """Return the result of the check on ``table``."""
 
 
 def told(n: int, noun: str) -> str:
-    """Return ``1 cell``, ``2 cells``."""
+    """Return a number with its noun in singular or plural: ``1 cell``, ``2 cells``."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Whether what was added to the counts is the noise that is declared."""
+"""Test of whether the noise on known counts follows the declared mechanism."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ _ROUNDING = 1e-9
 
 
 class NoiseLaw(ConfigModel):
-    """Whether the noise on known counts is that of the declared mechanism.
+    """Test whether the noise on known counts is that of the declared mechanism.
 
-    The mechanism publishes the counts again and again. The first ``trials`` releases tell what
-    statistics of the noise are and how they vary: its mean, size and distribution function, how
-    many values are whole, 0 or the count itself, correlation between epochs and ROIs, and its size
-    in each ROI, each epoch and by count. A release then is as far off as its most unusual
-    statistic. The table is called inconsistent if it is farther off than every one of
-    1/(1 − ``confidence``) − 1 more releases. An honest table is one of so many alike, so the
-    chance of calling it inconsistent is at most 1 − ``confidence``, all statistics together and
-    whatever their laws (Barnard 1963; the releases end with the first that is as far off, Besag and
-    Clifford 1991).
+    The declared mechanism publishes the counts many times. The first ``trials`` simulated releases
+    estimate the null distribution of statistics of the noise: mean, size, distribution function,
+    shares of values that are whole, 0 or equal to the count, correlations between epochs and
+    between ROIs, and size per ROI, per epoch and by count. The deviation of a release is that of
+    its most unusual statistic. The table is inconsistent if it deviates more than all of
+    1/(1 − ``confidence``) − 1 further simulated releases. An honest table is exchangeable with
+    them, so it is called inconsistent with probability at most 1 − ``confidence``, over all
+    statistics together and whatever their distributions (Barnard 1963). Simulation stops at the
+    first release that deviates as much (Besag and Clifford 1991).
 
-    A mechanism that draws nothing must have published exactly what it makes of the counts. Where
-    one count can change other cells all counts must be known. Redaction must not hang on the noise.
+    A mechanism without randomness must have published exactly its output for the counts. Where
+    one count can change other cells, all counts must be known. Redaction must not depend on the
+    noise.
     """
 
     name: Literal["noise_law"] = "noise_law"
@@ -48,42 +49,46 @@ class NoiseLaw(ConfigModel):
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
-        """Return how unusual the noise is; ``others`` are not used.
+        """Return the result of the test; ``others`` are not used.
 
         Raises
         ------
         ConfigError
-            If the declared mechanism cannot publish such a table.
+            If the declared mechanism cannot be applied to the table.
         """
         values = fill_suppressed(table)
         known = (table.counts >= 0) & ~np.isnan(values)
         n_known = int(known.sum())
         if not n_known:
-            return self._unknown(n_known, "no true count is known of a published cell")
+            return self._unknown(n_known, "no true count of a published cell is known")
         if table.mechanism.reach != "cell" and (table.counts < 0).any():
-            text = f"{table.mechanism.label} looks at many counts at once, and not all are known"
+            text = f"{table.mechanism.label} combines many counts, and not all of them are known"
             return self._unknown(n_known, text)
-        before = repr(rng.bit_generator.state)  # which may hold arrays
-        once = _publish(table, rng)
-        if repr(rng.bit_generator.state) == before:
-            return self._exactly(table, once)
+        state = repr(rng.bit_generator.state)  # may contain arrays, so compared as text
+        release = _publish(table, rng)
+        if repr(rng.bit_generator.state) == state:
+            return self._exactly(table, release)
         if n_known < self.least:
-            text = f"the true counts of {told(n_known, 'cell')} are known, but {self.least} needed"
+            text = (
+                f"only {told(n_known, 'true count')} known for published cells, but the test needs "
+                f"{self.least}"
+            )
             return self._unknown(n_known, text)
         return self._statistically(table, values, known, rng)
 
-    def _exactly(self, table: PublishedTable, due: Values) -> CheckResult:
+    def _exactly(self, table: PublishedTable, expected: Values) -> CheckResult:
         known, values = (table.counts >= 0) & table.published, table.values
-        wrong = known & (np.abs(values - due) > _ROUNDING * np.maximum(1.0, np.abs(due)))
+        wrong = known & (np.abs(values - expected) > _ROUNDING * np.maximum(1.0, np.abs(expected)))
         n, n_known = int(wrong.sum()), int(known.sum())
         if not n_known:
-            return self._unknown(0, "no true count is known of a published cell")
-        text = f"all {n_known:,} known counts are published as {table.mechanism.label} does"
+            return self._unknown(0, "no true count of a published cell is known")
+        text = f"all {n_known:,} known counts are published as {table.mechanism.label} requires"
         if n:
-            at = np.unravel_index(np.argmax(wrong), wrong.shape)
+            cell = np.unravel_index(np.argmax(wrong), wrong.shape)
             text = (
                 f"{n:,} of {n_known:,} known counts are not published as {table.mechanism.label} "
-                f"does, which draws nothing: {table.counts[at]} as {values[at]:g}, not {due[at]:g}"
+                f"requires, which adds no noise: {table.counts[cell]} is published as "
+                f"{values[cell]:g}, not {expected[cell]:g}"
             )
         level: Literal["consistent", "inconsistent"] = "inconsistent" if n else "consistent"
         return CheckResult(self.name, level, float(n), 0.0, n_known, text)
@@ -92,39 +97,42 @@ class NoiseLaw(ConfigModel):
         self, table: PublishedTable, values: Values, known: Flags, rng: np.random.Generator
     ) -> CheckResult:
         releases = _releases(table, values, known, rng)
-        frame = ReferenceMoments.of(np.maximum(table.counts, 0), known, releases, self.trials // 2)
-        pilot = study(frame, releases, self.trials - self.trials // 2)
-        found, off = pilot.measure(np.where(known, values, frame.mean))
-        n_farther = self._rank(pilot, float(off.max()), releases)
-        worst = int(np.argmax(off))
-        what = f"{NAMES[worst]} is {found[worst]:.4g}, {pilot.mean[worst]:.4g} on average"
-        if n_farther:
+        reference = ReferenceMoments.of(
+            np.maximum(table.counts, 0), known, releases, self.trials // 2
+        )
+        null = study(reference, releases, self.trials - self.trials // 2)
+        statistics, deviations = null.measure(np.where(known, values, reference.mean))
+        n_as_unusual = self._rank(null, float(deviations.max()), releases)
+        most_unusual = int(np.argmax(deviations))
+        observed, expected = float(statistics[most_unusual]), float(null.mean[most_unusual])
+        what = f"{NAMES[most_unusual]} is {observed:.4g}, {expected:.4g} on average"
+        if n_as_unusual:
             text = (
                 f"the noise on {told(int(known.sum()), 'known count')} is like that of "
-                f"{table.mechanism.label}: most unusual, {what}, as honest releases have it too"
+                f"{table.mechanism.label}: its most unusual statistic is not extreme ({what})"
             )
         else:
             text = (
                 f"the noise on {told(int(known.sum()), 'known count')} is not that of "
-                f"{table.mechanism.label}: {what} of honest releases, and none of {self.n_honest:,}"
-                " is as unusual"
+                f"{table.mechanism.label}: {what} in simulated releases, and none of "
+                f"{self.n_honest:,} is as unusual"
             )
         return CheckResult(
             self.name,
-            "consistent" if n_farther else "inconsistent",
-            float(found[worst]),
-            float(pilot.mean[worst]),
+            "consistent" if n_as_unusual else "inconsistent",
+            observed,
+            expected,
             int(known.sum()),
             text,
         )
 
     @property
     def n_honest(self) -> int:
-        """How many releases a table must be farther off than."""
+        """Number of simulated releases that the table is compared with."""
         return int(np.ceil(1 / (1 - self.confidence) - 1e-6)) - 1
 
     def _rank(self, pilot: NullDistribution, farthest: float, releases: Iterator[Values]) -> int:
-        """Return 1 as soon as an honest release is as far off, 0 if none is."""
+        """Return 1 at the first simulated release that deviates as much, 0 if none does."""
         for _ in range(self.n_honest):
             if pilot.measure(next(releases))[1].max() >= farthest:
                 return 1
@@ -135,7 +143,7 @@ class NoiseLaw(ConfigModel):
 
 
 def _publish(table: PublishedTable, rng: np.random.Generator) -> Values:
-    """Publish the counts anew; where they are not known, 0 stands for them."""
+    """Return a new release of the counts, with unknown counts set to 0."""
     counts = np.maximum(table.counts, 0)
     return table.mechanism.release(counts, group_size=table.group_size, rng=rng)
 
@@ -143,8 +151,8 @@ def _publish(table: PublishedTable, rng: np.random.Generator) -> Values:
 def _releases(
     table: PublishedTable, values: Values, known: Flags, rng: np.random.Generator
 ) -> Iterator[Values]:
-    """Yield honest releases without end, with as many decimals as the table has."""
-    places = decimals(values[known])
+    """Yield simulated releases endlessly, with the decimals of the table if it has any."""
+    n_decimals = decimals(values[known])
     while True:
-        found = _publish(table, rng)
-        yield np.round(found, places) if places else found
+        release = _publish(table, rng)
+        yield np.round(release, n_decimals) if n_decimals else release

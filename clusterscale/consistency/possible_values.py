@@ -1,4 +1,4 @@
-"""Values that the declared mechanism could never have published."""
+"""Check for values that the declared mechanism can never publish."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ __all__ = ["PossibleValues"]
 
 Flags = NDArray[np.bool_]
 
-_BLOCK = 1 << 14  # distinct values that are looked at together
-_GRID = 257  # counts that a value is tried on where none near it will do
+_BLOCK = 1 << 14  # distinct values checked at a time
+_GRID = 257  # counts tried for a value that no nearby count explains
 _NEAR = np.arange(-1, 3)
-_BESIDE = 1e-6  # values that close to each other are told apart, unless one stands for many
-_LARGEST = float(1 << 20)  # floats beyond are so coarse that whole ones need no explanation
-_CHANCE = 1e-6  # of as many whole values as rounding to that many decimals would leave
+_BESIDE = 1e-6  # offset to detect whether post-processing maps nearby values to one
+_LARGEST = float(1 << 20)  # above, floats are so coarse that whole values are unremarkable
+_CHANCE = 1e-6  # least accepted probability of the number of whole values, given the decimals
 
 
 class PossibleValues(ConfigModel):
-    """Whether every published value could be what the declared mechanism made of some count.
+    """Check whether the declared mechanism can publish every value for some count.
 
-    Where the law of a cell is known, a value is impossible if its likelihood is 0 of every count
-    from 0 to the group size: fractions where whole numbers are published, values outside the range
-    that is clipped to or between 0 and a suppression's threshold, other than the middles of ranges.
-    A whole number that continuous noise should have made has probability 0 too; as many are let
-    pass as rounding to the table's number of decimals leaves. Elsewhere the least and the largest
-    value and the spacing of values are checked, and how many ranges a series has.
+    Where the output distribution of a cell is known, a value is impossible if its likelihood is 0
+    for every count from 0 to the group size. Examples are fractions where whole numbers are
+    published, values outside the clipping range, values between 0 and a suppression threshold, and
+    values other than midpoints of ranges. Continuous noise produces whole numbers with probability
+    0 as well; they are accepted as often as rounding to the table's number of decimals produces
+    them. For other mechanisms the check compares the smallest value, the largest value, the spacing
+    of values and the number of ranges per series.
 
-    Nothing about counts is needed. Noise of a wrong size is not seen: any number is possible.
+    True counts are not needed. Noise of the wrong scale is not detected, as any number is possible.
     """
 
     name: Literal["possible_values"] = "possible_values"
@@ -52,20 +53,20 @@ class PossibleValues(ConfigModel):
         published = table.published
         values = table.values[published]
         if not values.size:
-            return self._found("unknown", np.nan, 0, f"{table.name} has no value to look at")
+            return self._found("unknown", np.nan, 0, f"{table.name} has no published value")
         law = _law(table.mechanism, table.group_size)
         if law is not None:
             wrong, reason = _impossible(law, values, table.group_size), "can never be published"
         else:
-            found = support(table.mechanism, table.group_size)
+            allowed = support(table.mechanism, table.group_size)
             ranges = _ranges(table.mechanism)
-            if not found.limited and ranges is None:
+            if not allowed.limited and ranges is None:
                 text = f"{table.mechanism.label} can publish any number, so no value is impossible"
                 return self._found("unknown", np.nan, values.size, text)
-            wrong = ~_within(values, found.low, found.high, found.step)
+            wrong = ~_within(values, allowed.low, allowed.high, allowed.step)
             if ranges is not None:
                 wrong |= _many_ranges(table.values, ranges)[published]
-            reason = f"are none of its {found.said()}"
+            reason = f"are not {allowed.said()}, the only values possible"
         return self._judge(table, values, wrong, reason)
 
     def _judge(
@@ -74,8 +75,7 @@ class PossibleValues(ConfigModel):
         n = int(wrong.sum())
         if not n:
             text = (
-                f"all {values.size:,} published values are such as {table.mechanism.label} "
-                "publishes"
+                f"all {values.size:,} published values are possible under {table.mechanism.label}"
             )
             return self._found("consistent", 0.0, values.size, text)
         example = float(values[np.argmax(wrong)])
@@ -97,7 +97,7 @@ class PossibleValues(ConfigModel):
 
 
 def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:
-    """Return the law of a cell, of counts as they are where some events were dropped."""
+    """Return the output distribution of a cell, without steps that sample events."""
     law = mechanism.law(group_size)
     if law is None:
         rest = tuple(step for step in steps_of(mechanism) if step.name != "sample_events")
@@ -108,8 +108,8 @@ def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:
 
 
 def _impossible(law: OutputDistribution, values: Values, group_size: int) -> Flags:
-    """Return which values have a likelihood of 0 of every count, shape of ``values``."""
-    distinct, which, n_cells = np.unique(values, return_inverse=True, return_counts=True)
+    """Return which values have a likelihood of 0 for every count, shape of ``values``."""
+    distinct, inverse, n_cells = np.unique(values, return_inverse=True, return_counts=True)
     if law.noise.law == "none":
         of_count = np.arange(group_size + 1.0)[None]
         law.revise(of_count)
@@ -121,20 +121,20 @@ def _impossible(law: OutputDistribution, values: Values, group_size: int) -> Fla
                 for start in range(0, len(distinct), _BLOCK)
             ]
         )
-        if places := decimals(distinct):  # what lay just within a bound may be written as beyond
-            half = 0.5 * 10.0**-places
-            for beside in (-half, half):
+        if n_decimals := decimals(distinct):  # rounding may move a value across a bound
+            half = 0.5 * 10.0**-n_decimals
+            for shift in (-half, half):
                 if wrong.any():
-                    wrong[wrong] = _unlikely(law, distinct[wrong] + beside, group_size)
+                    wrong[wrong] = _unlikely(law, distinct[wrong] + shift, group_size)
         wrong |= _too_whole(law, distinct, n_cells)
-    return np.asarray(wrong[which.reshape(values.shape)])
+    return np.asarray(wrong[inverse.reshape(values.shape)])
 
 
 def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags:
-    """Return which values have a likelihood of 0, shape (value,).
+    """Return which values have a likelihood of 0 for every count, shape (value,).
 
-    It falls off to both sides of what a value was before revisions, so counts near it are tried
-    first, and others only for the few values that are left.
+    The likelihood decreases with the distance between value and count, so nearby counts are tried
+    first, and a grid of counts only for the values that are left.
     """
     near = np.floor(np.clip(values, 0, group_size))[:, None] + _NEAR
     ends = np.broadcast_to([0.0, group_size], (len(values), 2))
@@ -148,18 +148,22 @@ def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags
 
 
 def _too_whole(law: OutputDistribution, values: Values, n_cells: NDArray[Any]) -> Flags:
-    """Return which values are whole although a density made them, shape (value,)."""
+    """Return which values are whole although their distribution is continuous, shape (value,)."""
     none = np.zeros(len(values), np.bool_)
     if law.noise.law == "geometric" or law.noise.scale >= _LARGEST:
         return none
-    beside = values + np.array([[-_BESIDE], [0.0], [_BESIDE]])
-    law.revise(beside)
-    smooth = (beside[0] < beside[1]) & (beside[1] < beside[2]) & (np.abs(values) < _LARGEST)
+    neighbours = values + np.array([[-_BESIDE], [0.0], [_BESIDE]])
+    law.revise(neighbours)
+    smooth = (
+        (neighbours[0] < neighbours[1])
+        & (neighbours[1] < neighbours[2])
+        & (np.abs(values) < _LARGEST)
+    )
     whole = smooth & (values == np.rint(values))
-    places = decimals(values[smooth])
-    share = 10.0 ** -(MOST_DECIMALS if places is None else places)
+    n_decimals = decimals(values[smooth])
+    share = 10.0 ** -(MOST_DECIMALS if n_decimals is None else n_decimals)
     by_chance = scipy.stats.binom.sf(n_cells[whole].sum() - 1, n_cells[smooth].sum(), share)
-    return whole if places == 0 or by_chance < _CHANCE else none
+    return whole if n_decimals == 0 or by_chance < _CHANCE else none
 
 
 def _within(values: Values, low: float, high: float, step: float) -> Flags:
@@ -170,13 +174,13 @@ def _within(values: Values, low: float, high: float, step: float) -> Flags:
 
 
 def _ranges(mechanism: Mechanism) -> int | None:
-    """Return how many values a series has at most, None where there is no such number."""
+    """Return the largest number of distinct values per series, None if there is no limit."""
     last: Any = steps_of(mechanism)[-1]
     return int(last.ranges) if last.name == "adaptive_ranges" else None
 
 
 def _many_ranges(values: Values, most: int) -> Flags:
-    """Return the cells of series that have more distinct values than there are ranges."""
-    ordered = np.sort(values, axis=1)  # what is redacted comes last
+    """Return the cells of series with more than ``most`` distinct values."""
+    ordered = np.sort(values, axis=1)  # redacted cells are last
     n_values = np.count_nonzero(np.diff(ordered, axis=1) > 0, axis=1) + 1
     return np.broadcast_to((n_values > most)[:, None], values.shape)

@@ -1,4 +1,4 @@
-"""Statistics of what was added to counts: any fault of the noise moves one of them."""
+"""Statistics of the noise on counts, chosen so that any wrong noise changes one of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 _EDGES = 33  # quantiles at which distribution functions are compared
-_PARTS = 8  # groups of cells by what is published of them on average
-_SURE = 1e-9  # numbers that close are one
-_FEW = 8  # cells of a ROI or an epoch, whose sum has tails that would hide other faults
-_CELL = 1 / 8  # of a cell: so little is the spread of what never varied, so one cell shows
+_PARTS = 8  # groups of cells by their mean published value
+_SURE = 1e-9  # tolerance for equal numbers
+_FEW = 8  # ROIs or epochs with fewer cells are ignored: their heavy tails would hide other faults
+_CELL = 1 / 8  # of a cell: least standard deviation, so that one deviating cell is detected
 
 _PLAIN = (
-    "values that are not what was published of the count in every trial",
+    "number of values that differ from the one published in every trial",
     "share of whole values",
     "share of values that are exactly 0",
     "share of values that are exactly the count",
@@ -45,23 +45,23 @@ NAMES: tuple[str, ...] = (
     *(f"mean root size of the noise in part {i + 1} of {_PARTS} by count" for i in range(_PARTS)),
     *("share of noise up to a quantile" for _ in range(_EDGES)),
 )
-"""What the statistics are, in their order."""
+"""Names of the statistics, in order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceMoments:
-    """Moments of honest releases, cell by cell, by which others are measured.
+    """Moments of simulated releases per cell, used to standardise other releases.
 
     Attributes
     ----------
     counts
         int32, shape (roi, epoch).
     known
-        bool, shape (roi, epoch): the cells that are looked at.
+        bool, shape (roi, epoch): cells with a known count and a value.
     mean, spread
-        float64, shape (roi, epoch): mean and standard deviation of what is published.
+        float64, shape (roi, epoch): mean and standard deviation of the published values.
     fixed
-        bool, shape (roi, epoch): known cells that were published alike each time.
+        bool, shape (roi, epoch): known cells with the same value in every release.
     edges
         float64, shape (edge,): quantiles of the noise.
     parts
@@ -80,15 +80,15 @@ class ReferenceMoments:
     def of(
         cls, counts: Counts, known: Flags, releases: Iterator[Values], n: int
     ) -> ReferenceMoments:
-        """Take the moments of the next ``n`` releases."""
+        """Return the moments of the next ``n`` releases."""
         first = next(releases)
         total, square = np.zeros_like(first), np.zeros_like(first)
         same = known.copy()
         for values in islice(releases, n - 1):
-            away = values - first
-            total += away
-            square += away**2
-            same &= away == 0
+            difference = values - first
+            total += difference
+            square += difference**2
+            same &= difference == 0
         mean = total / n
         spread = np.sqrt(np.maximum(square / n - mean**2, 0.0))
         mean += first
@@ -105,25 +105,27 @@ class ReferenceMoments:
         return np.asarray(self.known & ~self.fixed & (self.spread > _SURE))
 
     def statistics(self, values: Values) -> tuple[Floats, Floats, Floats]:
-        """Return the plain statistics, and the root size of the noise by ROI and by epoch."""
+        """Return the plain statistics, and the summed root size of the noise by ROI and epoch."""
         known = self.known
-        seen = values[known]
-        noise = seen - self.counts[known]
+        published = values[known]
+        noise = published - self.counts[known]
         varied = self.varied
-        away = np.where(varied, values - self.mean, 0.0)
-        away /= np.where(varied, self.spread, 1.0)
-        size = np.sqrt(np.abs(away))  # roots have lighter tails, so that smaller faults stand out
+        standardised = np.where(varied, values - self.mean, 0.0)
+        standardised /= np.where(varied, self.spread, 1.0)
+        size = np.sqrt(
+            np.abs(standardised)
+        )  # roots have lighter tails, so smaller faults are detected
         sizes = size[known]
         plain = [
             np.count_nonzero(values[self.fixed] != self.mean[self.fixed]),
-            np.mean(seen == np.rint(seen)),
-            np.mean(seen == 0),
+            np.mean(published == np.rint(published)),
+            np.mean(published == 0),
             np.mean(np.abs(noise) < _SURE),
             noise.mean(),
             deviation := noise.std(),
             extent := np.abs(noise).mean(),
             extent / deviation if deviation > _SURE else 0.0,
-            *_correlations(away),
+            *_correlations(standardised),
         ]
         by_part = np.bincount(self.parts, sizes, minlength=_PARTS)
         shares = np.searchsorted(np.sort(noise), self.edges + _SURE, side="right") / len(noise)
@@ -134,17 +136,20 @@ class ReferenceMoments:
         )
 
 
-def _correlations(away: Floats) -> tuple[float, float, float]:
-    """Return correlations in time, over ROIs, and the largest at any distance in time."""
-    square = float((away**2).sum())
+def _correlations(standardised: Floats) -> tuple[float, float, float]:
+    """Return correlations between epochs, between ROIs, and the largest at any lag in time."""
+    square = float((standardised**2).sum())
     if square == 0:
         return 0.0, 0.0, 0.0
-    n_epochs = away.shape[1]
+    n_epochs = standardised.shape[1]
     power = (
-        np.abs(scipy.fft.rfft(away, scipy.fft.next_fast_len(2 * n_epochs, real=True), axis=1)) ** 2
+        np.abs(
+            scipy.fft.rfft(standardised, scipy.fft.next_fast_len(2 * n_epochs, real=True), axis=1)
+        )
+        ** 2
     )
     at_lag = scipy.fft.irfft(power.sum(axis=0))[1:n_epochs]
-    over_rois = float((away[1:] * away[:-1]).sum())
+    over_rois = float((standardised[1:] * standardised[:-1]).sum())
     if not at_lag.size:
         return 0.0, over_rois / square, 0.0
     return at_lag[0] / square, over_rois / square, float(np.abs(at_lag).max()) / square
@@ -152,17 +157,17 @@ def _correlations(away: Floats) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NullDistribution:
-    """What statistics are in honest releases.
+    """Mean and standard deviation of the statistics over simulated releases.
 
     Attributes
     ----------
     frame
-        By which they are measured.
+        Moments by which releases are standardised.
     mean, spread
-        float64, shape (statistic,): their mean and standard deviation.
+        float64, shape (statistic,): mean and standard deviation.
     rois, epochs
         float64, shapes (2, roi) and (2, epoch): mean and standard deviation of the summed root
-        size of the noise; no deviation where there are few cells.
+        size of the noise; the deviation is 0 for fewer than 8 cells.
     """
 
     frame: ReferenceMoments
@@ -172,15 +177,15 @@ class NullDistribution:
     epochs: Floats
 
     def measure(self, values: Values) -> tuple[Floats, Floats]:
-        """Return each statistic, and how many standard deviations it is off; (statistic,) both.
+        """Return each statistic and its deviation in standard deviations, both (statistic,).
 
-        What never varied is given a little spread: a single cell is then noticed, but where it is
-        a rare honest one it does not hide larger faults of other statistics.
+        Statistics that never varied get a small standard deviation. A single deviating cell is
+        then detected, but if rare in honest releases it does not hide larger faults elsewhere.
         """
-        found = self._complete(*self.frame.statistics(values))
-        little = np.full(len(found), _CELL / np.count_nonzero(self.frame.known))
-        little[0] = _CELL  # a number, not a share
-        return found, np.abs(found - self.mean) / np.maximum(self.spread, little)
+        statistics = self._complete(*self.frame.statistics(values))
+        least_spread = np.full(len(statistics), _CELL / np.count_nonzero(self.frame.known))
+        least_spread[0] = _CELL  # a number, not a share
+        return statistics, np.abs(statistics - self.mean) / np.maximum(self.spread, least_spread)
 
     def _complete(self, plain: Floats, by_roi: Floats, by_epoch: Floats) -> Floats:
         ends = [*_extremes(by_roi, self.rois), *_extremes(by_epoch, self.epochs)]
@@ -188,7 +193,7 @@ class NullDistribution:
 
 
 def _extremes(sizes: Floats, moments: Floats) -> tuple[float, float]:
-    """Return the largest and the smallest size in standard errors, 0 where none varies."""
+    """Return the largest and the smallest size in standard errors, 0 if none varies."""
     varied = moments[1] > _SURE
     if not varied.any():
         return 0.0, 0.0
@@ -203,11 +208,11 @@ def _joined(plain: Floats, ends: Floats) -> Floats:
 
 def study(frame: ReferenceMoments, releases: Iterator[Values], n: int) -> NullDistribution:
     """Return the moments of the statistics over the next ``n`` releases."""
-    found = [frame.statistics(values) for values in islice(releases, n)]
-    plain, by_roi, by_epoch = (np.array(each) for each in zip(*found, strict=True))
+    statistics = [frame.statistics(values) for values in islice(releases, n)]
+    plain, by_roi, by_epoch = (np.array(column) for column in zip(*statistics, strict=True))
     rois, epochs = (
-        np.array([each.mean(axis=0), np.where(n_cells < _FEW, 0.0, each.std(axis=0))])
-        for each, n_cells in zip(
+        np.array([sizes.mean(axis=0), np.where(n_cells < _FEW, 0.0, sizes.std(axis=0))])
+        for sizes, n_cells in zip(
             (by_roi, by_epoch), (frame.varied.sum(axis=1), frame.varied.sum(axis=0)), strict=True
         )
     )
@@ -215,5 +220,5 @@ def study(frame: ReferenceMoments, releases: Iterator[Values], n: int) -> NullDi
         [*_extremes(roi, rois), *_extremes(epoch, epochs)]
         for roi, epoch in zip(by_roi, by_epoch, strict=True)
     ]
-    every = np.array([_joined(*each) for each in zip(plain, np.array(ends), strict=True)])
+    every = np.array([_joined(*row) for row in zip(plain, np.array(ends), strict=True)])
     return NullDistribution(frame, every.mean(axis=0), every.std(axis=0), rois, epochs)

@@ -1,4 +1,4 @@
-"""Which values a mechanism can publish at all, where no law of single counts is known."""
+"""Possible values of mechanisms for which no output distribution of single counts is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Support", "support"]
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Values from ``low`` to ``high``, multiples of ``step``; any real number if that is 0."""
+    """Multiples of ``step`` from ``low`` to ``high``; all real numbers between if it is 0."""
 
     low: float
     high: float
@@ -25,11 +25,11 @@ class Support:
 
     @property
     def limited(self) -> bool:
-        """Whether there is any number that cannot be published."""
+        """Whether some numbers cannot be published."""
         return self.step > 0 or np.isfinite(self.low) or np.isfinite(self.high)
 
     def said(self) -> str:
-        """Return it in words."""
+        """Return a description, such as ``whole numbers from 0 up to 20``."""
         kind = {1.0: "whole numbers", 0.5: "multiples of ½"}.get(self.step, "numbers")
         low = f" from {self.low:g}" if np.isfinite(self.low) else ""
         high = f" up to {self.high:g}" if np.isfinite(self.high) else ""
@@ -37,14 +37,14 @@ class Support:
 
 
 def support(mechanism: Mechanism, group_size: int) -> Support:
-    """Return what can be published of counts from 0 to the group size, step by step.
+    """Return the values that a mechanism can publish for counts from 0 to the group size.
 
-    It is never too small; a mechanism that is not known here is taken to publish anything.
+    The result never excludes a possible value; unknown mechanisms may publish any number.
     """
-    found = Support(0.0, float(group_size), 1.0)
+    values = Support(0.0, float(group_size), 1.0)
     for step in steps_of(mechanism):
-        found = _after(step, found, group_size)
-    return found
+        values = _after(step, values, group_size)
+    return values
 
 
 def _after(step: Mechanism, before: Support, group_size: int) -> Support:
@@ -54,35 +54,35 @@ def _after(step: Mechanism, before: Support, group_size: int) -> Support:
         after = _revised(step, before)
     elif step.trace_steps or step.name in ("exact", "sample_events"):
         after = before
-    else:  # noise, or something that nothing is known of
+    else:  # noise, or an unknown mechanism
         whole = step.noise is not None and step.noise.law == "geometric"
         after = Support(-np.inf, np.inf, before.step if whole else 0.0)
     return _finished(step, after, group_size)
 
 
 def _finished(step: Mechanism, before: Support, group_size: int) -> Support:
-    """Return the support after the clipping and rounding of a noisy step."""
+    """Return the support after the clipping and rounding settings of a step."""
     if getattr(step, "clip", False):
         low, high = (float(np.clip(end, 0, group_size)) for end in (before.low, before.high))
         before = replace(before, low=low, high=high)
-    if getattr(step, "integers", "none") != "none":  # the ends may be rounded away from
+    if getattr(step, "integers", "none") != "none":  # rounding may move values beyond the ends
         before = Support(np.floor(before.low), np.ceil(before.high), 1.0)
     return before
 
 
 def _revised(step: PostProcessing, before: Support) -> Support:
-    """Return the support after a revision that keeps the order of values."""
+    """Return the support after post-processing that preserves the order of values."""
     ends = np.array([[before.low, before.high]])
     step.revise(ends)
     size = getattr(step, "size", None)
-    if size is not None:  # middles of ranges
+    if size is not None:  # midpoints of ranges
         return Support(float(ends[0, 0]), float(ends[0, 1]), 0.5 if size % 2 else 1.0)
     low, high = min(ends[0, 0], 0.0), max(ends[0, 1], 0.0)
     return Support(low, high, before.step)
 
 
 def _medians(step: Any, before: Support, group_size: int) -> Support:
-    """Medians of values lie between them, and are halfway between two at most."""
+    """Return the support of medians, which may be midpoints between two values."""
     return replace(before, step=before.step / 2 if before.step >= 1 else 0.0)
 
 
@@ -99,7 +99,7 @@ def _any_whole(step: Any, before: Support, group_size: int) -> Support:
 
 
 def _estimates(step: Any, before: Support, group_size: int) -> Support:
-    """(yes − m·p)/(1 − p) for 0 to m members who say yes."""
+    """Return the support of (yes − m·p)/(1 − p), where 0 to m members answer yes."""
     return Support(-group_size * step.p / (1 - step.p), float(group_size), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""A table as it was published, with what is declared and known of it."""
+"""Published tables, with their declared mechanism and known counts."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedTable:
-    """Counts of one group over places and epochs, as really published.
+    """Published values of one group per ROI and epoch.
 
     Attributes
     ----------
     name
-        What findings call it.
+        Name used in results.
     values
-        float64, shape (roi, epoch): what was published; NaN = redacted.
+        float64, shape (roi, epoch): published values; NaN = redacted.
     group_size
         Members of the group, at least 1.
     mechanism
-        The one that is declared, bound, so that its sensitivity is known.
+        The declared mechanism, bound, so that its sensitivity is known.
     first_epoch
-        Which epoch of the cube the first column is.
+        Index in the cube of the epoch of the first column.
     counts
-        int32, shape (roi, epoch): the true counts, visits; −1 where they are not known.
+        int32, shape (roi, epoch): true counts, visits; −1 where unknown.
     roi_totals, epoch_totals
-        float64, shapes (roi,) and (epoch,): totals published beside the table, over epochs and
-        over ROIs; NaN = redacted. None where there are none.
+        float64, shapes (roi,) and (epoch,): totals over epochs and over ROIs, published with the
+        table; NaN = redacted. None if there are none.
 
     Raises
     ------
     InputError
-        If a shape or type differs, there is no cell, a value is infinite, the group has no member,
-        a count is not one of such a group, or the mechanism is none. Values that the mechanism
-        never publishes are no error: the checks find them.
+        If a shape or type is wrong, there is no cell, a value is infinite, the group has no
+        member, a count exceeds the group size, or ``mechanism`` is not a mechanism. Values that
+        the mechanism never publishes raise no error: the checks report them.
     """
 
     name: str
@@ -61,12 +61,14 @@ class PublishedTable:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"the name of a table is {self.name!r}, but should be text")
+            raise InputError(
+                f"the name of a table is {self.name!r}, but must be a non-empty string"
+            )
         shape = np.shape(self.values)
         if len(shape) != 2:
-            raise InputError(f"{self.name}: values have shape {shape}; they are (roi, epoch)")
+            raise InputError(f"{self.name}: values have shape {shape}, but should be (roi, epoch)")
         if 0 in shape:
-            raise InputError(f"{self.name}: values have shape {shape}: there is no cell")
+            raise InputError(f"{self.name}: values have shape {shape}, which has no cell")
         self._check("values", self.values, shape, np.float64)
         self._check("counts", self.counts, shape, np.int32)
         for axis, what in enumerate(("roi_totals", "epoch_totals")):
@@ -83,14 +85,18 @@ class PublishedTable:
                 "clusterscale.mechanisms.create returns"
             )
         if self.group_size < 1:
-            raise InputError(f"{self.name}: a group of {self.group_size} is not a group")
+            raise InputError(
+                f"{self.name}: group_size is {self.group_size}, but should be at least 1"
+            )
         if self.first_epoch < 0:
-            raise InputError(f"{self.name}: first_epoch is {self.first_epoch}, but counts from 0")
+            raise InputError(
+                f"{self.name}: first_epoch is {self.first_epoch}, but should be at least 0"
+            )
         counts = self.counts
         if counts.size and not (counts.min() >= -1 and counts.max() <= self.group_size):
             raise InputError(
-                f"{self.name}: counts from {counts.min()} to {counts.max()} are not those of "
-                f"{self.group_size} members, nor −1 where unknown"
+                f"{self.name}: counts are from {counts.min()} to {counts.max()}, but should be "
+                f"from 0 to the group size, {self.group_size}, or −1 where unknown"
             )
 
     def _check(self, what: str, array: NDArray[Any], shape: tuple[int, ...], dtype: type) -> None:
@@ -113,7 +119,7 @@ class PublishedTable:
         return np.asarray(~np.isnan(self.values))
 
     def overlap(self, other: PublishedTable) -> tuple[slice, slice] | None:
-        """Return the columns of both tables that are the same epochs, None where none are."""
+        """Return the columns of both tables with the same epochs, None if there are none."""
         first = max(self.first_epoch, other.first_epoch)
         stop = min(table.first_epoch + table.values.shape[1] for table in (self, other))
         if len(self.values) != len(other.values) or first >= stop:
@@ -125,25 +131,25 @@ class PublishedTable:
 
 
 def steps_of(mechanism: Mechanism) -> Sequence[Mechanism]:
-    """Return the steps of a chain, or the mechanism as its only one."""
+    """Return the steps of a chain, or the mechanism as the only step."""
     steps: Sequence[Any] = mechanism.steps if isinstance(mechanism, Chain) else (mechanism,)
     return steps
 
 
 def suppressed_up_to(mechanism: Mechanism) -> int | None:
-    """Return the largest value that the mechanism hides as 0, None where it hides none."""
-    found = [
+    """Return the largest count that the mechanism publishes as 0, None if it suppresses none."""
+    thresholds = [
         step.up_to if step.up_to is not None else (step.below or 1) - 1
         for step in steps_of(mechanism)
         if isinstance(step, SuppressSmall)
     ]
-    return max(found, default=None)
+    return max(thresholds, default=None)
 
 
 def fill_suppressed(table: PublishedTable) -> Values:
-    """Return the values, float64, shape (roi, epoch), with 0 where suppression was left blank.
+    """Return the values, float64, shape (roi, epoch), with 0 in suppressed blank cells.
 
-    A declared suppression publishes 0. A table without a single 0 is taken to leave such cells
+    A declared suppression publishes 0. A table without any 0 is assumed to leave suppressed cells
     blank instead.
     """
     values = table.values
@@ -153,17 +159,17 @@ def fill_suppressed(table: PublishedTable) -> Values:
 
 
 def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
-    """Return the least and the largest count that each cell can have been.
+    """Return the smallest and the largest possible count of each cell.
 
-    Only for mechanisms that add no noise and treat each count by itself, keeping their order: what
-    is published then was one of a run of counts. All counts are possible where a cell is redacted,
-    or holds what is never published.
+    This works only for mechanisms that add no noise, process each count separately and preserve
+    the order of counts: each published value then corresponds to an interval of counts. All counts
+    are possible where a cell is redacted or has a value that is never published.
 
     Returns
     -------
     tuple of ndarray, or None
-        int64, shape (roi, epoch), visits; None where noise was added, or a count does not stand by
-        itself.
+        int64, shape (roi, epoch), visits; None if the mechanism adds noise or does not process
+        each count separately.
     """
     law = table.mechanism.law(table.group_size)
     if not isinstance(law, OutputDistribution) or law.noise.law != "none":
@@ -173,5 +179,5 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
     values = fill_suppressed(table)
     low = np.searchsorted(of_count[0], values, side="left")
     high = np.searchsorted(of_count[0], values, side="right") - 1
-    never = (low > high) | np.isnan(values)
-    return np.where(never, 0, low), np.where(never, table.group_size, high)
+    impossible = (low > high) | np.isnan(values)
+    return np.where(impossible, 0, low), np.where(impossible, table.group_size, high)

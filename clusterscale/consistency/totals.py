@@ -1,4 +1,4 @@
-"""Redacted cells that follow from totals published beside the table."""
+"""Check for hidden cells that follow from totals published with the table."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _ROUNDING = 1e-6  # of a visit: sums of floats
 
 
 class Totals(ConfigModel):
-    """Whether cells that are redacted or suppressed follow from totals of ROIs and of epochs.
+    """Check whether redacted or suppressed cells follow from totals of ROIs and of epochs.
 
-    Of all tables of whole numbers that have what is published, and the totals, it is found out
-    where they are the same, exactly (Gusfield 1988). A hidden cell that is known so is
-    inconsistent, but for a published 0 that is one; so are totals that no table has.
+    The check computes exactly which cells are equal in all tables of whole numbers that match the
+    published values and the totals (Gusfield 1988). It is inconsistent if a hidden cell is
+    determined, other than a published 0 whose count is 0, or if no table has these totals.
 
-    Totals are taken for those of the true counts. Where each is the sum of the cells published they
-    add nothing. A total of 0 beside suppressed cells may be suppressed itself and is left out. Of
-    tables with noise nothing is known so, however much the totals narrow it down: that is unknown.
+    Totals are assumed to be those of the true counts. If each is the sum of the published cells,
+    they add no information. A total of 0 next to suppressed cells may be suppressed itself and is
+    ignored. For tables with noise the result is unknown, as no cell is determined exactly.
     """
 
     name: Literal["totals"] = "totals"
@@ -45,22 +45,24 @@ class Totals(ConfigModel):
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:
-        """Return how many hidden cells are known; ``others`` and ``rng`` are not used."""
+        """Return how many hidden cells are determined; ``others`` and ``rng`` are not used."""
         rois, epochs = _totals(table)
         n_totals = int(np.isfinite(rois).sum() + np.isfinite(epochs).sum())
         if not n_totals:
-            return self._found("consistent", 0, 0, f"{table.name} has no totals beside it")
+            return self._found("consistent", 0, 0, f"{table.name} has no totals")
         if _are_sums(table, rois, epochs):
-            text = f"{told(n_totals, 'total')} are the sums of what is published, and add nothing"
-            return self._found("consistent", 0, table.values.size, text)
-        behind = count_bounds(table)
-        if behind is None:
             text = (
-                f"under {table.mechanism.label} no count is known from its cell, so what totals "
-                "add is not worked out"
+                f"{told(n_totals, 'total')}: only sums of published cells, which disclose nothing"
+            )
+            return self._found("consistent", 0, table.values.size, text)
+        bounds = count_bounds(table)
+        if bounds is None:
+            text = (
+                f"under {table.mechanism.label} a value does not determine its count, so the check "
+                "cannot decide what totals disclose"
             )
             return self._found("unknown", 0, table.values.size, text)
-        return self._solved(table, *behind, *_unsuppressed(table, rois, epochs))
+        return self._solved(table, *bounds, *_unsuppressed(table, rois, epochs))
 
     def _solved(
         self,
@@ -73,18 +75,19 @@ class Totals(ConfigModel):
         hidden = low < high
         n_hidden = int(hidden.sum())
         whole = all(
-            bool((np.isnan(each) | (each == np.rint(each))).all()) for each in (rois, epochs)
+            bool((np.isnan(totals) | (totals == np.rint(totals))).all())
+            for totals in (rois, epochs)
         )
         solution = solve(low, high, rois, epochs) if whole else None
         if solution is None:
-            text = f"no counts that {table.name} can stand for have the totals beside it"
+            text = f"no counts that match {table.name} have the published totals"
             return self._found("inconsistent", 0, table.values.size, text)
         known = hidden & solution.sure & (fill_suppressed(table) != solution.counts)
         small, counts = smallest_shown(self.small, table), solution.counts[known]
         n_small = int(np.count_nonzero((counts >= 1) & (counts < small)))
         text = (
-            f"{len(counts):,} of {told(n_hidden, 'hidden cell')} follow from the totals, "
-            f"{n_small:,} of them of 1 to {small - 1} people"
+            f"{len(counts):,} of {told(n_hidden, 'hidden cell')} follow from the totals; "
+            f"{n_small:,} of them count 1 to {small - 1} people"
         )
         level: Level = "inconsistent" if len(counts) else "consistent"
         return self._found(level, len(counts), table.values.size, text)
@@ -95,11 +98,11 @@ class Totals(ConfigModel):
 
 
 def _totals(table: PublishedTable) -> tuple[Values, Values]:
-    """Return the totals, not a number where there are none, shapes (roi,) and (epoch,)."""
-    given = (table.roi_totals, table.epoch_totals)
+    """Return the totals, NaN where there are none, shapes (roi,) and (epoch,)."""
+    published = (table.roi_totals, table.epoch_totals)
     rois, epochs = (
         np.full(n, np.nan) if totals is None else totals
-        for n, totals in zip(table.values.shape, given, strict=True)
+        for n, totals in zip(table.values.shape, published, strict=True)
     )
     return rois, epochs
 
@@ -114,7 +117,7 @@ def _are_sums(table: PublishedTable, rois: Values, epochs: Values) -> bool:
 
 
 def _unsuppressed(table: PublishedTable, rois: Values, epochs: Values) -> tuple[Values, Values]:
-    """Return totals without those that may be suppressed."""
+    """Return the totals, with NaN for those that may be suppressed."""
     if suppressed_up_to(table.mechanism) is None:
         return rois, epochs
     return np.where(rois == 0, np.nan, rois), np.where(epochs == 0, np.nan, epochs)

@@ -1,4 +1,4 @@
-"""Cells of a table that follow from its totals."""
+"""Cells of a table that are determined by its totals."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Whole = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _SOURCE, _SINK, _HUB = 0, 1, 2
-_MOST = int(np.iinfo(np.int32).max)  # a flow is counted in 32 bits
+_MOST = int(np.iinfo(np.int32).max)  # SciPy's flows are 32-bit integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """One table that has the totals, and where every other one is the same.
+    """One table with the totals, and the cells that are equal in all such tables.
 
     Attributes
     ----------
     counts
         int64, shape (roi, epoch), visits.
     sure
-        bool, shape (roi, epoch): cells that are the same in every table with these totals and
-        bounds, those whose bounds leave no choice too.
+        bool, shape (roi, epoch): cells that are equal in every table with these totals and bounds,
+        including cells with equal bounds.
     """
 
     counts: Whole
@@ -42,30 +42,30 @@ class Solution:
 def solve(
     low: Whole, high: Whole, roi_totals: NDArray[np.float64], epoch_totals: NDArray[np.float64]
 ) -> Solution | None:
-    """Return what totals tell of cells that are known to lie between bounds.
+    """Return which cells with known bounds are determined by the totals.
 
-    A table with the totals is a flow from ROIs to epochs, and is found as one. Another one is
-    reached along a cycle of cells that can be raised and lowered in turn, so a cell is sure if it
-    lies on no such cycle: if its ends are not strongly connected by what can still change, or if
-    it is a bridge of what is (Gusfield 1988; Boesch and Tindell 1980). ROIs and epochs without a
-    total are one node, for what flows there is free.
+    A table with the totals is a flow from ROIs to epochs, found as a maximum flow. Any other such
+    table differs along cycles of cells that are raised and lowered in turn. A cell is therefore
+    determined if it is on no such cycle: if its ends are not strongly connected in the residual
+    graph, or if it is a bridge of a component (Gusfield 1988; Boesch and Tindell 1980). All ROIs
+    and epochs without a total are one node, as their flow is unconstrained.
 
     Parameters
     ----------
     low, high
-        int64, shape (roi, epoch): the least and largest count of each cell, visits.
+        int64, shape (roi, epoch): smallest and largest count of each cell, visits.
     roi_totals, epoch_totals
-        float64, shapes (roi,) and (epoch,): whole numbers, NaN = not known.
+        float64, shapes (roi,) and (epoch,): whole numbers, NaN = unknown.
 
     Returns
     -------
     Solution or None
-        None where no table has these totals.
+        None if no table has these totals.
 
     Raises
     ------
     InputError
-        If totals are too large for a flow, from 2³¹ on.
+        If the totals need a flow of 2³¹ or more.
     """
     room = high - low
     rois, epochs = roi_totals - low.sum(axis=1), epoch_totals - low.sum(axis=0)
@@ -85,7 +85,7 @@ def solve(
 
 
 def _numbered(left: NDArray[np.float64], first: int) -> Whole:
-    """Return the node of each ROI or epoch, the hub where there is no total."""
+    """Return the node of each ROI or epoch, the hub for those without a total."""
     return np.where(np.isnan(left), _HUB, np.arange(first, first + len(left)))
 
 
@@ -96,7 +96,7 @@ def _supplies(
     epoch_nodes: Whole,
     n_nodes: int,
 ) -> Whole:
-    """Return what comes out of each node, less what goes in, shape (node,)."""
+    """Return the outflow minus the inflow of each node, shape (node,)."""
     supply = np.zeros(n_nodes, np.int64)
     np.add.at(supply, roi_nodes, np.nan_to_num(rois).astype(np.int64))
     np.subtract.at(supply, epoch_nodes, np.nan_to_num(epochs).astype(np.int64))
@@ -106,16 +106,16 @@ def _supplies(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Edges:
-    """Cells with a choice, as edges from the node of a ROI to that of an epoch.
+    """Cells that are not fixed, as edges from the node of a ROI to that of an epoch.
 
     Attributes
     ----------
     out, into
         int64, shape (edge,): nodes.
     room
-        int64, shape (edge,): the most that can flow.
+        int64, shape (edge,): capacities.
     n_nodes
-        Nodes, with source, sink and hub.
+        Number of nodes, including source, sink and hub.
     """
 
     out: Whole
@@ -124,26 +124,28 @@ class _Edges:
     n_nodes: int
 
     def flow(self, supply: Whole) -> Whole | None:
-        """Return a flow that meets the supply of each node, shape (edge,), None if none does."""
-        due = int(supply[supply > 0].sum())
-        if due > _MOST:
-            raise InputError(f"totals leave {due:,} visits open: more than can be solved for")
+        """Return a flow that meets the supply of each node, shape (edge,), None if impossible."""
+        required = int(supply[supply > 0].sum())
+        if required > _MOST:
+            raise InputError(
+                f"totals require a flow of {required:,} visits, but the solver's limit is {_MOST:,}"
+            )
         if np.any(supply[~np.isin(np.arange(self.n_nodes), self._ends)]):
-            return None  # a total that no cell can make up
-        givers, takers = np.flatnonzero(supply > 0), np.flatnonzero(supply < 0)
-        out = np.concatenate([self.out, np.full(len(givers), _SOURCE), takers])
-        into = np.concatenate([self.into, givers, np.full(len(takers), _SINK)])
-        room = np.concatenate([self.room, supply[givers], -supply[takers]])
+            return None  # a total without an adjustable cell
+        sources, sinks = np.flatnonzero(supply > 0), np.flatnonzero(supply < 0)
+        out = np.concatenate([self.out, np.full(len(sources), _SOURCE), sinks])
+        into = np.concatenate([self.into, sources, np.full(len(sinks), _SINK)])
+        room = np.concatenate([self.room, supply[sources], -supply[sinks]])
         keep = out != into
         graph = self._graph(room[keep], out[keep], into[keep])
         graph.data = np.minimum(graph.data, _MOST)
-        found = scipy.sparse.csgraph.maximum_flow(graph.astype(np.int32), _SOURCE, _SINK)
-        if found.flow_value < due:
+        result = scipy.sparse.csgraph.maximum_flow(graph.astype(np.int32), _SOURCE, _SINK)
+        if result.flow_value < required:
             return None
-        return self._shared(found.flow.tocoo())
+        return self._shared(result.flow.tocoo())
 
     def _graph(self, data: NDArray[Any], out: Whole, into: Whole) -> sparse.csr_array:
-        """Return edges as SciPy's graph algorithms take them: nodes are int32."""
+        """Return edges as a sparse matrix with int32 nodes, as SciPy's graph algorithms expect."""
         nodes = out.astype(np.int32), into.astype(np.int32)
         return sparse.coo_array((data, nodes), (self.n_nodes, self.n_nodes)).tocsr()
 
@@ -152,16 +154,16 @@ class _Edges:
         return np.unique(np.concatenate([self.out, self.into]))
 
     def _shared(self, flow: sparse.coo_array) -> Whole:
-        """Return the flow of each edge, where edges between the same nodes are filled in turn."""
+        """Return the flow of each edge; parallel edges are filled one after another."""
         order = np.lexsort((self.into, self.out))
         out, into, room = self.out[order], self.into[order], self.room[order]
         total = np.where(out == into, 0, np.maximum(_looked_up(flow, out, into), 0))
         filled = np.cumsum(room) - room
         new = np.r_[True, (np.diff(out) != 0) | (np.diff(into) != 0)][: len(out)]
         filled -= filled[new][np.cumsum(new) - 1] if len(out) else 0
-        found = np.empty_like(total)
-        found[order] = np.clip(total - filled, 0, room)
-        return found
+        edge_flow = np.empty_like(total)
+        edge_flow[order] = np.clip(total - filled, 0, room)
+        return edge_flow
 
     def on_cycles(self, flow: Whole) -> Flags:
         """Return which edges can carry another flow, shape (edge,)."""
@@ -169,8 +171,8 @@ class _Edges:
         out = np.concatenate([self.out[up], self.into[down]])
         into = np.concatenate([self.into[up], self.out[down]])
         graph = self._graph(np.ones(len(out), np.int8), out, into)
-        _, part = scipy.sparse.csgraph.connected_components(graph, connection="strong")
-        inside = part[self.out] == part[self.into]
+        _, component = scipy.sparse.csgraph.connected_components(graph, connection="strong")
+        inside = component[self.out] == component[self.into]
         inside[inside] = ~bridges(np.array([self.out, self.into])[:, inside], self.n_nodes)
         return np.asarray(inside)
 
@@ -180,9 +182,9 @@ def _looked_up(matrix: sparse.coo_array, row: Whole, column: Whole) -> Whole:
     keys = matrix.row * np.int64(matrix.shape[1]) + matrix.col
     order = np.argsort(keys)
     wanted = row * matrix.shape[1] + column
-    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), max(len(keys) - 1, 0))
-    found = np.zeros(len(wanted), np.int64)
+    position = np.minimum(np.searchsorted(keys, wanted, sorter=order), max(len(keys) - 1, 0))
+    entries = np.zeros(len(wanted), np.int64)
     if len(keys):
-        at = order[at]
-        found = np.where(keys[at] == wanted, matrix.data[at].astype(np.int64), 0)
-    return found
+        position = order[position]
+        entries = np.where(keys[position] == wanted, matrix.data[position].astype(np.int64), 0)
+    return entries

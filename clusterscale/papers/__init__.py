@@ -1,4 +1,4 @@
-"""The papers computed again: ours beside every published number, and statements held to account."""
+"""Reproduction of papers: compares our results with published numbers, and checks claims."""
 
 from clusterscale.papers.check_claims import check_claims
 from clusterscale.papers.claims import Claim

@@ -1,4 +1,4 @@
-"""Statements held to account: do our numbers keep them, break them, or leave it open."""
+"""Check whether our results confirm or contradict the claims of a paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["check_claims"]
 
 @dataclass(frozen=True, slots=True)
 class _Margin:
-    """How much is left at one place, half the 95 % interval of that, and the numbers it is of."""
+    """Margin for one selection of labels, its 95 % half-width, and the compared numbers as text."""
 
     value: float
     half: float
@@ -26,12 +26,11 @@ class _Margin:
 
 
 def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
-    """Yield every statement of a study, with its margin at the worst place.
+    """Yield every claim of a study, with its smallest margin over all labels.
 
-    A statement holds where the margin is positive everywhere. It breaks where the margin is
-    negative by more than chance, 95 % of the time; else it is open, as it is where there is one
-    person only, or where what should differ is the same.
-    Places that a quick run leaves out are passed over.
+    A claim holds if the margin is positive everywhere. It fails if a margin's 95 % interval is
+    below 0. Otherwise it is undecided, for example if there is only one person, or if two numbers
+    that should differ are equal. Labels that a quick run omits are skipped.
 
     Raises
     ------
@@ -42,8 +41,8 @@ def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
         margins = list(_margins(claim, results))
         if not margins:
             continue
-        worst = min(margins, key=lambda each: each.value)
-        broken = any(each.value + each.half < 0 for each in margins)
+        worst = min(margins, key=lambda margin: margin.value)
+        broken = any(margin.value + margin.half < 0 for margin in margins)
         verdict = BREAKS if broken else HOLDS if worst.value > 0 else OPEN
         half = worst.half if isfinite(worst.half) else 0.0
         why = "" if verdict == HOLDS else claim.differs
@@ -62,13 +61,13 @@ def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
 def _along(
     claim: Claim, at: dict[str, Label | tuple[Label, ...]], results: Results
 ) -> Iterator[_Margin]:
-    """Yield the margin of each step; what a quick run leaves out is stepped over."""
+    """Yield the margin of each step; labels that a quick run omits are skipped."""
     sign = 1 if claim.relation == "rise" else -1
     numbers = list(_there(claim, at, results))
-    told = ", ".join(f"{number.value:.3g}" for number in numbers)
+    text = ", ".join(f"{number.value:.3g}" for number in numbers)
     for before, after in pairwise(numbers):
         step = sign * (after.value - before.value) + claim.tolerance
-        yield _Margin(step, _half(before, after), told)
+        yield _Margin(step, _half(before, after), text)
 
 
 def _there(
@@ -92,14 +91,15 @@ def _at(
     else:
         assert other is not None
         bound = other
-    apart = number.value - bound
-    left = {"above": apart, "below": -apart, "near": -abs(apart)}[claim.relation]
-    told = f"{number.value:.3g}, {claim.relation} {bound:.3g}"
-    yield _Margin(left + claim.tolerance, _half(*numbers), told)
+    difference = number.value - bound
+    margin = {"above": difference, "below": -difference, "near": -abs(difference)}[claim.relation]
+    text = f"{number.value:.3g}, {claim.relation} {bound:.3g}"
+    yield _Margin(margin + claim.tolerance, _half(*numbers), text)
 
 
 def _half(*numbers: Number) -> float:
-    """Return half the interval of a difference; without limit where one person tells of nobody."""
+    """Return the half-width of the interval of a difference, infinite if a number has n = 1."""
     if any(number.n == 1 for number in numbers):
         return inf
-    return max(each.quantile for each in numbers) * hypot(*(each.known_error for each in numbers))
+    quantile = max(number.quantile for number in numbers)
+    return quantile * hypot(*(number.known_error for number in numbers))

@@ -1,4 +1,4 @@
-"""What a paper says in words, as something that results can keep or break."""
+"""Claims of a paper, in a form that results can confirm or contradict."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 class Claim(ResultSelection):
-    """A statement in words (``text``), and what it means in numbers.
+    """A claim in words (``text``), and its meaning in numbers.
 
-    ``relation`` compares the number: ``above`` or ``below`` another number, or the number at
-    another place (``than``); ``near`` it; or numbers that ``rise`` or ``fall`` from each label of
-    ``along`` to the next. ``tolerance`` is how far it may be off, or, below 0, the margin by which
-    it must hold where the paper says "clearly". ``each`` names dimensions with labels for all of
-    which it must hold; the margin is that of the worst label. ``differs`` says why ours does not
-    hold.
+    ``relation`` is ``above``, ``below`` or ``near`` another number or the number at other labels
+    (``than``), or ``rise`` or ``fall`` from each label of ``along`` to the next. ``tolerance`` is
+    the accepted deviation; if negative, the margin by which the relation must hold, where the paper
+    says "clearly". The claim must hold for all labels of the dimensions in ``each``; the reported
+    margin is the smallest. ``differs`` states why the claim does not hold for our results.
     """
 
     text: str
@@ -37,11 +36,11 @@ class Claim(ResultSelection):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        moves = self.relation in ("rise", "fall")
-        if moves != bool(self.along) or moves != (len(self.labels) > 1):
-            raise ValueError("along, with two labels or more, goes with rise and fall")
+        is_trend = self.relation in ("rise", "fall")
+        if is_trend != bool(self.along) or is_trend != (len(self.labels) > 1):
+            raise ValueError("rise and fall, and only these, need along with two or more labels")
         if self.relation == "near" and self.tolerance <= 0:
-            raise ValueError("tolerance, above 0, goes with near")
-        if moves == (self.than is not None):
-            raise ValueError("than goes with above, below and near")
+            raise ValueError("near needs a tolerance above 0")
+        if is_trend == (self.than is not None):
+            raise ValueError("above, below and near, and only these, need than")
         return self

@@ -1,4 +1,4 @@
-"""Ours beside the paper's: its number should lie where one more such computation would."""
+"""Comparison of our results with a paper's numbers, within their statistical errors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from clusterscale.report.papers import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED,
 
 __all__ = ["compare"]
 
-_FEW = 6  # labels, which are all told
+_FEW = 6  # labels at most that are listed one by one
 
-PRESET = "a preset stands for the data, which are not public"
+PRESET = "a synthetic preset replaces the data, which are not public"
 
 
 def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
-    """Yield every published number of a study beside ours.
+    """Yield every published number of a study with our result.
 
-    The paper's number agrees where it lies in the interval that 95 % of such computations would
-    come out in: ours is a mean over the people whom we have drawn, the paper's one over its own, so
-    the errors of both count; then half the last digit that the paper prints, and the tolerance that
-    is stated with it. A number that does not agree is explained where ours would, computed as the
-    paper's was. Numbers of presets are told, but not compared, nor are those that hang on what the
-    paper does not state.
+    The paper's number agrees if it is in the 95 % prediction interval of such a computation. Our
+    mean is over the people we sampled and the paper's over its own, so the interval includes both
+    standard errors, half the last digit that the paper prints, and the stated tolerance. A number
+    that does not agree is explained if our result agrees when computed as in the paper. Numbers
+    from presets, and numbers that depend on something the paper does not state, are reported but
+    not compared.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
 
 
 def _find(results: Results, place: ResultSelection) -> Number | None:
-    """Return a number of ours, None where a quick run leaves it out."""
+    """Return our number, or None if a quick run omits it."""
     try:
         return results.find(place)
     except NotComputed:
@@ -87,34 +87,34 @@ def _beside(
 
 
 def _room(study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: Number) -> float:
-    """Return how far a number of ours may be from the paper's and still agree."""
+    """Return the largest difference between our number and the paper's that counts as agreement."""
     people = published.people or (ours.n if figure.place.of == "utility" else study.people)
     own = ours.known_error
     both = hypot(own, ours.error_of(people) if own else 0.0)
-    beside_chance = published.tolerance * abs(figure.value) + published.allowance
-    return ours.quantile * both + published.step / 2 + beside_chance + 1e-9
+    systematic = published.tolerance * abs(figure.value) + published.allowance
+    return ours.quantile * both + published.step / 2 + systematic + 1e-9
 
 
 def _tell(place: ResultSelection) -> str:
-    """Say in words where a number is found."""
+    """Return a description of which results a number is computed from."""
     what = place.of.replace("_", " ")
     if place.reduce.startswith("share"):
         what = f"share with {what} {place.reduce.removeprefix('share_')} {place.limit:g}"
     elif place.reduce != "mean":
         what = f"{place.reduce} of {what}"
-    where = [_label(dim, each, place.take) for dim, each in place.at.items()]
-    told = " · ".join([what, *where])
+    where = [_label(dim, label, place.take) for dim, label in place.at.items()]
+    text = " · ".join([what, *where])
     if place.over:
-        others = (_label(dim, each, place.take) for dim, each in place.over.items())
-        told += f", over that of {' · '.join(others)}"
-    return told
+        others = (_label(dim, label, place.take) for dim, label in place.over.items())
+        text += f", divided by that of {' · '.join(others)}"
+    return text
 
 
 def _label(dim: str, label: Label | tuple[Label, ...], take: str) -> str:
     if not isinstance(label, tuple):
         return str(label)
     if len(label) > _FEW:
-        told = f"{len(label)} {dim}s from {label[0]} to {label[-1]}"
+        text = f"{len(label)} {dim}s from {label[0]} to {label[-1]}"
     else:
-        told = " or ".join(map(str, label))
-    return f"mean over {told}" if take == "mean" else told
+        text = " or ".join(map(str, label))
+    return f"mean over {text}" if take == "mean" else text

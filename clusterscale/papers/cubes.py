@@ -1,4 +1,4 @@
-"""The cubes that studies are of: real cabs, and presets where data are not public."""
+"""Cubes for the studies: San Francisco cabs, and synthetic presets where data are not public."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _SEED = 1
 
 
 class Cubes:
-    """The cubes below a folder, each made when it is first asked for.
+    """Cubes below a folder, each created when first opened.
 
     Parameters
     ----------
     folder
-        Where they are kept, a local path or fsspec URL that all workers reach.
+        Where the cubes are stored: a local path or fsspec URL that all workers can reach.
     cabs
-        The cabs: a cube, a Parquet file of fixes (user, timestamp, lat, lon), or the folder of
-        the original text files; None where there are none.
+        The San Francisco cabs: a cube, a Parquet file of fixes (user, timestamp, lat, lon), or the
+        folder of the original text files; None if not available.
     """
 
     def __init__(self, folder: str, cabs: str | None) -> None:
         self._folder, self._cabs = folder.rstrip("/"), cabs
 
     def has(self, study: PaperStudy) -> bool:
-        """Tell whether the cube of a study can be had."""
+        """Return whether the cube of a study is available."""
         return study.cube != CABS or self._cabs is not None
 
     def open(self, study: PaperStudy) -> TraceCube:
@@ -40,36 +40,36 @@ class Cubes:
         Raises
         ------
         ConfigError
-            If it needs the cabs and there are none.
+            If the study needs the cabs and none are given.
         InputError
-            If the cabs are other cabs than the papers'.
+            If the cabs are not those of the papers.
         ExistsError
-            If another cube is where a preset's would go.
+            If another cube is stored at the preset's path.
         """
         if study.cube == CABS:
             return self._open_cabs()
         name = f"{study.cube}-{study.users}" if study.users else study.cube
-        place = f"{self._folder}/{name}.zarr"
-        return open_or_synthesise(study.cube, place, users=study.users, seed=_SEED)
+        uri = f"{self._folder}/{name}.zarr"
+        return open_or_synthesise(study.cube, uri, users=study.users, seed=_SEED)
 
     def _open_cabs(self) -> TraceCube:
         if self._cabs is None:
-            raise ConfigError("these studies are of the San Francisco cabs: say where they are")
+            raise ConfigError("this study needs the San Francisco cabs: pass `--cabs`")
         if exists(f"{self._cabs.rstrip('/')}/zarr.json"):
             return _checked(TraceCube(self._cabs), self._cabs)
-        place = f"{self._folder}/{CABS}.zarr"
-        if not exists(f"{place}/zarr.json"):
-            _ingest(self._cabs, place)
-        return _checked(TraceCube(place), self._cabs)
+        uri = f"{self._folder}/{CABS}.zarr"
+        if not exists(f"{uri}/zarr.json"):
+            _ingest(self._cabs, uri)
+        return _checked(TraceCube(uri), self._cabs)
 
 
-def _ingest(source: str, place: str) -> None:
-    """Cut fixes into ten by ten cells and hours, as NDSS18 §V-A does."""
+def _ingest(source: str, uri: str) -> None:
+    """Ingest fixes on a grid of ten by ten cells and hourly epochs, as in NDSS18 §V-A."""
     from clusterscale.ingest import READERS, ingest
 
     ingest(
         source,
-        place,
+        uri,
         reader=READERS.create("events" if source.endswith(".parquet") else "cabspotting"),
         locator=Grid.parse(_GRID),
         calendar=Calendar.parse(_START, "1h", _HOURS, _ZONE),
@@ -80,7 +80,7 @@ def _checked(cube: TraceCube, where: str) -> TraceCube:
     shape = (cube.n_users, cube.n_rois, cube.n_epochs)
     if shape != (534, 100, _HOURS):
         raise InputError(
-            f"{where}: the papers have 534 cabs, 100 ROIs and {_HOURS} hours, here are "
+            f"{where}: the papers have 534 cabs, 100 ROIs and {_HOURS} hours, but this cube has "
             f"{shape[0]:,}, {shape[1]:,} and {shape[2]:,}"
         )
     return cube

@@ -1,4 +1,4 @@
-"""Run a study, or go on with it, and lay its numbers beside the paper's."""
+"""Run or resume a study, and compare its results with the paper's numbers."""
 
 from __future__ import annotations
 
@@ -38,39 +38,39 @@ def reproduce(
     memory: int = MEMORY,
     tell: Tell = lambda now: None,
 ) -> StudyReport:
-    """Run a study, or go on with it: what was done in its folder is not done again.
+    """Run or resume a study; completed work in its folder is not repeated.
 
     Parameters
     ----------
     name, study
-        Which.
+        Name and definition of the study.
     cubes
-        Where its cube is.
+        Source of its cube.
     folder
-        Where its results are kept, a local path or fsspec URL that all workers reach.
+        Where results are stored: a local path or fsspec URL that all workers can reach.
     executor, memory
-        Where the work is done, and the bytes that a worker may use; neither changes a number.
+        Where tasks run, and bytes available per worker; neither changes a result.
     tell
-        Told how far it is.
+        Callback for progress.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot answer, tasks failed, or the cluster or a store gave out.
+        If the cube does not fit the study, tasks fail, or the cluster or a store fails.
     """
     folder = folder.rstrip("/")
     with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
         cube = cubes.open(study)
         datasets = dict(_run(study, cube, f"{folder}/run", executor, memory, tell))
-        found = Results(datasets, study.best)
-        compared, kept = list(compare(study, found)), list(check_claims(study, found))
+        results = Results(datasets, study.best)
+        compared, kept = list(compare(study, results)), list(check_claims(study, results))
     who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
     return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
 
 
 def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:
-    """Return what is told of a study that was not run; ``why`` of one that could be."""
-    absent = {each.item for each in study.absent}
+    """Return the report of a study that was not run; ``why`` states why its items are missing."""
+    absent = {item.item for item in study.absent}
     missing = [Missing(item, why) for item in study.items() if why and item not in absent]
     return _told(name, study, "Nothing was run", missing=missing)
 
@@ -84,7 +84,7 @@ def _told(
     kept: Sequence[ClaimRow] = (),
     missing: Sequence[Missing] = (),
 ) -> StudyReport:
-    absent = [Missing(each.item, each.why) for each in study.absent]
+    absent = [Missing(item.item, item.why) for item in study.absent]
     return StudyReport(
         paper=study.paper,
         paper_title=PAPERS[study.paper],
@@ -102,7 +102,7 @@ def _told(
 def _run(
     study: PaperStudy, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
 ) -> Iterator[tuple[str, xr.Dataset]]:
-    """Yield the results of whatever a study asks, by what they are of."""
+    """Yield the kind and results of each analysis of a study."""
     if study.audit is not None:
         yield "audit", _audit(study.audit, cube, folder, executor, memory, tell)
     if study.audit is not None and study.traits is not None:
@@ -133,23 +133,25 @@ def _audit(
 ) -> xr.Dataset:
     results = audit.run(plan, cube, folder, executor, memory=memory, on_progress=tell)
     if n_failed := audit.count_failed(results):
-        raise ClusterscaleError(f"{folder}: {n_failed} cases failed; the same command tries again")
+        raise ClusterscaleError(
+            f"{folder}: {n_failed} cases failed; run the same command to retry them"
+        )
     return results
 
 
 @contextmanager
-def _counted(place: str, n_workers: int) -> Iterator[list[float]]:
-    """Yield the core-seconds that work in this folder took: of earlier attempts, at the end of all.
+def _counted(uri: str, n_workers: int) -> Iterator[list[float]]:
+    """Yield the core-seconds spent in this folder, including earlier and failed attempts.
 
-    Also of an attempt that fails the time counts.
+    The time of the current attempt is added on exit.
     """
     try:
-        before = float(json.loads(read(place))["core_seconds"])
+        earlier = float(json.loads(read(uri))["core_seconds"])
     except FileNotFoundError:
-        before = 0.0
-    cost, began = [before], monotonic()
+        earlier = 0.0
+    cost, began = [earlier], monotonic()
     try:
         yield cost
     finally:
-        cost[0] = before + (monotonic() - began) * n_workers
-        put(place, json.dumps({"core_seconds": cost[0]}).encode())
+        cost[0] = earlier + (monotonic() - began) * n_workers
+        put(uri, json.dumps({"core_seconds": cost[0]}).encode())

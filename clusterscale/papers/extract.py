@@ -1,4 +1,4 @@
-"""Where a number is found in the results of a study, and how sure it is."""
+"""Extract numbers and their standard errors from the results of a study."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["NotComputed", "Number", "Results"]
 
 _Z = 1.959963984540054
-"""Standard errors on either side of a 95 % interval, where their number is known."""
+"""Normal quantile: half-width of a 95 % interval in standard errors."""
 
 Select = Callable[..., "xr.DataArray"]
 
@@ -31,15 +31,15 @@ _OF_SPREADS = ("top_sd", "bottom_sd")
 
 
 class NotComputed(Exception):
-    """A label is not among those of a dimension, as in a quick run."""
+    """The selected results were not computed, for example in a quick run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of ours.
+    """A number from our results.
 
-    ``spread`` is the standard deviation of what was reduced, over so many ``n``, and ``error`` the
-    standard error of the number: not a number where there is only one.
+    ``spread`` is the standard deviation of the ``n`` reduced values and ``error`` the standard
+    error of the number; both are NaN for n = 1.
     """
 
     value: float
@@ -49,28 +49,28 @@ class Number:
 
     @property
     def known_error(self) -> float:
-        """The standard error, 0 where nothing tells it."""
+        """The standard error, 0 if unknown."""
         return self.error if np.isfinite(self.error) else 0.0
 
     @property
     def quantile(self) -> float:
-        """Standard errors on either side of a 95 % interval: Student's, of n − 1."""
+        """Half-width of a 95 % interval in standard errors: Student's t with n − 1 degrees."""
         return float(scipy.special.stdtrit(self.n - 1, 0.975)) if self.n > 1 else _Z
 
     def error_of(self, n: int) -> float:
-        """Return the standard error of the same number over ``n`` instead."""
+        """Return the standard error of the same number for sample size ``n``."""
         return self.error * float(np.sqrt(self.n / n)) if self.n else np.nan
 
 
 class Results:
-    """The results of a study, by what they are of: audit, screen, recovery, traits.
+    """Results of a study by kind: audit, recovery, traits.
 
     Parameters
     ----------
     datasets
-        Those that were made.
+        Datasets that were computed.
     best
-        Labels of the attacks among which ``attack: best`` takes the strongest; all where empty.
+        Labels of the attacks among which ``attack: best`` selects the strongest; all if empty.
     """
 
     def __init__(self, datasets: Mapping[str, xr.Dataset], best: Sequence[str] = ()) -> None:
@@ -78,80 +78,82 @@ class Results:
         self._best = list(best)
 
     def find(self, place: ResultSelection) -> Number:
-        """Return the number at a place.
+        """Return the selected number.
 
         Raises
         ------
-        Absence
-            If a label is not there, or there is nothing to divide by.
+        NotComputed
+            If a label was not computed, no value is finite, or the divisor is 0.
         ConfigError
-            If nothing has such a variable, or the place does not say where along a dimension.
+            If no dataset has the variable, or the selection lacks a label for a dimension.
         """
         if place.over:
             return _divide(*(self.find(end) for end in place.ends()))
         dataset = self._dataset(place.of)
-        told = self._select(dataset, place)
-        who = [dim for dim in told.dims if dim in PEOPLE]
-        values = np.asarray(told.values, np.float64).ravel()
+        selected = self._select(dataset, place)
+        who = [dim for dim in selected.dims if dim in PEOPLE]
+        values = np.asarray(selected.values, np.float64).ravel()
         if not who:
             return _priced(dataset, place, values[0], self._select)
         values = values[np.isfinite(values)]
         if not len(values):
-            raise NotComputed(f"{place.of}: nothing was finished there")
+            raise NotComputed(f"{place.of}: no value was computed")
         return _reduce(values, place)
 
     def _dataset(self, name: str) -> xr.Dataset:
-        for each in self._datasets.values():
-            if name in each.data_vars:
-                return each
-        known = sorted({str(name) for each in self._datasets.values() for name in each.data_vars})
-        raise ConfigError(f"of: {name!r} is in none of the results: {choices(name, known)}")
+        datasets = self._datasets.values()
+        for dataset in datasets:
+            if name in dataset.data_vars:
+                return dataset
+        known = sorted({str(name) for dataset in datasets for name in dataset.data_vars})
+        raise ConfigError(f"of: the results have no variable {name!r}: {choices(name, known)}")
 
     def _select(
         self, dataset: xr.Dataset, place: ResultSelection, name: str | None = None
     ) -> xr.DataArray:
-        told = dataset[name or place.of]
+        selected = dataset[name or place.of]
         for dim, wanted in place.at.items():
-            if dim not in told.dims:
-                known = choices(dim, list(map(str, told.dims)))
+            if dim not in selected.dims:
+                known = choices(dim, list(map(str, selected.dims)))
                 raise ConfigError(f"at.{dim}: {place.of} has no such dimension: {known}")
-            told = self._along(told, dim, wanted, place.take)
-        for dim in map(str, told.dims):
-            if dim not in PEOPLE and told.sizes[dim] > 1:
-                labels = ", ".join(map(str, told[dim].values))
-                raise ConfigError(f"at: say where {place.of} is along {dim}: {labels}")
-        return told.squeeze([dim for dim in told.dims if dim not in PEOPLE])
+            selected = self._along(selected, dim, wanted, place.take)
+        for dim in map(str, selected.dims):
+            if dim not in PEOPLE and selected.sizes[dim] > 1:
+                labels = ", ".join(map(str, selected[dim].values))
+                raise ConfigError(f"at: {place.of} needs a label for {dim}, one of: {labels}")
+        return selected.squeeze([dim for dim in selected.dims if dim not in PEOPLE])
 
-    def _along(self, told: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
-        labels = told[dim].values.tolist()
+    def _along(self, array: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
+        labels = array[dim].values.tolist()
         if dim == "attack" and wanted == BEST:
             wanted = tuple(self._best) or tuple(labels)
         if wanted == ALL and ALL not in labels:
             wanted = tuple(labels)
-        several = wanted if isinstance(wanted, tuple | list) else (wanted,)
-        if absent := [label for label in several if label not in labels]:
+        selection = wanted if isinstance(wanted, tuple | list) else (wanted,)
+        if absent := [label for label in selection if label not in labels]:
             raise NotComputed(f"{dim} has no {', '.join(map(repr, absent))}: {labels}")
-        found = told.isel({dim: [labels.index(label) for label in several]})
-        return found.mean(dim) if take == "mean" else found.max(dim)
+        selected = array.isel({dim: [labels.index(label) for label in selection]})
+        return selected.mean(dim) if take == "mean" else selected.max(dim)
 
 
 def _divide(number: Number, by: Number) -> Number:
-    """Return how many times another number is in one, as if their errors had nothing in common."""
+    """Return the ratio of two numbers, with its error as if theirs were independent."""
     if not by.value:
-        raise NotComputed("there is nothing to divide by")
+        raise NotComputed("the divisor is 0")
     ratio = number.value / by.value
     error = float(np.hypot(number.error, ratio * by.error)) / abs(by.value)
     return Number(ratio, np.nan, error, min(number.n, by.n))
 
 
 def _priced(dataset: xr.Dataset, place: ResultSelection, value: float, select: Select) -> Number:
-    """Return a number that has no people left to reduce.
+    """Return a number from a variable without a dimension of people.
 
-    How utility spreads over groups, and a characteristic over the most or least exposed, is told.
+    Its standard error follows from the stored spread over groups (utility) or over the most or
+    least exposed people (traits), if there is one.
     """
     value = float(value)
-    if np.isnan(value):  # as of the exposed, where too few were attacked
-        raise NotComputed(f"{place.of}: nothing was measured there")
+    if np.isnan(value):  # such as traits of exposed people, if too few were attacked
+        raise NotComputed(f"{place.of}: no value was computed")
     if place.of in _OF_SPREADS:
         n = _n_compared(dataset, place, select)
         return Number(value, value, _error_of_spread(value, n), n)
@@ -174,9 +176,10 @@ def _n_compared(dataset: xr.Dataset, place: ResultSelection, select: Select) -> 
 
 
 def _error_of_separation(area: float, n: int) -> float:
-    """Return the standard error of the area under a ROC curve of ``n`` on either side.
+    """Return the standard error of the area under a ROC curve with ``n`` values on each side.
 
-    Hanley and McNeil's (Radiology 143:29-36, 1982); where the sides do not differ it is exact.
+    The formula is that of Hanley and McNeil (Radiology 143:29-36, 1982); it is exact if the two
+    sides have the same distribution.
     """
     first, second = area / (2 - area), 2 * area**2 / (1 + area)
     others = (n - 1) * (first + second - 2 * area**2)
@@ -193,7 +196,9 @@ def _reduce(values: NDArray[np.float64], place: ResultSelection) -> Number:
     root = float(np.sqrt(n))
     if place.reduce == "mean":
         return Number(float(values.mean()), spread, spread / root, n)
-    if place.reduce == "median":  # of a normal distribution, a median has π/2 times the variance
+    if (
+        place.reduce == "median"
+    ):  # for a normal distribution, its variance is π/2 times that of the mean
         return Number(
             float(np.median(values)), spread, float(np.sqrt(np.pi / 2)) * spread / root, n
         )

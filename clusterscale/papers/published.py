@@ -1,4 +1,4 @@
-"""Figures that a paper has published, each with where in the results ours is found."""
+"""Published numbers of a paper, with the selection of our results to compare each with."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 ]
 
 Label = str | int
-"""What a coordinate of a results dataset holds."""
+"""Label of a coordinate of a results dataset."""
 
 PEOPLE = ("target", "user")
-"""The dimensions of people, which a place reduces."""
+"""Dimensions of people, which a selection reduces."""
 
 BEST, ALL = "best", "all"
-"""Labels that stand for others: the strongest of those that a study names, and all of them."""
+"""Special labels: the strongest of the attacks that a study lists, and all labels."""
 
 Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
 
@@ -38,13 +38,14 @@ Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
 
 
 class ResultSelection(ConfigModel):
-    """Where a number is found: which variable of the results, where, and what is made of it.
+    """Selection of one number from the results: a variable, labels and a reduction over people.
 
-    ``at`` has a label for each dimension that has more than one; that of people (``target`` or
-    ``user``) is reduced: by its mean, median or standard deviation, or to the share of people above
-    or below ``limit``. Of several labels the largest value counts for each person, or with ``take``
-    their mean, ``all`` being all of them: ``attack: best`` is the strongest of those that a study
-    names. A number that is told as so many times another is divided by that ``over`` other labels.
+    ``at`` has a label for each dimension that has more than one, other than that of people
+    (``target`` or ``user``), which ``reduce`` reduces: to the mean, median, standard deviation, or
+    the share of people above or below ``limit``. For several labels, each person's largest value
+    counts, or their mean with ``take: mean``; ``all`` selects all labels, and ``attack: best`` the
+    strongest attack that the study lists. With ``over``, the number is divided by the number at
+    those other labels.
     """
 
     of: str = "auc"
@@ -57,25 +58,25 @@ class ResultSelection(ConfigModel):
     @model_validator(mode="after")
     def _share(self) -> Self:
         if (self.limit is not None) != self.reduce.startswith("share"):
-            raise ValueError("limit goes with share_above and share_below")
+            raise ValueError("share_above and share_below, and only these, need a limit")
         return self
 
     def where(self, at: Mapping[str, Label | Several]) -> ResultSelection:
-        """Return the same place at other labels."""
+        """Return the same selection at other labels."""
         how = {"take": self.take, "reduce": self.reduce, "limit": self.limit}
         return ResultSelection.model_validate({"of": self.of, "at": at, "over": self.over, **how})
 
     def ends(self) -> tuple[ResultSelection, ...]:
-        """Return the places of the number and of that which it is divided by, if there is one."""
+        """Return the selections of the number and of its divisor, if any."""
         if not self.over:
             return (self,)
-        bare = self.model_copy(update={"over": {}})
-        return bare, bare.where({**self.at, **self.over})
+        undivided = self.model_copy(update={"over": {}})
+        return undivided, undivided.where({**self.at, **self.over})
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One published number, where ours is, and where ours is as the paper came to its own."""
+    """One published number, the selection of ours, and that of ours computed as in the paper."""
 
     place: ResultSelection
     value: float
@@ -83,16 +84,17 @@ class Figure:
 
 
 class PublishedNumbers(ResultSelection):
-    """Published numbers of one kind: of one figure or table, from one place in the paper.
+    """Published numbers of one figure or table (``item``), with the paper's section (``source``).
 
-    ``by`` names dimensions in order, each with its labels, and ``values`` are nested in that order;
-    null where the paper states none. Numbers are rounded to ``step``. ``tolerance``, a share of the
-    paper's number, and ``allowance``, in its unit, are added to the interval where something else
-    than chance is between two computations, which ``because`` names. ``people`` are those whom the
-    paper's mean is over, where not as many as in the rest of the study. Where ``differs`` is given,
-    it says why ours differs; ``as_in_paper`` has the labels, one for each of ``by`` or one for that
-    in ``at``, at which ours is computed as the paper's was, to confirm the reason. ``unstated``
-    names what the paper does not state and the number depends on: reported, but not compared.
+    ``by`` lists dimensions with their labels, and ``values`` are nested in that order, null where
+    the paper states no number. Numbers are rounded to ``step``. ``tolerance``, a share of the
+    paper's number, and ``allowance``, in its unit, widen the interval where two computations differ
+    by more than chance, for the reason in ``because``. ``people`` is how many people the paper's
+    mean is over, if not the study's. ``differs`` states why our result differs. ``as_in_paper`` has
+    the labels at which our result is computed as in the paper, to confirm that reason: one per
+    label of a dimension in ``by``, or one for a dimension in ``at``. ``unstated`` names a setting
+    that the number depends on but the paper does not state; the number is then reported but not
+    compared.
     """
 
     item: str
@@ -111,16 +113,16 @@ class PublishedNumbers(ResultSelection):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if twice := self.at.keys() & self.by.keys():
-            raise ValueError(f"{', '.join(sorted(twice))} stands in at and in by")
+            raise ValueError(f"{', '.join(sorted(twice))} is in both at and by")
         if bool(self.tolerance or self.allowance) != bool(self.because):
-            raise ValueError("tolerance or allowance, and because, go together")
+            raise ValueError("because is needed with tolerance or allowance, and only then")
         if self.as_in_paper and not self.differs:
-            raise ValueError("as_in_paper goes with differs")
+            raise ValueError("as_in_paper needs differs")
         if self.unstated and (self.differs or self.because):
-            raise ValueError("what is not compared, for something is unstated, has no differs")
+            raise ValueError("unstated excludes differs and because: the number is not compared")
         for dim, labels in self.as_in_paper.items():
             if dim not in self.at and dim not in self.by:
-                raise ValueError(f"as_in_paper: {dim} stands neither in at nor in by")
+                raise ValueError(f"as_in_paper: {dim} is in neither at nor by")
             if dim in self.by and not (
                 isinstance(labels, tuple) and len(labels) == len(self.by[dim])
             ):
@@ -129,12 +131,12 @@ class PublishedNumbers(ResultSelection):
         return self
 
     def figures(self) -> Iterator[Figure]:
-        """Yield every number that is stated.
+        """Yield every published number.
 
         Raises
         ------
         ValueError
-            If ``values`` are not nested as ``by`` says, or are no numbers.
+            If ``values`` are not nested in the order of ``by``, or are not numbers.
         """
         for numbers in product(*(range(len(labels)) for labels in self.by.values())):
             labels = {dim: self.by[dim][i] for dim, i in zip(self.by, numbers, strict=True)}
@@ -146,7 +148,7 @@ class PublishedNumbers(ResultSelection):
     def _undone(
         self, at: Mapping[str, Label | Several], numbers: tuple[int, ...]
     ) -> ResultSelection | None:
-        """Return the place at which the difference is undone."""
+        """Return the selection of our result computed as in the paper, None if there is none."""
         if not self.as_in_paper:
             return None
         which = dict(zip(self.by, numbers, strict=True))
@@ -157,11 +159,11 @@ class PublishedNumbers(ResultSelection):
         return self.where({**at, **other})
 
     def _value(self, numbers: tuple[int, ...]) -> float | None:
-        found = self.values
+        value = self.values
         for i, dim in zip(numbers, self.by, strict=True):
-            if not isinstance(found, list) or len(found) != len(self.by[dim]):
+            if not isinstance(value, list) or len(value) != len(self.by[dim]):
                 raise ValueError(f"values must be a list of {len(self.by[dim])} along {dim}")
-            found = found[i]
-        if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
-            raise ValueError(f"values hold {found!r}, which is no number")
-        return found
+            value = value[i]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ValueError(f"values contain {value!r}, which is not a number")
+        return value

@@ -1,4 +1,4 @@
-"""A study: a run of ours that answers figures and tables of a paper."""
+"""Studies: runs that reproduce figures and tables of a paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clusterscale.validation_messages import choices
 __all__ = ["CABS", "PAPERS", "Absent", "PaperStudy"]
 
 CABS = "cabs"
-"""The name of the San Francisco cabs, which are real; all other cubes are presets."""
+"""Name of the San Francisco cabs, which are real data; all other cubes are presets."""
 
 PAPERS: Mapping[str, str] = {
     "NDSS18": "Knock Knock, Who's There? Membership Inference on Aggregate Location Data",
@@ -32,21 +32,21 @@ PAPERS: Mapping[str, str] = {
 
 
 class Absent(ConfigModel):
-    """Figures or tables of which nothing can be compared, and why."""
+    """Figures or tables that cannot be compared, and the reason."""
 
     item: str
     why: str
 
 
 class PaperStudy(ConfigModel):
-    """One run of ours, and what a paper says of the same.
+    """One run, and the numbers and claims of a paper to compare it with.
 
-    ``cube`` is ``cabs`` or a preset, with so many ``users`` if not all. ``audit`` asks who is a
-    member, ``recovery`` where everybody was, ``traits`` what the exposed have in common. The
-    paper's means are over so many ``people``. ``best`` are labels of the attacks among which
-    ``attack: best`` takes the strongest. ``quick`` holds what is otherwise in a quick run.
-    ``published`` numbers, ``claims`` in words, what is ``absent``, and ``remarks`` on where our
-    definition is another.
+    ``cube`` is ``cabs`` or a preset, with ``users`` users if not all. ``audit`` infers membership,
+    ``recovery`` locations, and ``traits`` what exposed users have in common. ``people`` is the
+    number of people that the paper's means are over. ``best`` lists the attacks among which
+    ``attack: best`` selects the strongest. ``quick`` has the settings that a quick run replaces.
+    ``published`` lists numbers, ``claims`` statements, ``absent`` figures and tables that cannot be
+    compared, and ``remarks`` differences in definitions.
     """
 
     paper: Literal["NDSS18", "POMACS20", "PETS17", "POPETS24"]
@@ -70,14 +70,14 @@ class PaperStudy(ConfigModel):
             known = [CABS, *sorted(PRESETS)]
             raise ValueError(f"cube {self.cube!r} is not known: {choices(self.cube, known)}")
         if self.audit is None and self.recovery is None and (self.published or self.claims):
-            raise ValueError("say what to run: audit, recovery or both")
+            raise ValueError("published numbers and claims need an audit or a recovery")
         if self.traits is not None and self.audit is None:
-            raise ValueError("traits go with an audit")
+            raise ValueError("traits need an audit")
         return self
 
     @property
     def is_real(self) -> bool:
-        """Whether its cube holds the data that the paper used."""
+        """Whether the cube has the data that the paper used."""
         return self.cube == CABS
 
     @property
@@ -87,5 +87,5 @@ class PaperStudy(ConfigModel):
 
     def items(self) -> Iterator[str]:
         """Yield the names of all figures and tables, each once, in order."""
-        published = (each.item for each in self.published)
-        yield from dict.fromkeys((*published, *(each.item for each in self.absent)))
+        published = (numbers.item for numbers in self.published)
+        yield from dict.fromkeys((*published, *(absent.item for absent in self.absent)))

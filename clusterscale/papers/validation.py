@@ -1,4 +1,4 @@
-"""What is wrong with a study, told before anything runs."""
+"""Validation of studies before they run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Labels = Mapping[str, list[Label]]
 
 
 def find_faults(study: PaperStudy) -> Iterator[str]:
-    """Yield what the results of a study will not have, of all that its numbers are looked for by.
+    """Yield each variable, dimension or label that a study selects but its results will not have.
 
-    A study that is shortened for a quick run has such faults: there they are no mistakes.
+    A study shortened for a quick run has such faults; they are not errors there.
     """
     known = list(_variables(study))
     labels = _labels(study)
@@ -55,31 +55,31 @@ def _variables(study: PaperStudy) -> Iterator[Mapping[str, Variable]]:
 
 
 def _labels(study: PaperStudy) -> Labels:
-    """Return the labels of each dimension; audit and recovery do not share a study."""
-    found: dict[str, list[Label]] = {}
+    """Return the labels of each dimension; a study has an audit or a recovery, not both."""
+    labels: dict[str, list[Label]] = {}
     if study.audit is not None:
-        found |= _of_audit(study.audit)
+        labels |= _of_audit(study.audit)
     if study.recovery is not None:
-        found |= _of_recovery(study.recovery)
-    return found
+        labels |= _of_recovery(study.recovery)
+    return labels
 
 
 def _of_audit(plan: AuditPlan) -> dict[str, list[Label]]:
     return {
-        "period": [each.label for each in plan.periods],
-        "prior": [each.label for each in plan.priors],
+        "period": [period.label for period in plan.periods],
+        "prior": [prior.label for prior in plan.priors],
         "group_size": list(plan.group_sizes),
-        "mechanism": [each.label for each in plan.mechanisms],
-        "attack": [*(each.label for each in plan.attacks), BEST],
-        "measure": [each.label for each in plan.utility.measures],
+        "mechanism": [mechanism.label for mechanism in plan.mechanisms],
+        "attack": [*(attack.label for attack in plan.attacks), BEST],
+        "measure": [measure.label for measure in plan.utility.measures],
     }
 
 
 def _of_recovery(plan: RecoveryPlan) -> dict[str, list[Label]]:
     return {
-        "mechanism": [each.label for each in plan.published],
-        "prior": [each.label for each in plan.priors],
-        "strategy": [*ALONE, *(each.label for each in plan.strategies)],
+        "mechanism": [mechanism.label for mechanism in plan.published],
+        "prior": [prior.label for prior in plan.priors],
+        "strategy": [*ALONE, *(strategy.label for strategy in plan.strategies)],
         "reading": list(DECISION_RULES),
         "epoch": list(range(*plan.inferred)),
     }
@@ -115,6 +115,6 @@ def _of(
             if label not in labels[dim] and label != ALL:
                 yield f"{where}: {dim} {label!r}: {choices(str(label), map(str, labels[dim]))}"
     for dim in dims:
-        several = len([each for each in labels.get(dim, []) if each != BEST]) > 1
+        several = len([label for label in labels.get(dim, []) if label != BEST]) > 1
         if several and dim not in place.at and dim not in PEOPLE:
-            yield f"{where}: say where {place.of} is along {dim}"
+            yield f"{where}: {place.of} needs a label for {dim}"

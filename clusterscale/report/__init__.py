@@ -1,9 +1,9 @@
-"""What results say: one self-contained HTML file, tables, and what notebooks show.
+"""Reports of results: one self-contained HTML file, tables, and summaries in notebooks.
 
-Many releases, each with its verdict, have a page of their own: :func:`render_trend`.
+The verdicts of many releases have a page of their own: :func:`render_trend`.
 
-Once this package is imported, any dataset of results has an accessor: ``results.clusterscale``
-shows the findings in short, ``results.clusterscale.report(path)`` writes the report.
+Importing this package adds an accessor to datasets of results: ``results.clusterscale`` shows a
+summary of the findings, and ``results.clusterscale.report(path)`` writes the report.
 """
 
 from clusterscale.report.notebook import Findings

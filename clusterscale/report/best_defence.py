@@ -1,4 +1,4 @@
-"""The defence that buys most, told in one sentence."""
+"""The defence with the highest privacy gain, and its utility loss."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Bargain", "bargain", "least_gains", "price_of"]
 
 @dataclass(frozen=True, slots=True)
 class Bargain:
-    """A mechanism with what it buys and costs where bare counts expose most.
+    """A mechanism with its privacy gain and utility loss where raw counts expose most.
 
-    ``period`` is empty where there is only one. ``gain`` is the mean privacy gain, the least over
-    ``n_priors`` priors. ``equals`` are others with that gain, to two digits; ``same_price`` tells
-    whether they cost no more, to three digits. The price is told by the measure in which it comes
-    closest to a random guess, for others flatter: ``value`` and ``guess`` are not numbers where
-    nothing was measured.
+    ``period`` is empty if there is only one. ``gain`` is the mean privacy gain, the lowest over
+    ``n_priors`` priors. ``equals`` are other mechanisms with the same gain to two digits;
+    ``same_price`` is whether their utility loss is the same to three digits. ``measure`` is the
+    least favourable measure, in which the mechanism is closest to a random guess; its ``value`` and
+    that of a ``guess`` are NaN if utility was not measured.
     """
 
     mechanism: str
@@ -36,104 +36,108 @@ class Bargain:
     same_price: bool = False
 
 
-def bargain(found: Defences) -> Bargain | None:
-    """Return the mechanism with the highest gain, the cheapest of equals; None without gains.
+def bargain(by_mechanism: Defences) -> Bargain | None:
+    """Return the mechanism with the highest gain, among equals the cheapest; None without gains.
 
-    All are compared at one place, on the same targets: a mean over places would favour those that
-    were only tried where it is easy. Every prior counts, for the defender cannot choose. One whose
-    release is nearly empty, or not known not to be, is never chosen.
+    All mechanisms are compared for one period and group size, on the same targets: a mean over
+    several would favour mechanisms that were only run on easy ones. The gain is the lowest over
+    priors, as the defender cannot choose the adversary's. A mechanism whose release is nearly empty
+    is never chosen, nor one for which that is unknown.
     """
-    if not found.gains_known:
+    if not by_mechanism.gains_known:
         return None
-    place, gains = _compare(found)
-    share = found.released_share[place.period, place.size]
+    place, gains = _compare(by_mechanism)
+    share = by_mechanism.released_share[place.period, place.size]
     gains = {i: gain for i, gain in gains.items() if share[i] >= NEARLY_EMPTY}
     if not gains:
         return None
-    share = _shares(found, place)
+    share = _shares(by_mechanism, place)
     price = np.max(np.nan_to_num(share, nan=-1.0), axis=1, initial=-1.0)
-    price[price < 0] = np.inf  # one that is not known is no low one
-    # of those that look the same on the page, the cheapest
+    price[price < 0] = np.inf  # an unknown price is not a low one
+    # among gains that are equal as displayed, choose the cheapest
     best = min(gains, key=lambda i: (-round(gains[i], 2), float(price[i])))
     equals = [i for i in gains if i != best and round(gains[i], 2) == round(gains[best], 2)]
     worst = int(np.nanargmax(share[best])) if np.isfinite(price[best]) else None
     at = (place.period, place.size)
     return Bargain(
-        mechanism=found.mechanisms[best],
-        group_size=found.table.group_sizes[place.size],
-        period=found.periods[place.period] if len(found.periods) > 1 else "",
+        mechanism=by_mechanism.mechanisms[best],
+        group_size=by_mechanism.table.group_sizes[place.size],
+        period=by_mechanism.periods[place.period] if len(by_mechanism.periods) > 1 else "",
         gain=gains[best],
-        n_priors=len(_priors(found, place)),
-        measure=None if worst is None else found.measures[worst],
-        value=np.nan if worst is None else float(found.utility[at][best, worst]),
-        guess=np.nan if worst is None else float(found.guess[at][worst]),
-        equals=tuple(found.mechanisms[i] for i in equals),
+        n_priors=len(_priors(by_mechanism, place)),
+        measure=None if worst is None else by_mechanism.measures[worst],
+        value=np.nan if worst is None else float(by_mechanism.utility[at][best, worst]),
+        guess=np.nan if worst is None else float(by_mechanism.guess[at][worst]),
+        equals=tuple(by_mechanism.mechanisms[i] for i in equals),
         same_price=bool(np.allclose(price[equals], price[best], rtol=0, atol=5e-4)),
     )
 
 
-def least_gains(found: Defences) -> dict[str, float]:
-    """Return the mean privacy gain of each mechanism where bare counts expose most.
+def least_gains(by_mechanism: Defences) -> dict[str, float]:
+    """Return the mean privacy gain of each mechanism where raw counts expose most.
 
-    The least over priors; empty where no gain is known.
+    The gain is the lowest over priors. The result is empty if no gain is known.
     """
-    if not found.gains_known:
+    if not by_mechanism.gains_known:
         return {}
-    _, gains = _compare(found)
-    return {found.mechanisms[mechanism]: gain for mechanism, gain in gains.items()}
+    _, gains = _compare(by_mechanism)
+    return {by_mechanism.mechanisms[mechanism]: gain for mechanism, gain in gains.items()}
 
 
-def price_of(found: Defences, mechanism: str) -> tuple[float, Measure | None]:
-    """Return the largest utility loss of a mechanism, over places and measures, and the measure.
+def price_of(by_mechanism: Defences, mechanism: str) -> tuple[float, Measure | None]:
+    """Return the largest utility loss of a mechanism over all cases and measures, and the measure.
 
-    As a share of what values drawn without any data lose; NaN and None where nothing was measured.
+    The loss is relative to that of a random guess; NaN and None if utility was not measured.
     """
-    index = found.mechanisms.index(mechanism)
-    shares = np.array([_shares(found, place)[index] for place in found.places()])
+    index = by_mechanism.mechanisms.index(mechanism)
+    shares = np.array([_shares(by_mechanism, place)[index] for place in by_mechanism.places()])
     if not np.isfinite(shares).any():
         return float("nan"), None
     _, worst = np.unravel_index(np.nanargmax(shares), shares.shape)
-    return float(np.nanmax(shares)), found.measures[worst]
+    return float(np.nanmax(shares)), by_mechanism.measures[worst]
 
 
-def _compare(found: Defences) -> tuple[CaseIndex, dict[int, float]]:
-    """Return the place where bare counts expose most, and the gains of mechanisms there."""
-    exposure = [(_exposure(found, place), place) for place in found.places()]
+def _compare(by_mechanism: Defences) -> tuple[CaseIndex, dict[int, float]]:
+    """Return the case where raw counts expose most, and the gains of mechanisms there."""
+    exposure = [(_exposure(by_mechanism, place), place) for place in by_mechanism.places()]
     known = [pair for pair in exposure if np.isfinite(pair[0])]
     _, place = max(known, key=lambda pair: pair[0])
     gains = {
         mechanism: gain
-        for mechanism, name in enumerate(found.mechanisms)
-        if name != found.raw_counts and np.isfinite(gain := _least_gain(found, place, mechanism))
+        for mechanism, name in enumerate(by_mechanism.mechanisms)
+        if name != by_mechanism.raw_counts
+        and np.isfinite(gain := _least_gain(by_mechanism, place, mechanism))
     }
     return place, gains
 
 
-def _priors(found: Defences, place: CaseIndex) -> list[int]:
-    return [i for i in range(len(found.priors)) if found.strongest(place, i)]
+def _priors(by_mechanism: Defences, place: CaseIndex) -> list[int]:
+    return [i for i in range(len(by_mechanism.priors)) if by_mechanism.strongest(place, i)]
 
 
-def _shares(found: Defences, place: CaseIndex) -> Floats:
-    """Return utility losses as shares of a guess's, shape (mechanism, measure)."""
+def _shares(by_mechanism: Defences, place: CaseIndex) -> Floats:
+    """Return utility losses relative to those of a random guess, shape (mechanism, measure)."""
     at = (place.period, place.size)
-    lost, guessed = found.loss[at], found.guess_loss[at]
-    # What is not kept of the events is lost, however far a guess is off, which adds many.
-    is_total = np.array([measure.is_total for measure in found.measures], np.bool_)
-    guessed = np.where(is_total & (found.utility[at] < 1), np.minimum(guessed, 1), guessed)
+    lost, guessed = by_mechanism.loss[at], by_mechanism.guess_loss[at]
+    # Events not kept are lost, even if a random guess, which adds many, is further off.
+    is_total = np.array([measure.is_total for measure in by_mechanism.measures], np.bool_)
+    guessed = np.where(is_total & (by_mechanism.utility[at] < 1), np.minimum(guessed, 1), guessed)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = lost / guessed
     return np.where(np.isfinite(share), share, np.nan)
 
 
-def _exposure(found: Defences, place: CaseIndex) -> float:
-    """Return the highest mean AUC of any attack and prior on bare counts."""
-    assert found.raw_counts is not None
-    bare = found.mechanisms.index(found.raw_counts)
-    left = [found.left(place, prior, bare) for prior in _priors(found, place)]
-    return max(left, default=float("nan"))
+def _exposure(by_mechanism: Defences, place: CaseIndex) -> float:
+    """Return the highest mean AUC of any attack and prior on raw counts."""
+    assert by_mechanism.raw_counts is not None
+    raw = by_mechanism.mechanisms.index(by_mechanism.raw_counts)
+    aucs = [by_mechanism.left(place, prior, raw) for prior in _priors(by_mechanism, place)]
+    return max(aucs, default=float("nan"))
 
 
-def _least_gain(found: Defences, place: CaseIndex, mechanism: int) -> float:
-    """Return the least mean gain over priors; not a number unless it is known for each."""
-    means = [mean(found.gains(place, prior, mechanism)) for prior in _priors(found, place)]
+def _least_gain(by_mechanism: Defences, place: CaseIndex, mechanism: int) -> float:
+    """Return the lowest mean gain over priors, NaN unless it is known for each."""
+    means = [
+        mean(by_mechanism.gains(place, prior, mechanism)) for prior in _priors(by_mechanism, place)
+    ]
     return float(np.min(means))

@@ -1,4 +1,4 @@
-"""Whether what should be at chance is, and whether attacks do better than adding up."""
+"""Negative controls, and the comparison of attacks with the sum of published values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Cells = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Whether attacks stay at chance where there is nothing to tell.
+    """Result of one negative control.
 
     ``verdict`` is ``chance``, ``off`` or ``unknown``; ``mean`` is the mean AUC of the control,
-    ``n_cells`` counts the cells (setting, group size, attack) that could be judged, and ``off``
-    lists those whose control leaves .5 by more than sampling explains.
+    ``n_cells`` the number of cells (setting, group size, attack) that could be tested, and ``off``
+    lists those whose control differs from 0.5 by more than sampling explains.
     """
 
     verdict: Verdict
@@ -36,9 +36,9 @@ class Control:
 class Controls:
     """The controls of an audit.
 
-    ``shuffled`` trains on shuffled labels, ``absent`` asks about groups with another user wherever
-    the target was. ``weak`` lists the cells where adding up all published values tells the target
-    better than chance, and the attack does no better than that.
+    ``shuffled`` trains on shuffled labels; ``absent`` replaces the target by another user in all
+    groups. ``weak`` lists the cells where the sum of all published values recognises the target
+    better than chance, and the attack does no better than the sum.
     """
 
     shuffled: Control
@@ -47,16 +47,16 @@ class Controls:
 
     @property
     def verdict(self) -> Verdict:
-        """``off`` if either control is; ``unknown`` if neither could be judged."""
+        """``off`` if either control is off; ``unknown`` if neither could be tested."""
         verdicts = (self.shuffled.verdict, self.absent.verdict)
         return "off" if "off" in verdicts else "chance" if "chance" in verdicts else "unknown"
 
 
 def check_controls(table: Cases) -> Controls:
-    """Compare every control with chance, and every attack with adding up.
+    """Compare every control with chance, and every attack with the sum of published values.
 
     The tests are those of :func:`off_cells` over both controls together: an audit without fault is
-    reported off at most once in 100 audits.
+    reported as off at most once in 100 audits.
     """
     both = off_cells(table.control, table.absent)
     shuffled, absent = (

@@ -1,4 +1,4 @@
-"""What mechanisms buy and cost, as plain arrays: beside the bare counts, or there is nothing."""
+"""Privacy gains and utility of mechanisms, as plain arrays; gains are relative to raw counts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ += ["list_float_noise", "name_mechanism", "tried"]
 """Label of the mechanism that publishes the counts as they are."""
 
 BROKEN = "broken"
-"""Verdict on a promise of which more ε was seen than is promised."""
+"""Verdict on a guarantee whose declared ε is below the observed lower bound."""
 
 _WORST_FIRST = {BROKEN: 0, "too few samples": 1, "consistent": 2, "nothing promised": 3, "": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure of utility: its name, its words, and its value when counts are untouched."""
+    """A measure of utility: its name, its title, and its value for unchanged counts."""
 
     name: str
     title: str
@@ -56,7 +56,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class CaseIndex:
-    """A period and a group size, by their indices, and how to tell them from the others."""
+    """Indices of a period and a group size, with a label."""
 
     period: int
     size: int
@@ -65,13 +65,13 @@ class CaseIndex:
 
 @dataclass(frozen=True, slots=True)
 class Defences:
-    """The numbers of an audit by mechanism.
+    """Results of an audit by mechanism.
 
-    ``auc`` and ``gain`` are on the axes (period, prior, mechanism, group_size, attack, target),
-    NaN wherever a case did not finish; ``utility`` and ``spread`` on (period, group_size,
-    mechanism, measure), ``released_share`` on (period, group_size, mechanism), ``guess`` on
-    (period, group_size, measure). ``raw_counts`` is the mechanism that publishes the counts
-    themselves, None where it was not audited.
+    ``auc`` and ``gain`` have the axes (period, prior, mechanism, group_size, attack, target), NaN
+    for cases that did not finish; ``utility`` and ``spread`` (period, group_size, mechanism,
+    measure), ``released_share`` (period, group_size, mechanism), ``guess`` (period, group_size,
+    measure). ``raw_counts`` is the mechanism that publishes the counts themselves, None where it
+    was not audited.
     """
 
     table: Cases
@@ -89,12 +89,12 @@ class Defences:
 
     @property
     def any(self) -> bool:
-        """Whether counts were published in any other way than bare."""
+        """Whether any mechanism other than raw counts was used."""
         return any(mechanism != self.raw_counts for mechanism in self.mechanisms)
 
     @property
     def gains_known(self) -> bool:
-        """Whether what a defence buys is known: it was tried, and so were bare counts."""
+        """Whether any privacy gain is known: it needs results for a defence and for raw counts."""
         others = [i for i, mechanism in enumerate(self.mechanisms) if mechanism != self.raw_counts]
         return bool(self.raw_counts is not None and np.isfinite(self.gain[:, :, others]).any())
 
@@ -105,7 +105,7 @@ class Defences:
 
     @property
     def guess_loss(self) -> Floats:
-        """Utility loss of values drawn without any data, shape (period, group_size, measure)."""
+        """Utility loss of a random guess, shape (period, group_size, measure)."""
         return np.asarray(np.abs(self.guess - self._ideals))
 
     @property
@@ -113,54 +113,55 @@ class Defences:
         return np.array([measure.ideal for measure in self.measures], dtype=np.float64)
 
     def places(self) -> Iterator[CaseIndex]:
-        """Yield every period and group size, named by what varies."""
+        """Yield every period and group size, labelled by what varies."""
         for period, name in enumerate(self.periods):
             for size, group_size in enumerate(self.table.group_sizes):
                 parts = [name] if len(self.periods) > 1 else []
                 yield CaseIndex(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
 
     def emptiness(self, place: CaseIndex, mechanism: int) -> str:
-        """Return ``empty`` or ``nearly empty`` for what a mechanism releases at a place, or ""."""
+        """Return ``empty`` or ``nearly empty`` for the release of a mechanism in a case, or ""."""
         return emptiness(float(self.released_share[place.period, place.size, mechanism]))
 
     def emptiest(self, mechanism: str) -> str:
-        """Return the same for a mechanism where it releases least."""
+        """Return the same for a mechanism, in the case where it releases least."""
         shares = self.released_share[..., self.mechanisms.index(mechanism)]
         return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
 
     def strongest(self, place: CaseIndex, prior: int) -> list[int]:
-        """Return the attacks with the highest mean AUC on bare counts; empty where there is none.
+        """Return the attacks with the highest mean AUC on raw counts; empty if there is none.
 
-        Several where their means agree to three digits.
+        There are several if their means are equal to three digits.
         """
         if self.raw_counts is None:
             return []
         raw = self.mechanisms.index(self.raw_counts)
-        bare = self.auc[place.period, prior, raw, place.size]
-        return find_ties([mean(values) for values in bare])
+        counted = self.auc[place.period, prior, raw, place.size]
+        return find_ties([mean(values) for values in counted])
 
     def gains(self, place: CaseIndex, prior: int, mechanism: int) -> Floats:
-        """Return the known privacy gains of targets against the strongest attack on bare counts.
+        """Return the known privacy gains of targets against the strongest attack on raw counts.
 
-        Of several strongest attacks, against the one with the lowest mean gain.
+        If several attacks are strongest, the one with the lowest mean gain is used.
         """
         attacks = self.strongest(place, prior)
         gains = self.gain[place.period, prior, mechanism, place.size]
-        known = [each[np.isfinite(each)] for each in gains[attacks]]
-        return min((each for each in known if each.size), key=mean, default=np.empty(0))
+        known = [values[np.isfinite(values)] for values in gains[attacks]]
+        return min((values for values in known if values.size), key=mean, default=np.empty(0))
 
     def left(self, place: CaseIndex, prior: int, mechanism: int) -> float:
-        """Return the highest mean AUC that any attack still has; NaN when none is known."""
+        """Return the highest remaining mean AUC of any attack; NaN if none is known."""
         means = [mean(values) for values in self.auc[place.period, prior, mechanism, place.size]]
         return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What came of trying the promise of a mechanism in a period, over all group sizes.
+    """Result of testing the guarantee of a mechanism in a period, over all group sizes.
 
-    The ``verdict`` is the worst, empty where none is known; ``seen`` is the largest lower bound on
-    ε and ``trials`` the releases of each side, among the ``sizes`` with that verdict, ascending.
+    ``verdict`` is the worst verdict, empty if none is known; ``sizes`` are the group sizes with
+    that verdict, ascending. Among these, ``seen`` is the largest lower bound on ε and ``trials``
+    the number of releases on each side.
     """
 
     mechanism: str
@@ -174,17 +175,17 @@ class Tried:
 
 
 def tried(results: xr.Dataset) -> list[Tried]:
-    """Return what came of each promise, mechanisms by period, in the order of the results."""
+    """Return the test result of each guarantee, mechanisms by period, in the order of results."""
     ordered = results.sortby("group_size").transpose("period", "mechanism", "group_size", ...)
     columns = (ordered[name].values for name in ("verdict", "epsilon_seen", "verdict_trials"))
     verdicts, seen, trials = columns
-    found = []
+    outcomes = []
     for at in np.ndindex(verdicts.shape[:2]):
         words = [str(word) for word in verdicts[at]]
         worst = min(words, key=lambda word: _WORST_FIRST.get(word, -1))
         same = np.array([i for i, word in enumerate(words) if word == worst])
         highest = same[np.argmax(np.nan_to_num(seen[at][same], nan=-1.0))]
-        found.append(
+        outcomes.append(
             Tried(
                 mechanism=str(ordered["mechanism"].values[at[1]]),
                 period=str(ordered["period"].values[at[0]]),
@@ -196,34 +197,37 @@ def tried(results: xr.Dataset) -> list[Tried]:
                 sizes=tuple(int(size) for size in ordered["group_size"].values[same]),
             )
         )
-    return found
+    return outcomes
 
 
 def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
     """Return the labels of mechanisms that publish unrounded noise, in the order of the results.
 
-    ``word`` ``"yes"``: those that do; ``""``: those of which older results do not say.
+    With ``word`` = ``""``, return those for which older results do not record it.
     """
     labels = [str(label) for label in results["mechanism"].values]
     if "float_noise" not in results:
         return [] if word else labels
     words = results["float_noise"].transpose("mechanism", "period").values
-    return [label for label, told in zip(labels, words, strict=True) if word in told]
+    return [label for label, answers in zip(labels, words, strict=True) if word in answers]
 
 
 def emptiness(released_share: float) -> str:
-    """Return ``empty``, ``nearly empty`` or "" for a share of the events that is released.
+    """Return ``empty``, ``nearly empty`` or "" for the released share of events.
 
-    "" for NaN too: then nothing is known, which is not said to be good either.
+    The result for NaN, an unknown share, is "" too.
     """
     if released_share == 0:
         return "empty"
     return "nearly empty" if released_share < NEARLY_EMPTY else ""
 
 
-def name_mechanism(found: Defences, place: CaseIndex, mechanism: int) -> Markup:
-    """Write the label of a mechanism, and in red if its release is nearly empty at a place."""
-    name, empty = breakable(found.mechanisms[mechanism]), found.emptiness(place, mechanism)
+def name_mechanism(by_mechanism: Defences, place: CaseIndex, mechanism: int) -> Markup:
+    """Return the label of a mechanism, marked in red if its release is nearly empty in a case."""
+    name, empty = (
+        breakable(by_mechanism.mechanisms[mechanism]),
+        by_mechanism.emptiness(place, mechanism),
+    )
     return fill("mechanism.html.j2", name=name, empty=empty)
 
 

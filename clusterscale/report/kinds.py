@@ -1,4 +1,4 @@
-"""What a page tells of results of each kind: a new one is one entry here."""
+"""Kinds of results on a page; a new kind needs one entry here."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["KINDS", "Kind"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How results of a kind are told.
+    """How a page presents results of one kind.
 
-    ``tell`` returns its part of the first screen and its sections; ``heading`` stands over these
-    where there are results of other kinds too; ``word`` and ``title`` name a page that begins so;
-    ``plan`` says whose the plan is, ``gist`` in a sentence what was done, and the template
-    ``reading`` explains the words.
+    ``tell`` returns its part of the first screen and its sections. ``heading`` is the heading of
+    these sections on a page with several kinds. ``word`` and ``title`` are the type and title of a
+    page whose first kind this is. ``plan`` labels the plan, ``gist`` summarises the method in a
+    sentence, and the template ``reading`` explains the terms.
     """
 
     word: str
@@ -43,13 +43,13 @@ KINDS: Mapping[str, Kind] = {
         "Targets under attack",
         audited.render_sections,
         "Plan of the audit",
-        "An audit plays a guessing game many times and counts how often the guesser is right.",
+        "An audit plays a guessing game many times and measures how often the adversary is right.",
         "reading.html.j2",
     ),
     "screen": Kind(
         "screen report",
-        "Everyone’s exposure by published counts",
-        "Everyone, screened",
+        "Exposure of all users by published counts",
+        "Screen of all users",
         screened.render_sections,
         "Plan of the screen",
         "A screen compares, for every user, the same groups with and without that user.",
@@ -58,21 +58,21 @@ KINDS: Mapping[str, Kind] = {
     "traits": Kind(
         "report of traits",
         "What exposes people in published counts",
-        "Why these people",
+        "Traits of exposed users",
         distinguished.render_sections,
-        "Plan of the traits",
-        "The most exposed people are set against the least exposed, "
-        "to see what they have in common.",
+        "Plan of the trait analysis",
+        "The most exposed users are compared with the least exposed "
+        "to find what they have in common.",
         "traits_reading.html.j2",
     ),
     "recovery": Kind(
         "recovery report",
-        "Whereabouts recovered from published counts",
-        "Whereabouts recovered",
+        "Locations recovered from published counts",
+        "Recovered locations",
         recovered.render_sections,
         "Plan of the recovery",
-        "A recovery tells each user’s whereabouts from the counts of "
-        "all, and says how far off that is.",
+        "A recovery infers each user’s locations from the counts of "
+        "all users, and measures the error.",
         "recovery_reading.html.j2",
     ),
 }

@@ -1,4 +1,4 @@
-"""What notebooks show of results: ``results.clusterscale``."""
+"""Summary of results in notebooks: ``results.clusterscale``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["Findings"]
 
 @xr.register_dataset_accessor("clusterscale")  # type: ignore[no-untyped-call]
 class Findings:
-    """The findings of an audit, a screen, traits or a recovery in short, and the way to the report.
+    """Summary of the findings of an audit, a screen, traits or a recovery, with a report method.
 
-    It is an accessor of :class:`xarray.Dataset`, there once ``clusterscale.report`` is imported:
-    ``results.clusterscale`` as the last line of a cell shows what was asked, the strongest attack
-    in every setting, what has failed, and which promises are broken. Values are read when that is
-    shown; no user is named.
+    It is an accessor of :class:`xarray.Dataset`, available once ``clusterscale.report`` is
+    imported. ``results.clusterscale`` as the last line of a cell shows the plan, the strongest
+    attack in every setting, failed cases and broken guarantees. Values are read when it is
+    displayed; it identifies no user.
     """
 
     def __init__(self, results: xr.Dataset) -> None:
@@ -39,7 +39,7 @@ class Findings:
         return "".join([*parts, *(f"<p>{text}</p>" for text in _rest(short))])
 
     def report(self, path: str | Path, *, title: str | None = None) -> str:
-        """Write the report and return where it is.
+        """Write the report and return its location.
 
         Parameters and errors are those of :func:`clusterscale.report.write_report`.
         """

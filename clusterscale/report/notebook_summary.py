@@ -1,4 +1,4 @@
-"""The findings in short, of results of any kind: facts, and a table or none."""
+"""Short summaries of results of any kind: facts, and an optional table."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ TableRow = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """What is to be said: a title, facts by name, and a table where there is anything to compare.
+    """A summary: a title, facts by name, and a table if there is anything to compare.
 
-    The table has ``left_out`` lines more.
+    ``left_out`` is the number of further lines that the table omits.
     """
 
     title: str
@@ -50,13 +50,13 @@ class Short:
 
 
 def shorten(results: xr.Dataset) -> Short:
-    """Return the findings of an audit, a screen, traits or a recovery; no user is named.
+    """Return the summary of an audit, a screen, traits or a recovery; it identifies no user.
 
-    Of what is none of these, or only a part of it, the sizes are told.
+    For any other dataset, or a part of these, the summary has only the sizes.
     """
     form = str(results.attrs.get("format"))
     if form not in _KINDS:
-        return _only_sizes(results, "not results that can be told in short")
+        return _only_sizes(results, "not a dataset of results with a summary")
     variables, tell = _KINDS[form]
     try:
         whole = schema.with_labels(schema.validate(results, variables))
@@ -81,7 +81,7 @@ def _audit(results: xr.Dataset) -> Short:
         "mechanisms": _labels(results, "mechanism"),
         "attacks": list(table.attacks),
         "cases": _counts(table),
-        "promises": _promises(results),
+        "guarantees": _promises(results),
         "verdict": _verdicts(results),
     }
     columns = ("Group size", "Strongest attack", "Mean AUC", "95 % interval", "Median target")
@@ -104,7 +104,7 @@ def _audit(results: xr.Dataset) -> Short:
 
 
 def _of_all(results: xr.Dataset) -> str:
-    """Say among how many the targets are, and of what source, if that is known."""
+    """Return how many users the cube has and its source, if known."""
     cube = json_attribute(results, "cube")
     n_users, source = cube.get("n_users"), cube.get("source")
     among = f" of {n_users:,} users" if isinstance(n_users, int) else ""
@@ -122,28 +122,28 @@ def _counts(table: Cases) -> str:
 
 
 def _promises(results: xr.Dataset) -> str:
-    found = tried(results)
-    made = {each.mechanism for each in found if each.verdict not in ("nothing promised", "")}
-    broken = sorted({each.mechanism for each in found if each.verdict == BROKEN})
-    if not made:
-        return "none were tried"
-    return f"broken: {', '.join(broken)}" if broken else f"{len(made)} tried, none broken"
+    outcomes = tried(results)
+    tested = {t.mechanism for t in outcomes if t.verdict not in ("nothing promised", "")}
+    broken = sorted({outcome.mechanism for outcome in outcomes if outcome.verdict == BROKEN})
+    if not tested:
+        return "none were tested"
+    return f"broken: {', '.join(broken)}" if broken else f"{len(tested)} tested, none broken"
 
 
 def _verdicts(results: xr.Dataset) -> list[str]:
-    """Say how exposed people are by each mechanism at its worst, and why."""
+    """Return the worst verdict on each mechanism, with the reason."""
     worst = worst_findings(find_exposures(results))
-    return [f"{name}: {found.exposure}, {found.reason}" for name, found in worst.items()]
+    return [f"{name}: {finding.exposure}, {finding.reason}" for name, finding in worst.items()]
 
 
 def _screen(screened: xr.Dataset) -> Short:
-    found = list(read_places(screened))
+    places = list(read_places(screened))
     facts = {
         "users": f"{screened.sizes['user']:,}",
         **_absent(screened),
         "mechanisms": _labels(screened, "mechanism"),
         "attacks": _labels(screened, "attack"),
-        "groups compared": f"{found[0].n_groups:,} (median)" if found else "none",
+        "groups compared": f"{places[0].n_groups:,} (median)" if places else "none",
     }
     rows = [
         (
@@ -155,57 +155,57 @@ def _screen(screened: xr.Dataset) -> Short:
             number(line.high),
             *map(percent, line.above),
         )
-        for case in found
+        for case in places
         for line in case.exposures
     ]
-    heads = ("Period", "Group size", "Mechanism", "Strongest attack", "Mean AUC", "95 % are below")
+    heads = ("Period", "Group size", "Mechanism", "Strongest attack", "Mean AUC", "95th percentile")
     above = (f"Users above {level:g}" for level in ABOVE)
     left_out = max(0, len(rows) - _MOST)
-    return Short("Screen of everyone", facts, (*heads, *above), rows[:_MOST], left_out)
+    return Short("Screen of all users", facts, (*heads, *above), rows[:_MOST], left_out)
 
 
-def _recovery(found: xr.Dataset) -> Short:
+def _recovery(recovered: xr.Dataset) -> Short:
     facts = {
-        "users": f"{found.sizes['user']:,}",
-        "epochs": f"{found.sizes['epoch']:,}",
-        "priors": _labels(found, "prior"),
-        "mechanisms": _labels(found, "mechanism"),
+        "users": f"{recovered.sizes['user']:,}",
+        "epochs": f"{recovered.sizes['epoch']:,}",
+        "priors": _labels(recovered, "prior"),
+        "mechanisms": _labels(recovered, "mechanism"),
     }
     rows = []
     for goal in GOALS:
-        best = find_best(read_errors(found, goal))
+        best = find_best(read_errors(recovered, goal))
         errors = number(best.known), number(best.left)
         rows.append((goal.name, best.without, errors[0], best.within, errors[1], percent(best.hit)))
-    heads = ("Goal", "Best without a release", "Error", "Best with bare counts", "Error")
-    return Short("Recovery of whereabouts", facts, (*heads, "Users hit"), rows)
+    heads = ("Goal", "Best without a release", "Error", "Best with raw counts", "Error")
+    return Short("Recovery of locations", facts, (*heads, "Users affected"), rows)
 
 
-def _traits(found: xr.Dataset) -> Short:
-    shown = comparisons(found.drop_vars("value"))
+def _traits(traits: xr.Dataset) -> Short:
+    shown = comparisons(traits.drop_vars("value"))
     facts = {
-        "users": f"{found.sizes['user']:,}",
-        "characteristics": [str(title) for title in found.characteristic_title.values],
-        "loadings": plural(found.sizes["view"], "setting"),
+        "users": f"{traits.sizes['user']:,}",
+        "characteristics": [str(title) for title in traits.characteristic_title.values],
+        "loadings": plural(traits.sizes["view"], "setting"),
     }
     rows = [
         (
-            each.label,
-            each.attack,
-            f"{each.n:,}",
-            number(each.auc_top),
-            number(each.auc_bottom),
-            "nothing that could be said" if each.doubts else _apart(found, each.index),
+            pair.label,
+            pair.attack,
+            f"{pair.n:,}",
+            number(pair.auc_top),
+            number(pair.auc_bottom),
+            "inconclusive" if pair.doubts else _apart(traits, pair.index),
         )
-        for each in shown
+        for pair in shown
     ]
-    heads = ("Setting", "Attack", "Users a side", "AUC of the most exposed", "Of the least")
-    return Short("What exposes", facts, (*heads, "They differ most in"), rows)
+    heads = ("Setting", "Attack", "Users per side", "AUC of the most exposed", "Of the least")
+    return Short("Traits of exposed users", facts, (*heads, "They differ most in"), rows)
 
 
-def _apart(found: xr.Dataset, comparison: int) -> str:
-    separation = found.separation.isel(comparison=comparison).values
+def _apart(traits: xr.Dataset, comparison: int) -> str:
+    separation = traits.separation.isel(comparison=comparison).values
     first = int(np.argmax(np.nan_to_num(np.abs(separation - 0.5))))
-    return str(found.characteristic_title.values[first])
+    return str(traits.characteristic_title.values[first])
 
 
 def _labels(results: xr.Dataset, dim: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The page itself: sections in order, one style sheet, the scripts they need, one file."""
+"""HTML pages: sections in order, with style sheet and scripts, in one file."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ __all__ = ["PageEntry", "page", "write"]
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """What is told under one name; ``groups`` are sections under what they are about."""
+    """One run on a page; ``groups`` are lists of sections, each with its heading."""
 
     name: str
     groups: Sequence[tuple[str, Sequence[Section]]]
 
     def within(self, prefix: str) -> PageEntry:
-        """Return the same with anchors of its own."""
+        """Return a copy whose anchors have a prefix."""
         groups = [(title, [s.within(prefix) for s in sections]) for title, sections in self.groups]
         return PageEntry(self.name, groups)
 
 
 def page(
-    told: Sequence[PageEntry], *, kind: str, title: str, settings: Mapping[str, str] | None = None
+    runs: Sequence[PageEntry], *, kind: str, title: str, settings: Mapping[str, str] | None = None
 ) -> str:
-    """Return one HTML page that needs nothing but itself.
+    """Return a self-contained HTML page.
 
     Parameters
     ----------
-    told
-        What stands below each other; names are shown where there are several.
+    runs
+        Runs in the order of the page; their names are shown if there are several.
     kind
-        What the page is, above its title.
+        Type of the page, shown above its title.
     title
         Heading of the page.
     settings
-        What a script shows where the pointer is over words on the page: the settings they are for.
+        Exact settings by title, which a script shows when the pointer is over the title.
     """
     return str(
         fill(
             "page.html.j2",
             kind=kind,
             title=title,
-            runs=told,
+            runs=runs,
             style=_asset("page.css"),
             settings=embedded(settings) if settings else "",
-            scripts=[_asset("tables.js"), *_bokeh(told)],
+            scripts=[_asset("tables.js"), *_bokeh(runs)],
         )
     )
 
 
 def write(html: str, uri: str | Path) -> str:
-    """Write a page whole or not at all, and return where it is; errors are those of ``put``."""
+    """Write a page atomically and return its location; errors are those of ``put``."""
     put(str(uri), html.encode())
     return str(uri)
 
@@ -68,9 +68,9 @@ def _asset(name: str) -> Markup:
     return Markup(source)
 
 
-def _bokeh(told: Sequence[PageEntry]) -> list[Markup]:
-    # the library is most of the file, so a report without figures goes without it
-    bodies = (section.body for run in told for _, sections in run.groups for section in sections)
+def _bokeh(runs: Sequence[PageEntry]) -> list[Markup]:
+    # the library is most of the file, so a report without figures omits it
+    bodies = (section.body for run in runs for _, sections in run.groups for section in sections)
     if not any("data-figure" in body for body in bodies):
         return []
     library = Markup(Resources(mode="inline", components=["bokeh"]).js_raw[0])

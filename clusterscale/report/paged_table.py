@@ -1,4 +1,4 @@
-"""A table of which the page holds thousands of rows, and shows some at a time."""
+"""Paged tables: the page contains thousands of rows and shows some at a time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from clusterscale.report.section import Column, Table, embedded, number
 
 __all__ = ["LongColumn", "long_table"]
 
-_SHOWN = 20  # rows that are there without a script
+_SHOWN = 20  # rows that are shown without a script
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LongColumn:
-    """A column: words, or numbers with ``digits`` decimals, of which NaN is a dash.
+    """A column of words, or of numbers with ``digits`` decimals, where NaN is shown as a dash.
 
-    A wide column leaves room for long words. ``links`` are addresses, one a row, empty for none;
-    ``looks`` says by which class of the style sheet a word is shown.
+    A wide column leaves room for long words. ``links`` are addresses, one per row, empty for none;
+    ``looks`` maps words to classes of the style sheet.
     """
 
     name: str
@@ -34,7 +34,7 @@ class LongColumn:
     looks: Mapping[str, str] = field(default_factory=dict)
 
     def cell(self, row: int) -> str | Markup:
-        """Return what a cell shows."""
+        """Return the content of a cell."""
         value = self.values[row]
         if self.digits is not None:
             return number(float(value), self.digits) if self.digits else f"{int(value):,}"
@@ -45,27 +45,28 @@ class LongColumn:
         return str(value)
 
     def held(self) -> dict[str, Any]:
-        """Return the column as the page's script reads it.
+        """Return the column in the format of the page's script.
 
-        Numbers are whole multiples of the last digit, words are told once: both keep it small.
+        To keep it small, numbers are integer multiples of the last digit, and each word is stored
+        once.
         """
         about: dict[str, Any] = {"name": self.name, "digits": self.digits}
         about |= {"links": list(self.links)} if self.links else {}
         about |= {"looks": dict(self.looks)} if self.looks else {}
         if self.digits is None:
-            told = [str(value) for value in self.values]
-            words = sorted(set(told))
-            if 2 * len(words) > len(told):
-                return about | {"values": told}
-            place = {word: index for index, word in enumerate(words)}
-            return about | {"words": words, "values": [place[word] for word in told]}
+            texts = [str(value) for value in self.values]
+            words = sorted(set(texts))
+            if 2 * len(words) > len(texts):
+                return about | {"values": texts}
+            positions = {word: index for index, word in enumerate(words)}
+            return about | {"words": words, "values": [positions[word] for word in texts]}
         scaled = np.asarray(self.values, dtype=np.float64) * 10**self.digits
         known = np.isfinite(scaled)
         whole = np.round(np.where(known, scaled, 0)).astype(np.int64).tolist()
         if known.all():
             return about | {"values": whole}
         pairs = zip(whole, known.tolist(), strict=True)
-        return about | {"values": [value if there else None for value, there in pairs]}
+        return about | {"values": [value if is_known else None for value, is_known in pairs]}
 
 
 def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Markup:
@@ -74,11 +75,11 @@ def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Mar
     Parameters
     ----------
     caption
-        What the table holds.
+        Caption of the table.
     columns
-        Each with as many values; the first names the row.
+        Columns of equal length; the first has the row headers.
     file
-        Name under which the rows are saved as CSV.
+        File name under which the rows are saved as CSV.
     """
     n_shown = min(_SHOWN, len(columns[0].values))
     rows = [[column.cell(row) for column in columns] for row in range(n_shown)]

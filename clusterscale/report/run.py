@@ -1,4 +1,4 @@
-"""The results of one run, whichever there are: an audit, a screen, traits, a recovery."""
+"""Results of one run: any of an audit, a screen, traits and a recovery."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What is told together: datasets that are made of one cube, at most one of a kind.
+    """Datasets computed from one cube, at most one of each kind, that are reported together.
 
-    ``name`` tells the run from others on a page; it is not shown where there is one only.
-    ``titles`` are what a page shows in place of labels.
+    ``name`` identifies the run on a page with several; it is not shown on a page with one.
+    ``titles`` maps labels to the titles that a page shows instead.
     """
 
     audit: xr.Dataset | None = None
@@ -38,13 +38,13 @@ class Run:
 
     @classmethod
     def of(cls, found: Iterable[xr.Dataset], *, name: str = "") -> Run:
-        """Return the run that datasets belong to, each told by its attribute ``format``.
+        """Return the run of several datasets, whose kinds follow from their attribute ``format``.
 
         Raises
         ------
         FormatError
-            If there is none, two are of a kind, one is of no kind or does not keep its schema, or
-            they are made of different cubes.
+            If there is no dataset, two are of the same kind, one is of an unknown kind or does not
+            conform to its schema, or they are from different cubes.
         """
         parts: dict[str, Any] = {}
         for dataset in found:
@@ -53,15 +53,15 @@ class Run:
                 raise FormatError(f"a report is made from {' or '.join(_KINDS)}, not from {form}")
             kind, variables = _KINDS[form]
             if kind in parts:
-                raise FormatError(f"two results of a kind in one run: {kind}")
+                raise FormatError(f"a run has two datasets of the same kind: {kind}")
             parts[kind] = schema.with_labels(schema.validate(dataset, variables))
         if not parts:
-            raise FormatError("a report is made from results; there are none")
+            raise FormatError("a report needs at least one dataset of results")
         _one_cube(parts.values())
         return cls(**parts, name=name)
 
     def parts(self) -> Iterator[tuple[str, xr.Dataset]]:
-        """Yield what there is, by kind, in the order of a page."""
+        """Yield kinds and datasets, in the order of a page."""
         for kind, _ in _KINDS.values():
             dataset = getattr(self, kind)
             if dataset is not None:
@@ -69,7 +69,7 @@ class Run:
 
 
 Results = xr.Dataset | Run | Sequence[Run]
-"""What a report can be made from."""
+"""Input of a report."""
 
 
 def variables_of(kind: str) -> Mapping[str, schema.Variable]:
@@ -78,7 +78,7 @@ def variables_of(kind: str) -> Mapping[str, schema.Variable]:
 
 
 def runs_of(results: Results) -> list[Run]:
-    """Return the runs that ``results`` are.
+    """Return ``results`` as a list of runs.
 
     Raises
     ------
@@ -89,14 +89,14 @@ def runs_of(results: Results) -> list[Run]:
         return [Run.of([results])]
     runs = [results] if isinstance(results, Run) else list(results)
     if not runs:
-        raise FormatError("a report is made from results; there are none")
+        raise FormatError("a report needs at least one dataset of results")
     return runs
 
 
-def _one_cube(found: Iterable[xr.Dataset]) -> None:
-    prints = {each.attrs.get("cube_fingerprint") for each in found} - {None}
+def _one_cube(datasets: Iterable[xr.Dataset]) -> None:
+    prints = {dataset.attrs.get("cube_fingerprint") for dataset in datasets} - {None}
     if len(prints) > 1:
         raise FormatError(
-            "results of different cubes in one run, with fingerprints "
+            "the results in one run are from different cubes, with fingerprints "
             + ", ".join(sorted(map(str, prints)))
         )

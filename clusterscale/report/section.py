@@ -1,4 +1,4 @@
-"""What a section of the report is made of, and how its parts become HTML."""
+"""Sections and tables of the report, and functions that format their content as HTML."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TEMPLATES = Environment(
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page: an anchor, a heading, a sentence that says why, and the content."""
+    """A part of the page: an anchor, a heading, an introduction, and the content."""
 
     anchor: str
     title: str
@@ -52,22 +52,22 @@ class Section:
     body: Markup
 
     def within(self, prefix: str) -> Section:
-        """Return the same with anchors of its own; links in it lead to others so prefixed."""
+        """Return a copy whose anchor and internal links have a prefix."""
         # only templates write links: a quote in any other text is escaped
         body = Markup(self.body.replace('href="#', f'href="#{prefix}'))
         return replace(self, anchor=prefix + self.anchor, body=body)
 
 
 Build = Callable[[xr.Dataset], Section | None]
-"""A section is built from the results alone; None where it has nothing to say about them."""
+"""Function that builds a section from results; None if the results have nothing for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table.
 
-    Numbers align right, a header names its row, ``hint`` explains, a wide column leaves room for
-    long words.
+    Numbers are right-aligned, a header column has row headers, ``hint`` is a tooltip, and a wide
+    column leaves room for long words.
     """
 
     name: str
@@ -87,22 +87,22 @@ class Table:
 
     @property
     def html(self) -> Markup:
-        """The table, in a box that scrolls sideways on narrow screens."""
+        """The table, in a box that scrolls horizontally on narrow screens."""
         return fill("table.html.j2", table=self)
 
 
 def build_all(results: xr.Dataset, builds: Sequence[Build]) -> list[Section]:
-    """Build the sections that have something to say, in order."""
+    """Build the sections that are not None, in order."""
     return [section for build in builds if (section := build(results)) is not None]
 
 
 def fill(template: str, **values: object) -> Markup:
-    """Render a template of this package; every value that is not Markup is escaped."""
+    """Render a template of this package; values that are not Markup are escaped."""
     return Markup(TEMPLATES.get_template(template).render(values))
 
 
 def breakable(label: str) -> Markup:
-    """Let a label such as ``laplace(epsilon=1.0)`` break where a reader would, if it must."""
+    """Allow line breaks after the punctuation of a label such as ``laplace(epsilon=1.0)``."""
     text = escape(label)
     for end in ("(", "_", "="):
         text = text.replace(end, end + Markup("<wbr>"))
@@ -110,12 +110,12 @@ def breakable(label: str) -> Markup:
 
 
 def join(parts: Sequence[Markup]) -> Markup:
-    """Put pieces of HTML after each other."""
+    """Concatenate pieces of HTML."""
     return Markup("\n").join(parts)
 
 
 def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
-    """Return a JSON attribute as a mapping; what is not a JSON object comes back as its text."""
+    """Return a JSON attribute as a mapping; any other value is returned under its name."""
     text = results.attrs.get(name)
     if text is None:
         return {}
@@ -127,16 +127,13 @@ def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
 
 
 def embedded(value: object) -> Markup:
-    """Return a value as JSON that can stand in a script of the page."""
+    """Return a value as JSON that is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c"))
 
 
 def absent_users(results: xr.Dataset) -> list[str]:
-    """Return a sentence for each period in which some users of the cube have no event.
-
-    Of an audit or a screen; empty where all have one in every period.
-    """
+    """Return a sentence for each period of an audit or screen in which some users have no event."""
     plan, cube = json_attribute(results, "plan"), json_attribute(results, "cube")
     n_users = results.sizes.get("user", cube.get("n_users"))
     if not isinstance(n_users, int):
@@ -167,17 +164,17 @@ def _absent_targets(results: xr.Dataset, period: int) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Write a number with fixed digits, nothing without a sign; an en dash where there is none."""
+    """Format a number with fixed digits and no negative zero; an en dash if it is not finite."""
     return f"{value:z.{digits}f}" if isfinite(value) else "–"
 
 
 def interval(low: float, high: float) -> str:
-    """Write an interval; an en dash where there is none."""
+    """Format an interval; an en dash if there is none."""
     return f"{number(low)}–{number(high)}" if isfinite(low) else "–"
 
 
 def percent(share: float) -> str:
-    """Write a share in whole per cent, but never round to all or to none."""
+    """Format a share in whole per cent, without rounding to 0 % or 100 %."""
     if not isfinite(share):
         return "–"
     text = f"{100 * share:.0f}"
@@ -189,7 +186,7 @@ def percent(share: float) -> str:
 
 
 def quantity(value: float, *, none: str = "none") -> str:
-    """Write a number of any size in about three digits; ``none`` for an infinite one."""
+    """Format a number with about three significant digits; ``none`` if it is infinite."""
     if not isfinite(value):
         return none if value > 0 else "–"
     size = abs(value)

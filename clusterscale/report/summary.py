@@ -1,4 +1,4 @@
-"""The numbers of a report, as plain arrays and rows: only finished tasks count."""
+"""Numbers of an audit report as plain arrays and rows, from finished tasks only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ORDER = (*_AXES, "group_size", "attack", "target")
 
 Floats = NDArray[np.float64]
 
-# The variable of the dataset that each number of a case is.
+# Dataset variable of each field of Cases.
 _NUMBERS = {
     "auc": "auc",
     "loss": "privacy_loss",
@@ -49,7 +49,7 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What surrounds a comparison of attacks: one period, prior and mechanism."""
+    """One period, prior and mechanism, under which attacks are compared."""
 
     period: str
     prior: str
@@ -58,10 +58,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """Every case of an audit, on the axes (setting, group_size, attack, target).
+    """All cases of an audit, on the axes (setting, group_size, attack, target).
 
-    The numbers are NaN wherever a case did not finish; ``varying`` names the parts of a setting
-    that take more than one value.
+    Numbers are NaN for cases that did not finish; ``varying`` names the parts of a setting that
+    have more than one value.
     """
 
     settings: tuple[Setting, ...]
@@ -85,20 +85,20 @@ class Cases:
 
     @property
     def planned(self) -> NDArray[np.bool_]:
-        """Where a task was run, whatever came of it."""
+        """Which cases were run, whether done or failed."""
         return np.asarray(np.isin(self.status, ("done", "failed")))
 
     @property
     def finished(self) -> bool:
-        """Whether there is any number at all."""
+        """Whether any case has an AUC."""
         return bool(np.isfinite(self.auc).any())
 
     def label(self, setting: Setting) -> str:
-        """Name a setting by what varies; empty when there is only one."""
+        """Return a label of the parts of a setting that vary; empty if there is only one."""
         return " · ".join(getattr(setting, part) for part in self.varying)
 
     def shown(self) -> Iterator[tuple[int, Setting]]:
-        """Yield the settings that have a number, with their index."""
+        """Yield the settings that have an AUC, with their index."""
         for index, setting in enumerate(self.settings):
             if np.isfinite(self.auc[index]).any():
                 yield index, setting
@@ -109,7 +109,7 @@ class Cases:
         return int(np.nanargmax(means)) if np.isfinite(means).any() else None
 
     def name_strongest(self, setting: int, size: int) -> str:
-        """Return the name of that attack, or of all whose means agree to three digits."""
+        """Return the name of that attack, or of all whose means are equal to three digits."""
         return name_best(self.attacks, self._means(setting, size))
 
     def _means(self, setting: int, size: int) -> list[float]:
@@ -118,13 +118,13 @@ class Cases:
 
 def by_attack(values: Floats) -> dict[int, Floats]:
     """Return the known values of each attack that has any, from shape (attack, target)."""
-    known = ((attack, each[np.isfinite(each)]) for attack, each in enumerate(values))
-    return {attack: each for attack, each in known if len(each)}
+    known = ((attack, row[np.isfinite(row)]) for attack, row in enumerate(values))
+    return {attack: row for attack, row in known if len(row)}
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One line of the table: an attack at a group size in a setting, over its targets."""
+    """One table row: an attack at a group size in a setting, summarised over its targets."""
 
     setting: Setting
     group_size: int
@@ -145,7 +145,7 @@ class SummaryRow:
 
 
 def cases(results: xr.Dataset) -> Cases:
-    """Return the cases of ``results``, group sizes ascending, unfinished numbers masked."""
+    """Return the cases of ``results``, with group sizes ascending and unfinished cases NaN."""
     results = results.sortby("group_size")
     labels = {name: tuple(str(v) for v in results[name].values) for name in (*_AXES, "attack")}
     settings = tuple(
@@ -182,19 +182,19 @@ def by_setting(results: xr.Dataset, name: str) -> NDArray[Any]:
 
 
 def rows(table: Cases) -> list[SummaryRow]:
-    """Return one row for each setting, group size and attack that was run, then the best."""
-    found: list[SummaryRow] = []
+    """Return a row for each setting, group size and attack that was run, followed by the best."""
+    summary: list[SummaryRow] = []
     planned = np.asarray(table.planned.any(axis=-1))
     for setting, size in np.argwhere(planned.any(axis=-1)).tolist():
         attacks = np.flatnonzero(planned[setting, size]).tolist()
-        found += [row(table, setting, size, attack) for attack in attacks]
+        summary += [row(table, setting, size, attack) for attack in attacks]
         best = best_row(table, setting, size)
-        found += [best] if best else []
-    return found
+        summary += [best] if best else []
+    return summary
 
 
 def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
-    """Return the row of one attack at one group size in one setting, by their indices."""
+    """Return the row of an attack at a group size in a setting, given by indices."""
     cell = (setting, size, attack)
     others = {
         name: mean(getattr(table, name)[cell])
@@ -205,9 +205,9 @@ def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
 
 
 def best_row(table: Cases, setting: int, size: int) -> SummaryRow | None:
-    """Return the row of the best attack for each target, or None where there was no choice.
+    """Return the row of the best attack for each target, or None with fewer than two attacks.
 
-    NDSS18's "BEST": told afterwards from the answers, so an upper bound on what an adversary has.
+    This is NDSS18's "BEST": chosen with knowledge of the labels, so an upper bound for adversaries.
     """
     auc, loss = table.auc[setting, size], table.loss[setting, size]
     if np.isfinite(auc).any(axis=1).sum() < 2:
@@ -250,6 +250,6 @@ def _row(
 
 
 def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:
-    """Return the mean of what is known, NaN when nothing is."""
+    """Return the mean of the finite values, NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")

@@ -1,4 +1,4 @@
-"""Results as plain tables, for spreadsheets and databases: one file for each kind of row."""
+"""Export of results as tables for spreadsheets and databases, one file per kind of row."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["FORMATS", "Format", "frames", "write_tables"]
 
 Format = Literal["csv", "parquet", "netcdf"]
 FORMATS: tuple[str, ...] = ("csv", "parquet", "netcdf")
-"""How results can be written besides the page."""
+"""Formats of tables."""
 
-_ROWS = 1 << 20  # of a table, in memory at once
+_ROWS = 1 << 20  # rows of a table in memory at once
 
-# The tables of each kind: a name, and a variable that has the table's dimensions.
+# The tables of each kind of results: a name, and a variable with the table's dimensions.
 _TABLES: Mapping[str, Mapping[str, str]] = {
     "audit": {
         "cases": "auc",
@@ -54,25 +54,25 @@ _TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
-    """Write the results of a run as tables, and return where they are.
+    """Write the results of a run as tables, and return the locations of the files.
 
-    ``csv`` and ``parquet`` have one file for each kind of row, ``audit-cases.csv`` and so on, a
-    column for each dimension and variable; cases that were not run are left out. ``netcdf`` has
-    one file for each dataset, ``audit.nc``. Each file appears whole or not at all.
+    ``csv`` and ``parquet`` have one file per kind of row, such as ``audit-cases.csv``, with a
+    column for each dimension and variable; cases that were not run are omitted. ``netcdf`` has
+    one file per dataset, such as ``audit.nc``. Each file is written atomically.
 
     Parameters
     ----------
     run
-        What to write; lazy datasets are read a million rows at a time.
+        Results to write; lazy datasets are read a million rows at a time.
     folder
-        Where to, a local path or fsspec URL; made when absent.
+        Output folder, a local path or fsspec URL; created if absent.
     form
         One of :data:`FORMATS`.
 
     Raises
     ------
     InputError
-        If ``form`` is none of these.
+        If ``form`` is not one of these.
     StoreError
         If a file cannot be written.
     """
@@ -93,15 +93,15 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
 def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iterator[pd.DataFrame]:
     """Yield the table of those ``variables`` that have the dimensions of ``variable``, in pieces.
 
-    Columns are the dimensions, the variables, and what depends on one of the dimensions alone or on
-    user and period, each in the order given. Rows whose ``status`` is ``missing`` or ``unseen`` are
-    left out.
+    Columns are the dimensions, the variables, and variables that depend only on one of the
+    dimensions or on user and period, each in the given order. Rows whose ``status`` is ``missing``
+    or ``unseen`` are omitted.
     """
     dims = dataset[variable].dims
     names = [name for name in variables if dataset[name].dims == dims and name not in dims]
     about = {name: dataset[name] for name in variables if dataset[name].dims in _alone(dims)}
     table = dataset[names].assign_coords(about)
-    for dim in table.dims:  # a dimension that is only counted has no coordinate
+    for dim in table.dims:  # dimensions without a coordinate
         if dim not in table.coords:
             table = table.assign_coords({dim: np.arange(table.sizes[dim])})
     first, length = dims[0], table.sizes[dims[0]]
@@ -116,7 +116,7 @@ def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iter
 
 
 def _alone(dims: tuple[Any, ...]) -> set[tuple[Any, ...]]:
-    """Return the dimensions of what is put beside cases: each alone, and user with period."""
+    """Return the dimensions of additional columns: each alone, and user with period."""
     pairs = {("user", "period")} if {"user", "period"} < set(dims) else set()
     return {(dim,) for dim in dims} | pairs if len(dims) > 1 else set()
 
@@ -148,11 +148,11 @@ def _write_parquet(pieces: Iterator[pd.DataFrame], path: Path) -> None:
 
 
 def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
-    # netCDF knows neither truth values among attributes nor strings of a type of their own
+    # netCDF supports neither boolean attributes nor NumPy's string types
     words = {
-        name: each.astype(object)
-        for name, each in dataset.variables.items()
-        if each.dtype.kind in "OUT"
+        name: variable.astype(object)
+        for name, variable in dataset.variables.items()
+        if variable.dtype.kind in "OUT"
     }
     attributes = {
         name: int(value) if isinstance(value, bool | np.bool_) else value

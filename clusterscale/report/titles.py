@@ -1,4 +1,4 @@
-"""Mechanisms and priors under their titles, as a page shows them; results keep the labels."""
+"""Titles of mechanisms and priors, which pages show in place of labels."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def entitle(runs: Sequence[Run]) -> list[Run]:
     :attr:`~clusterscale.report.Run.titles`.
     """
     read = [dict.fromkeys(_read(run)) for run in runs]
-    pairs = dict.fromkeys(pair for each in read for pair in each)
+    pairs = dict.fromkeys(pair for titled in read for pair in titled)
     n_uses = Counter(name for pair in pairs for name in pair)
     titles = {label: title for label, title in pairs if n_uses[label] == 1 and n_uses[title] == 1}
     shown = []
     for run, own in zip(runs, read, strict=True):
-        parts: dict[str, Any] = {name: _rename(each, titles) for name, each in run.parts()}
+        parts: dict[str, Any] = {name: _rename(data, titles) for name, data in run.parts()}
         parts["titles"] = {label: titles[label] for label, _ in own if label in titles}
         shown.append(replace(run, **parts))
     return shown

@@ -3,41 +3,41 @@
 #
 #   sbatch [options] allocation.sh audit CONFIG [further options of clusterscale]
 #
-# An audit that is longer than the walltime is stopped before it, keeps what is finished, and the
-# job queues again, as it also does when it was lost. It ends when the audit does: with 0 when all
-# is done, 1 when tasks failed, 2 when it cannot run, 3 or 4 with a verdict; with others (75: the
-# cluster or a store gave out; 137: killed) when it was lost too often.
+# An audit longer than the walltime is stopped before it and keeps finished work, and the job is
+# requeued. It is also requeued if it was lost. It exits when the audit does: with 0 if all is done,
+# 1 if tasks failed, 2 if it cannot run, 3 or 4 with a verdict; with others (75: the cluster or a
+# store failed; 137: killed) if it was lost too often.
 #
-# Change these to fit the site, or give them to sbatch; they are kept from one run to the next.
+# Adapt these to the site, or give them to sbatch; they are kept from one run to the next.
 #SBATCH --job-name=clusterscale
 #SBATCH --ntasks=10
 #SBATCH --cpus-per-task=1
 #SBATCH --mem-per-cpu=4G
 #SBATCH --time=04:00:00
 #SBATCH --output=%x-%j.log
-# Keep these: a warning before the walltime, another run under the same number, one log for all
-# runs, and never two jobs of one name at the same time.
+# Keep these: a signal before the walltime, requeueing under the same number, one log for all runs,
+# and never two jobs of one name at the same time.
 #SBATCH --signal=B:USR1@300
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --dependency=singleton
 set -u
-export CLUSTERSCALE=${CLUSTERSCALE:-clusterscale} # where the command is, if not on the path
-RUNS=${RUNS:-100}                                 # after so many, something is wrong,
-LOSSES=${LOSSES:-3}                               # as after so many that no walltime ended
+export CLUSTERSCALE=${CLUSTERSCALE:-clusterscale} # path of the command, if not on PATH
+RUNS=${RUNS:-100}                                 # maximum number of runs
+LOSSES=${LOSSES:-3}                               # maximum number of losses other than by walltime
 GRACE=${GRACE:-60}                                # seconds that tasks may take to end
 export DASK_LOGGING__DISTRIBUTED=${DASK_LOGGING__DISTRIBUTED:-warning}
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
-export VERDICT=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.exit # of the driver, wherever it runs
-lost=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.lost # a line for each run that was
+export VERDICT=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.exit # exit code of the driver, wherever it runs
+lost=$PWD/.$SLURM_JOB_NAME-$SLURM_JOB_ID.lost # a line for each lost run
 rm -f "$VERDICT"
 late=no
 trap 'late=yes; scancel --signal=TERM "$SLURM_JOB_ID.0"' USR1
 
-# shellcheck disable=SC2016  # it is for the tasks to expand
+# shellcheck disable=SC2016  # the tasks expand it
 srun --kill-on-bad-exit=0 bash -c '
-  trap : TERM # to outlive the driver and tell how it ended
+  trap : TERM # to outlive the driver and record its exit code
   "$CLUSTERSCALE" "$@" --cluster slurm-allocation
   code=$?
   if [ "$SLURM_PROCID" = 1 ]; then echo "$code" > "$VERDICT.new"; mv "$VERDICT.new" "$VERDICT"; fi
@@ -45,11 +45,11 @@ srun --kill-on-bad-exit=0 bash -c '
 step=$!
 
 running() { kill -0 "$step" 2>/dev/null; }
-pause() { sleep 1 & wait $!; } # which a signal cuts short
+pause() { sleep 1 & wait $!; } # a signal interrupts it
 ended() { ! running || [ -e "$VERDICT" ]; }
 until ended || [ $late = yes ]; do pause; done
 for _ in $(seq "$GRACE"); do ended && break; pause; done
-for signal in INT KILL; do # for those that do not end with the driver
+for signal in INT KILL; do # for tasks that do not end with the driver
   for _ in $(seq 5); do running && pause; done
   running && scancel --signal=$signal "$SLURM_JOB_ID.0" 2>/dev/null
 done
@@ -66,7 +66,7 @@ give_up() {
 
 case $code in
   0 | 1 | 2 | 3 | 4) give_up "$code" ;;
-  143) [ $late = yes ] || give_up 143 ;; # somebody ended it
+  143) [ $late = yes ] || give_up 143 ;; # it was stopped by a user
   *) echo "$run" >> "$lost" ;;
 esac
 n_lost=0

@@ -48,7 +48,7 @@ def test_any_table_has_a_finding_and_nothing_is_written(name, mechanism):
 
 
 def test_a_table_without_cells_is_refused():
-    with pytest.raises(InputError, match="there is no cell"):
+    with pytest.raises(InputError, match="which has no cell"):
         table(bound("exact"), np.zeros((0, 4)))
 
 

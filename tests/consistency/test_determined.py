@@ -89,5 +89,5 @@ def test_a_large_table_is_solved_at_once():
 
 def test_totals_beyond_a_flow_are_refused():
     low, high = np.zeros((1, 2), int), np.full((1, 2), 2**31)
-    with pytest.raises(InputError, match="2,147,483,648 visits open"):
+    with pytest.raises(InputError, match="a flow of 2,147,483,648 visits"):
         solve(low, high, np.array([2.0**31]), np.array([np.nan, np.nan]))

@@ -34,7 +34,7 @@ def test_two_people_who_left(turned):
     n = (counts_of(WHOLE) != counts_of(FEWER)).sum()
     assert (found.level, found.measured, found.n_cells) == ("inconsistent", n, 192)
     assert (
-        f"subtracting tells where 2 people were, and {n} of 192 cells show fewer than 5"
+        f"subtracting shows where 2 people were, and {n} of 192 cells count fewer than 5"
         in found.text
     )
 
@@ -84,7 +84,7 @@ def test_groups_apart_of_people_who_hardly_move_are_let_be():
 def test_the_same_values_twice_add_nothing(declared):
     found = find("differencing", of(WHOLE, declared), [of(WHOLE, declared, name="week 2")])
     assert found.level == "consistent"
-    assert "are the same on 192 shared cells" in found.text
+    assert "have equal values in 192 shared cells" in found.text
 
 
 def test_a_single_epoch_is_enough_where_there_are_many_places():
@@ -166,7 +166,7 @@ def test_noise_that_is_reused_is_found_by_its_fractions(declared):
     pair = of(WHOLE, declared), of(FEWER, declared, name="week 2")
     found = find("differencing", pair[0], pair[1:])
     assert found.level == "inconsistent"
-    assert "hold the same noise" in found.text
+    assert "reuse the same noise" in found.text
 
 
 @pytest.mark.parametrize("declared", NOISY[2:5:2], ids=lambda declared: declared.label)

@@ -79,7 +79,7 @@ def test_what_draws_nothing_is_compared_exactly():
     small = (COUNTS > 0) & (COUNTS <= 2)
     found = find("noise_law", table(hides, COUNTS, COUNTS))
     assert (found.level, found.measured, found.expected) == ("inconsistent", small.sum(), 0)
-    assert "1 as 1, not 0" in found.text or "2 as 2, not 0" in found.text
+    assert "1 is published as 1, not 0" in found.text or "2 is published as 2, not 0" in found.text
     assert level(hides, released(hides, COUNTS)) == "consistent"
     blank = np.where(COUNTS > 2, COUNTS, np.nan)
     assert level(hides, blank) == "consistent"
@@ -114,7 +114,7 @@ def test_too_little_is_known():
     known = np.where(np.arange(COUNTS.size).reshape(COUNTS.shape) < 29, COUNTS, -1)
     found = find("noise_law", table(LAPLACE, COUNTS, known=known))
     assert (found.level, found.n_cells) == ("unknown", 29)
-    assert "29 cells are known, but 30 needed" in found.text
+    assert "only 29 true counts known for published cells, but the test needs 30" in found.text
     assert find("noise_law", table(LAPLACE, COUNTS, known=known), least=29).level == "consistent"
     none = find("noise_law", table(LAPLACE, COUNTS, known=np.full_like(COUNTS, -1)))
     assert (none.level, none.n_cells) == ("unknown", 0)
@@ -128,7 +128,7 @@ def test_a_mechanism_that_looks_around_needs_all_counts(name):
     known[2, 3] = -1
     found = find("noise_law", table(bound(name), COUNTS, known=known))
     assert found.level == "unknown"
-    assert "not all are known" in found.text
+    assert "not all of them are known" in found.text
 
 
 def test_noise_on_the_empty_cells_alone_tells():

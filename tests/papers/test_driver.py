@@ -136,7 +136,7 @@ def test_cabs_must_be_there_and_be_the_papers(tmp_path, cube):
     study = PaperStudy.model_validate({**SMALL, "cube": "cabs", "users": None})
     none = Cubes(str(tmp_path), None)
     assert not none.has(study)
-    with pytest.raises(ConfigError, match="say where they are"):
+    with pytest.raises(ConfigError, match="needs the San Francisco cabs"):
         none.open(study)
     others = Cubes(str(tmp_path), cube.uri)
     assert others.has(study)

@@ -81,7 +81,7 @@ def test_people_who_failed_are_left_out():
     dataset.auc[3:] = np.nan
     assert Results({"audit": dataset}).find(ResultSelection(at=AT)).n == 3
     dataset.auc[:] = np.nan
-    with pytest.raises(NotComputed, match="nothing was finished"):
+    with pytest.raises(NotComputed, match="no value was computed"):
         Results({"audit": dataset}).find(ResultSelection(at=AT))
 
 
@@ -99,11 +99,14 @@ def test_the_right_dataset_is_found():
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        (ResultSelection(of="aux", at=AT), "'aux' is in none of the results.*did you mean 'auc'"),
+        (
+            ResultSelection(of="aux", at=AT),
+            "the results have no variable 'aux'.*did you mean 'auc'",
+        ),
         (ResultSelection(at={**AT, "groups": 1}), "auc has no such dimension"),
         (
             ResultSelection(at={"group_size": 10}),
-            "say where auc is along mechanism: exact, laplace",
+            "auc needs a label for mechanism, one of: exact, laplace",
         ),
     ],
 )

@@ -99,14 +99,14 @@ def test_by_nothing_nothing_is_divided():
     dataset = audited()
     dataset.auc[:, 1] = 0.0
     results = Results({"audit": dataset})
-    with pytest.raises(NotComputed, match="nothing to divide by"):
+    with pytest.raises(NotComputed, match="the divisor is 0"):
         results.find(ResultSelection(**IMPROVED))
     assert list(compare(study(published=[published()]), results)) == []
 
 
 def test_a_ratio_is_compared_and_says_what_it_is():
     (found,) = compare(study(published=[published()]), Results({"audit": audited()}))
-    assert found.setting == "auc · spectral, over that of logistic"
+    assert found.setting == "auc · spectral, divided by that of logistic"
     assert found.verdict == "agrees"
     assert found.low < 1.5 < found.high
 
@@ -185,7 +185,7 @@ def test_what_was_not_measured_is_absent():
     """As the map of the most exposed, where too few were attacked for two on a side."""
     dataset = traits()
     dataset.loading[0] = np.nan
-    with pytest.raises(NotComputed, match="loading: nothing was measured"):
+    with pytest.raises(NotComputed, match="loading: no value was computed"):
         Results({"traits": dataset}).find(ResultSelection(of="loading", at=TOP, take="mean"))
 
 

@@ -58,7 +58,7 @@ def test_several_labels_are_joined_for_each_person_first(results):
 def test_epochs_that_are_not_there_are_absent(results):
     with pytest.raises(NotComputed):
         results.find(ResultSelection(of=HOURLY["of"], at={"strategy": "prior", "epoch": [24, 28]}))
-    with pytest.raises(ConfigError, match="say where profiling_error_of_epoch is along epoch"):
+    with pytest.raises(ConfigError, match="profiling_error_of_epoch needs a label for epoch"):
         results.find(ResultSelection(of=HOURLY["of"], at={"strategy": "prior"}))
 
 
@@ -134,7 +134,7 @@ def test_epochs_that_are_not_inferred_are_faults():
     (fault,) = faults({"strategy": "prior", "epoch": [23, 27]})
     assert fault.startswith("Figure 6: epoch 23")
     (fault,) = faults({"strategy": "prior"})
-    assert fault == "Figure 6: say where profiling_error_of_epoch is along epoch"
+    assert fault == "Figure 6: profiling_error_of_epoch needs a label for epoch"
 
 
 def test_a_plan_says_which_epochs_are_inferred():

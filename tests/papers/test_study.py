@@ -12,8 +12,8 @@ from clusterscale.papers import PaperStudy, find_faults
     [
         ({"cube": "taxis"}, "cube 'taxis' is not known: choose from cabs"),
         ({"paper": "NDSS19"}, "NDSS18"),
-        ({"audit": None, "published": [published()]}, "say what to run"),
-        ({"audit": None, "traits": {}}, "traits go with an audit"),
+        ({"audit": None, "published": [published()]}, "need an audit or a recovery"),
+        ({"audit": None, "traits": {}}, "traits need an audit"),
         ({"figure": "4"}, "Extra inputs"),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_good_study_has_no_faults():
         ({"of": "aux"}, "Figure 4: of 'aux': .*did you mean 'auc'"),
         ({"at": {**EXACT, "attack": "forest"}}, "attack 'forest': choose from logistic, nearest"),
         ({"by": {"group_size": [10, 50]}}, "group_size 50: choose from 10, 100"),
-        ({"at": {"attack": "logistic"}}, "say where auc is along mechanism"),
+        ({"at": {"attack": "logistic"}}, "auc needs a label for mechanism"),
         ({"at": {**EXACT, "attack": "logistic", "user": 1}}, "auc has no user"),
         ({"of": "profiling_error", "at": {}}, "of 'profiling_error'"),
     ],

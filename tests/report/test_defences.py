@@ -18,7 +18,7 @@ from clusterscale.utility import NEARLY_EMPTY
 NEW = ["gains", "utility", "tradeoff", "promises"]
 PRIORS = ("known_subset(noise='passive')", "known_subset(noise='strategic')")
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
-UTILITY = "Utility of what is published, mean (standard deviation) over groups"
+UTILITY = "Utility of published values, mean (standard deviation) over groups"
 PROMISES = "Guarantees of differential privacy"
 HOSTILE = '<script>alert(1)</script>$$x$$<img src=x onerror="alert(1)">'
 
@@ -211,10 +211,10 @@ def test_promises_in_words(make):
     assert exact[1:9] == nothing
     assert exact[9:] == ["none", "counts are published as they are"]
     assert suppress[1] == "no guarantee"
-    assert laplace[1:5] == ["one event", "0.1", "0", "consistentε above 0.075 seen"]
+    assert laplace[1:5] == ["one event", "0.1", "0", "consistentε at least 0.075"]
     assert laplace[5:7] == ["one more or less", "1 used, 1 needed"]
     assert laplace[7:10] == ["16.8", "4 δ 1e-05", "> 0.999"]
-    assert "Stated, but not kept" not in page.text
+    assert "Guarantees that do not hold" not in page.text
     assert "broken" not in page.text
 
 
@@ -230,7 +230,7 @@ def test_a_sensitivity_below_what_this_cube_needs_is_flagged(make):
     results["sensitivity_needed"][:, 1] = 2.0
     page = Page(render(results))
     assert page.tables[PROMISES][1][6] == "1 used, 2 neededdoes not hold here"
-    assert "Stated, but not kept in this cube." in page.text
+    assert "Guarantees that do not hold in this cube." in page.text
     assert "does not hold here" not in "".join(page.tables[PROMISES][3])
     results["sensitivity_needed"][:, 1] = 1.0 + 1e-12  # rounding
     assert "does not hold here" not in Page(render(results)).text
@@ -262,11 +262,13 @@ def test_the_first_screen_names_the_best_defence_and_its_price(make):
     results = make(priors=PRIORS, sizes=(5, 100))
     best = bargain(defences(results))
     words = " ".join(Page(render(results)).text.split())
-    assert f"In groups of 5, where bare counts expose most, {best.mechanism} takes" in words
-    assert f"a mean privacy gain of {best.gain:.2f}" in words
-    assert "(the least over 2 priors)" in words
+    assert (
+        f"In groups of 5, where raw counts expose most, {best.mechanism} has the highest" in words
+    )
+    assert f"highest mean privacy gain, {best.gain:.2f} (1 = no better than guessing" in words
+    assert "guessing; lowest over 2 priors)" in words
     value = f"{best.value:.3g}" if best.measure.relative else f"{best.value:.2f}"
-    price = f"It costs most in {best.measure.title}: {value}, where the best is"
+    price = f"Its largest utility loss is in {best.measure.title}: {value} (best "
     assert price in words
 
 
@@ -289,10 +291,10 @@ def test_of_equal_defences_the_cheaper_is_named(make):
     best = bargain(defences(results))
     assert (best.mechanism, best.equals, best.same_price) == (MECHANISMS[2], MECHANISMS[1:2], False)
     words = " ".join(Page(render(results)).text.split())
-    assert f"{MECHANISMS[1]} takes as much, and costs more" in words
+    assert f"{MECHANISMS[1]} has the same gain and a larger utility loss" in words
     results["utility"][..., 2, :] = results["utility"][..., 1, :] = results["utility"][..., 0, :]
     words = " ".join(Page(render(results)).text.split())
-    assert f"{MECHANISMS[2]} takes as much, and costs as much" in words
+    assert f"{MECHANISMS[2]} has the same gain and the same utility loss" in words
 
 
 @pytest.mark.parametrize("share", [0.0, 0.049, np.nan])
@@ -334,7 +336,7 @@ def test_an_empty_release_is_marked_in_tables_and_figures(make):
     marked = f"{MECHANISMS[2]} nearly empty"
     assert [row[0] for row in page.tables[UTILITY][2:]] == [*MECHANISMS[:2], marked, "random guess"]
     assert gains_table(page, 5)[5][0] == marked
-    assert "crossed out" in page.text
+    assert "crossed-out" in page.text
     assert "less than 5 % of the events: (nearly) empty release" in page.text
     labels = [named["aria-label"] for _, named in page.tags if "data-figure" in named]
     labels = [label for label in labels if label.startswith("Mean privacy gain and utility loss")]
@@ -361,8 +363,8 @@ def test_a_defence_without_a_price_is_named_without_one(make):
     results = make()
     results["utility"][:] = np.nan
     words = " ".join(Page(render(results)).text.split())
-    assert "a mean privacy gain of" in words
-    assert "It costs most in" not in words
+    assert "the highest mean privacy gain, " in words
+    assert "Its largest utility loss is" not in words
 
 
 def test_the_price_is_told_where_it_is_closest_to_a_guess(make):
@@ -409,9 +411,9 @@ def test_the_same_results_make_the_same_page_and_every_anchor_exists(make):
 def test_what_was_not_measured_of_defences_is_told(make_results):
     results = make_results(price_errors='["MemoryError: <no room>"]')
     page = render(results)
-    assert "What was not measured" in page
+    assert "Measurements that failed" in page
     assert "MemoryError: &lt;no room&gt;" in page
-    assert "What was not measured" not in render(make_results(price_errors="[]"))
+    assert "Measurements that failed" not in render(make_results(price_errors="[]"))
 
 
 def test_nothing_has_no_sign():

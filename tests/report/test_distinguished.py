@@ -49,7 +49,7 @@ def test_one_comparison_a_setting_by_the_attack_that_reaches_most():
     assert [each.index for each in shown] == [0, 1]
     assert [each.label for each in shown] == [
         "targets of the audit · known_subset(alpha=0.2)",
-        "everyone, as screened",
+        "all users of the screen",
     ]
 
 
@@ -66,9 +66,9 @@ def test_few_people_or_equal_sides_say_nothing():
     close["auc_bottom"][:] = 0.98
     for traits, n_shown in ((few, 2), (close, 1)):
         page = Page(render(traits))
-        assert page.text.count("This does not say why") == 1
+        assert page.text.count("Inconclusive. With fewer") == 1
         words = " ".join(page.text.split())
-        assert words.count("nothing that could be said") == 1
+        assert words.count("each, are too few or have similar AUCs") == 1
         assert words.count("on each side, by") == n_shown
     assert [each.index for each in comparisons(few)] == [1, 0]  # what says something comes first
 
@@ -112,7 +112,7 @@ def test_without_positions_there_is_no_map():
 def test_nobody_compared_is_said():
     page = Page(render(make_traits(comparisons=0, views=0)))
     assert page.sections == ["overview", "configuration", "provenance", "reading"]
-    assert "Nobody could be compared" in page.text
+    assert "No comparison." in page.text
 
 
 @pytest.mark.parametrize("shape", [(6, 24), (583, 168), (5000, 720), (1, 1)])

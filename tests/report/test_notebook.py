@@ -97,7 +97,7 @@ def test_an_audit_is_told_by_its_strongest_attacks(make_results):
     shown = texts(results.clusterscale)
     assert "12 targets of 534 users, sfc cabs" in shown
     assert "216 done, none failed" in shown
-    assert "1 tried, none broken" in shown
+    assert "1 tested, none broken" in shown
     auc = results.auc.isel(period=0, prior=0).mean("target")
     for mechanism in results.mechanism.values:
         for size in results.group_size.values:
@@ -169,7 +169,7 @@ def test_a_screen_is_told_as_a_distribution(plan, cube, tmp_path):
     screen(plan, cube, tmp_path, SerialExecutor())
     found = open_screen(tmp_path)
     shown = texts(found.clusterscale)
-    assert "Screen of everyone" in shown
+    assert "Screen of all users" in shown
     assert "60" in shown
     case = found.isel(period=0).sel(group_size=6, mechanism="exact").auc
     means = case.mean("user").values
@@ -178,7 +178,7 @@ def test_a_screen_is_told_as_a_distribution(plan, cube, tmp_path):
     assert shown[at + 2] == name_best(case.attack.values, means)
     assert shown[at + 3 : at + 5] == [f"{auc.mean():.3f}", f"{np.quantile(auc, 0.95):.3f}"]
     found.clusterscale.report(tmp_path / "report.html")
-    assert "How exposed everyone is" in (tmp_path / "report.html").read_text()
+    assert "Exposure of all users" in (tmp_path / "report.html").read_text()
 
 
 def test_a_screen_without_a_number_is_shown(plan, cube, tmp_path):
@@ -190,8 +190,8 @@ def test_a_screen_without_a_number_is_shown(plan, cube, tmp_path):
 
 def test_traits_are_told_by_what_differs_most():
     shown = texts(make_traits(comparisons=2).clusterscale)
-    assert "What exposes" in shown
-    at = shown.index("everyone, as screened")
+    assert "Traits of exposed users" in shown
+    at = shown.index("all users of the screen")
     assert shown[at + 1 : at + 6] == ["likelihood", "6", "0.980", "0.600", "unicity"]
 
 

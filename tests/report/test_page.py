@@ -26,7 +26,7 @@ ALL = [
 ]
 BEST = "best for each target"
 RESULTS = "Results by group size and attack, over the targets with a result"
-STRONGEST = "How well the strongest attack tells whether a target was counted"
+STRONGEST = "How well the strongest attack recognises whether a target was counted"
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">$$x$$ {{ 7*7 }} \u2028'
 
 
@@ -151,8 +151,7 @@ def test_targets_chosen_for_their_exposure_are_not_taken_for_a_sample(make_resul
     results.attrs["plan"] = json.dumps(plan)
     words = " ".join(Page(render(results)).text.split())
     assert (
-        "out of 534 users, not at random but those whom a screen of everyone finds most exposed,"
-        in words
+        "out of 534 users, the most exposed in a screen of all users, not a random sample," in words
     )
 
 
@@ -209,7 +208,7 @@ def test_one_target_has_a_wide_interval_and_no_verdict_on_the_control(make_resul
     page = Page(render(make_results(n_targets=1)))
     ends = [row[3].split("–") for row in page.tables[RESULTS][1:] if len(row) > 1]
     assert all(float(low) < 0.05 and float(high) > 0.95 for low, high in ends)
-    assert "Control not judged." in page.text
+    assert "Controls not evaluated." in page.text
     assert "1 target " in " ".join(page.text.split())
 
 
@@ -238,7 +237,7 @@ def test_many_settings_are_folded_twice(make_results):
     page = Page(render(make_results(mechanisms=mechanisms, attacks=("a",), sizes=(5,))))
     words = " ".join(page.text.split())
     assert words.count(" 4 more ") == 4
-    assert "The counts were published in 12 ways." in words
+    assert "The counts were published by 12 methods." in words
     assert len([name for name in page.figures if name.startswith("auc-")]) == 12
 
 

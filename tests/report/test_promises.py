@@ -11,7 +11,7 @@ from clusterscale.report.defences import tried
 
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 PROMISES = "Guarantees of differential privacy"
-VERDICTS = "Worst case for each mechanism"
+VERDICTS = "Worst case for each publication method"
 
 
 @pytest.fixture
@@ -35,20 +35,22 @@ def test_a_broken_promise_stands_out(make):
     results = judged(make(), "broken", 0.4321)
     page = Page(render(results))
     words = " ".join(page.text.split())
-    assert page.tables[PROMISES][1][4] == "brokenε above 0.432 seen"
-    assert "Of 1 promise, 1 is broken." in words
-    assert "Promised, and seen to be broken." in words
+    assert page.tables[PROMISES][1][4] == "brokenε at least 0.432"
+    assert "Of 1 guarantee, 1 is broken." in words
+    assert "Guarantees broken in tests." in words
     assert (
-        "laplace(epsilon=0.1) promises ε = 0.1 for one event; ε above 0.432 was seen, "
-        "from 20,000 releases with it and as many without." in words
+        "laplace(epsilon=0.1) declares ε = 0.1 for one event; the observed ε is at least 0.432, "
+        "from 20,000 releases with the unit and as many without." in words
     )
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_the_findings_name_a_broken_promise_and_no_sound_one(make):
     words = " ".join(Page(render(judged(make(), "broken", 0.4))).text.split())
-    assert "A promise is broken. Releases of laplace(epsilon=0.1) were told apart better" in words
-    assert "A promise is broken" not in Page(render(judged(make(), "consistent", 0.05))).text
+    assert (
+        "A guarantee is broken. Releases of laplace(epsilon=0.1) were distinguished better" in words
+    )
+    assert "A guarantee is broken" not in Page(render(judged(make(), "consistent", 0.05))).text
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -63,9 +65,9 @@ def test_the_worst_of_all_group_sizes_is_the_verdict(make):
     assert (second.verdict, second.seen, second.sizes) == ("broken", 0.3, (5, 100))
     page = Page(render(results))
     words = " ".join(page.text.split())
-    assert "ε above 0.3 was seen in b in groups of 5, 100, from 20,000 releases" in words
-    assert page.tables[PROMISES][2][4] == "too few samplesε above 0.01 seen"
-    assert "nothing seen" in Page(render(judged(make(), "consistent", 0.0))).text
+    assert "the observed ε is at least 0.3 in b in groups of 5, 100, from 20,000 releases" in words
+    assert page.tables[PROMISES][2][4] == "too few samplesε at least 0.01"
+    assert "no ε observed" in Page(render(judged(make(), "consistent", 0.0))).text
 
 
 def unrounded(results, *words):
@@ -84,14 +86,16 @@ def test_unrounded_noise_is_flagged_with_the_remedy(make):
     )
     verdicts = page.tables[VERDICTS]
     promises = {row[0]: row[-1] for row in verdicts[1:]}
-    assert promises[MECHANISMS[1]] == "ε 0.1 for an event: consistentnot as floats"
-    assert "not as floats" not in promises["exact"] + promises[MECHANISMS[2]]
+    assert promises[MECHANISMS[1]] == "ε 0.1 for an event: consistentunsafe as floats"
+    assert "unsafe as floats" not in promises["exact"] + promises[MECHANISMS[2]]
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_unrounded_noise_without_a_promise_is_flagged_too(make):
     page = Page(render(unrounded(make(), "no", "no", "yes")))
-    assert {row[0]: row[-1] for row in page.tables[VERDICTS][1:]}[MECHANISMS[2]] == "–not as floats"
+    assert {row[0]: row[-1] for row in page.tables[VERDICTS][1:]}[
+        MECHANISMS[2]
+    ] == "–unsafe as floats"
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -99,7 +103,7 @@ def test_rounded_noise_is_not_flagged_and_what_old_results_omit_is_said(make):
     results = unrounded(make(), "no", "no", "no")
     text = Page(render(results)).text
     assert "floating-point" not in text
-    assert "not as floats" not in text
+    assert "unsafe as floats" not in text
     old = " ".join(Page(render(results.drop_vars("float_noise"))).text.split())
-    assert "These results do not say whether noise is published unrounded" in old
+    assert "which do not record whether noise is published unrounded" in old
     assert "Not safe to publish" not in old

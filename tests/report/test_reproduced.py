@@ -80,15 +80,15 @@ def test_papers_are_counted():
     assert ndss == ["NDSS18", "2", "2", "1", "50 %", "0", "0", "2", "1", "0", "1", "1,234"]
     assert pets == ["PETS17", "1", "0", "0", "–", "0", "1", "0", "0", "0", "0", "1,234"]
     assert "Of 2 published numbers that can be compared, 1 agree" in " ".join(page.text.split())
-    assert "more do once" not in page.text
-    assert "Of 2 statements in words, 1 hold; 1 broken, 0 open." in " ".join(page.text.split())
+    assert "more agree if" not in page.text
+    assert "Of 2 claims in words, 1 hold, 1 break and 0 are open." in " ".join(page.text.split())
 
 
 def test_what_is_explained_is_counted_by_itself():
     page = Page(render_reproduced([replace(TOLD, compared=[NUMBER, FAR, PROVED, PROVED])]))
     _, ndss = page.tables["By paper"]
     assert ndss[2:6] == ["4", "1", "25 %", "2"]
-    assert "1 agree with ours (25 %), and 2 more do once" in " ".join(page.text.split())
+    assert "1 agree with ours (25 %), and 2 more agree if" in " ".join(page.text.split())
     assert "(together 75 %)" in page.text
     rows = page.tables["Numbers that differ"]
     assert [row[4:6] for row in rows[1:3]] == [["–", "differs"], ["0.704", "explained"]]
@@ -96,7 +96,7 @@ def test_what_is_explained_is_counted_by_itself():
 
 def test_numbers_stand_beside_ours_by_item():
     page = Page(render_reproduced([TOLD, OTHER]))
-    rows = page.tables["Published numbers, and ours"]
+    rows = page.tables["Published numbers and ours"]
     assert ["auc · exact · logistic · 10", "0.90", "0.912", "0.900 to 0.925", "agrees"] in rows
     assert ["auc · exact · logistic · 10", "0.70", "0.912", "0.900 to 0.925", "differs"] in rows
     assert ["auc · exact · logistic · 10", "4,285.809", "0.9123", "0.9000 to 0.9250"] in [
@@ -116,13 +116,13 @@ def test_what_differs_stands_together_with_its_reason():
         "differs",
         "other cabs <1>",
     ]
-    assert second[-1] == "not known"
+    assert second[-1] == "unknown"
     assert "differences" not in Page(render_reproduced([OTHER])).sections
 
 
 def test_statements_and_what_is_missing():
     page = Page(render_reproduced([TOLD]))
-    _, kept, broken = page.tables["Statements"]
+    _, kept, broken = page.tables["Claims"]
     assert kept[-3:] == ["+0.300 ± 0.020", "holds", ""]
     assert broken[-3:] == ["-0.050", "breaks", "other noise"]
     assert page.tables["Not compared"][1] == ["Figure 2", "drawn only"]
@@ -133,7 +133,7 @@ def test_statements_and_what_is_missing():
 def test_without_an_interval_there_is_a_dash():
     alone = replace(NUMBER, low=nan, high=nan)
     page = Page(render_reproduced([replace(TOLD, compared=[alone])]))
-    assert page.tables["Published numbers, and ours"][-1][3] == "–"
+    assert page.tables["Published numbers and ours"][-1][3] == "–"
 
 
 def test_it_is_written_whole(tmp_path):

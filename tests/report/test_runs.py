@@ -23,7 +23,12 @@ def test_a_page_begins_with_the_findings_of_all(whole):
     assert page.sections[-3:] == ["configuration", "provenance", "reading"]
     order = ["exposed", "everyone", "people", "traits", "map", "cells", "times"]
     assert [name for name in page.sections if name in order] == order
-    told = ("AUC of the median target", "Of everyone, most exposed", "Why them", "Each curve gives")
+    told = (
+        "AUC of the median target",
+        "All users, most exposed",
+        "differ most in",
+        "Each curve shows",
+    )
     places = [page.text.index(words) for words in told]
     assert places == sorted(places)
     assert "week 1" not in page.text
@@ -53,7 +58,7 @@ def test_several_runs_stand_below_each_other(whole, make_results):
 def test_the_plans_and_origins_of_all_are_told(whole):
     page = Page(render(whole))
     words = " ".join(page.text.split())
-    for title in ("Plan of the audit", "Plan of the screen", "Plan of the traits"):
+    for title in ("Plan of the audit", "Plan of the screen", "Plan of the trait analysis"):
         assert title in words
     assert words.count("Cube fingerprint") == 3
 
@@ -68,17 +73,17 @@ def test_a_run_is_told_apart_by_format(make_results):
 
 @pytest.mark.usefixtures("no_figures")
 def test_what_cannot_go_together_is_refused(make_results):
-    with pytest.raises(FormatError, match="two results of a kind in one run: screen"):
+    with pytest.raises(FormatError, match="two datasets of the same kind: screen"):
         Run.of([make_screen(), make_screen()])
-    with pytest.raises(FormatError, match="there are none"):
+    with pytest.raises(FormatError, match="at least one dataset"):
         Run.of([])
-    with pytest.raises(FormatError, match="there are none"):
+    with pytest.raises(FormatError, match="at least one dataset"):
         render([])
     with pytest.raises(FormatError, match="not from clusterscale-cube"):
         Run.of([make_screen().assign_attrs(format=schema.CUBE_FORMAT)])
     with pytest.raises(FormatError, match="score_gap is missing"):
         Run.of([make_screen().drop_vars("score_gap")])
-    with pytest.raises(FormatError, match="different cubes in one run, with fingerprints a, b"):
+    with pytest.raises(FormatError, match="are from different cubes, with fingerprints a, b"):
         Run.of(
             [
                 make_screen().assign_attrs(cube_fingerprint="a"),

@@ -73,7 +73,7 @@ def test_nobody_compared_at_all_is_said():
     screened = make_screen()
     screened.auc[:] = np.nan
     page = Page(render(screened))
-    assert "Nobody could be compared" in page.text
+    assert "No user could be compared" in page.text
     assert not page.figures
 
 

@@ -6,7 +6,7 @@ from report.page import Page
 
 from clusterscale.report import render
 
-SURE = "How sure the results are, by group size and attack"
+SURE = "Reliability of the results, by group size and attack"
 
 
 def rows(page):
@@ -43,11 +43,11 @@ def test_the_table_holds_what_the_dataset_does(make_results):
 @pytest.mark.usefixtures("no_figures")
 def test_sound_controls_make_no_noise(make_results):
     page = Page(render(make_results()))
-    section = words(page).split("How sure The interval")[1].split("Distribution")[0]
-    for warning in ("not at chance", "No better than adding up", "off"):
+    section = words(page).split("Reliability The interval")[1].split("Distribution")[0]
+    for warning in ("not at chance", "No better than the sum", "off"):
         assert warning not in section
     assert "Controls at chance." in words(page)
-    assert "with somebody else in the target’s place" in words(page)
+    assert "with another user in the target’s place" in words(page)
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -92,7 +92,7 @@ def test_a_control_off_chance_is_marked_where_it_stands_and_on_top(
     assert warning in words(page)
     assert f"groups of 50, nearest: {mean:.3f}" in words(page)
     assert "A control is off chance: do not rely on these figures yet." in words(page)
-    assert "1 of 18 controls leave 0.5" in words(page)
+    assert "1 of 18 controls differ from 0.5" in words(page)
     assert "Controls at chance" not in words(page)
 
 
@@ -104,7 +104,7 @@ def test_an_attack_that_adding_up_beats_is_told_from_the_others(make_results):
     page = Page(render(results))
     marked = [row for row in rows(page) if "not beaten" in row[7]]
     assert [row[0] for row in marked] == ["nearest"]
-    assert "No better than adding up." in words(page)
+    assert "No better than the sum." in words(page)
     assert "Controls at chance." in words(page), "a weak attack is no fault of the method"
 
 
@@ -124,4 +124,4 @@ def test_results_without_a_bound_have_a_dash_for_it(make_results):
     results["pooled_epsilon_lower"][:] = np.nan
     page = Page(render(results))
     assert {row[4] for row in rows(page)} == {"–"}
-    assert "trained on the very groups it is asked about" in words(page)
+    assert "trained on the challenge groups themselves" in words(page)

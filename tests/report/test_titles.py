@@ -242,13 +242,13 @@ def test_a_page_shows_titles_and_lists_what_they_stand_for(plan, cube, tmp_path)
     assert html == render(results)
     assert settings_of(html) == SETTINGS
     page = Page(html)
-    table = page.tables["Mechanisms and priors, in words and as set"]
+    table = page.tables["Mechanisms and priors, described and as configured"]
     assert {tuple(row) for row in table[1:]} == set(SETTINGS.items())
-    told = page.text[: page.text.index("Mechanisms and priors, in words and as set")]
+    told = page.text[: page.text.index("Mechanisms and priors, described and as configured")]
     for title, label in SETTINGS.items():
         assert title in told
         assert label not in told
-    mechanisms = [row[0] for row in page.tables["Worst case for each mechanism"][1:]]
+    mechanisms = [row[0] for row in page.tables["Worst case for each publication method"][1:]]
     assert mechanisms == ["exact", *list(SETTINGS)[:2]]
     assert results.identical(before)
     assert list(SETTINGS.values())[1] in shorten(results).facts["mechanisms"]
@@ -258,7 +258,7 @@ def test_a_page_shows_titles_and_lists_what_they_stand_for(plan, cube, tmp_path)
 def test_a_screen_records_the_settings_of_its_mechanisms(plan, cube, tmp_path):
     html = render(screen(plan, cube, tmp_path, SerialExecutor()))
     assert set(settings_of(html)) == set(list(SETTINGS)[:2])
-    assert "Of everyone, least exposed: Laplace noise, ε 0.1 per user and day" in Page(html).text
+    assert "All users, least exposed: Laplace noise, ε 0.1 per user and day" in Page(html).text
 
 
 LABELS = ("exact", "laplace(epsilon=1.0)", "laplace(epsilon=2.0)")
@@ -271,8 +271,10 @@ def test_results_without_titles_show_labels(make_results):
     html = render(results.drop_vars([f"{dim}_title" for dim in ("mechanism", "prior")]))
     assert not settings_of(html)
     page = Page(html)
-    assert "in words and as set" not in page.text
-    assert [row[0] for row in page.tables["Worst case for each mechanism"][1:]] == list(LABELS)
+    assert "described and as configured" not in page.text
+    assert [row[0] for row in page.tables["Worst case for each publication method"][1:]] == list(
+        LABELS
+    )
 
 
 def merged(*groups):

@@ -80,7 +80,7 @@ def test_the_first_screen_tells_the_newest_verdict_its_reasons_and_the_counts():
 
 def test_a_release_that_passes_says_so():
     page = shown(judged(reason("a", "pass"), reason("some_check", "unknown", text="no idea")))
-    assert "passed No check warned. Not known: some check." in said(page)
+    assert "passed No check warned. Unknown: some check." in said(page)
     assert "reasons" not in page.sections
 
 
@@ -97,10 +97,13 @@ def test_many_reasons_are_cut_short_on_the_first_screen_only():
     [
         ((0.04, 0.01, 0.07), "more exposed than in the last releases: +0.04 (0.01 to 0.07)."),
         ((-0.04, -0.07, -0.01), "less exposed than in the last releases: -0.04 (-0.07 to -0.01)."),
-        ((0.01, -0.02, 0.04), "can be told from chance: +0.01 (-0.02 to 0.04)."),
+        (
+            (0.01, -0.02, 0.04),
+            "has not changed significantly since the last releases: +0.01 (-0.02 to 0.04).",
+        ),
         ((0.02, 0.001, 0.04), "more exposed than in the last releases: +0.020 (0.001 to 0.040)."),
-        ((0.04, np.nan, np.nan), "changed by +0.040; too few to say how surely."),
-        ((np.nan, np.nan, np.nan), "exposure changed against the last releases is not known."),
+        ((0.04, np.nan, np.nan), "changed by +0.040 since the last releases; too few people"),
+        ((np.nan, np.nan, np.nan), "change of exposure since the last releases is unknown."),
     ],
 )
 def test_the_change_is_told_in_words(numbers, words):
@@ -110,25 +113,25 @@ def test_the_change_is_told_in_words(numbers, words):
 
 
 def test_the_first_of_a_series_has_nothing_to_be_compared_with():
-    assert "It is the first of its series" in said(shown(make_trend(1)))
+    assert "First release of its series" in said(shown(make_trend(1)))
     alone = make_trend(3, change=np.nan, n_common=0)
-    assert "nobody was seen in a release before it too" in said(shown(alone))
-    assert "newly exposed," not in said(shown(alone))
+    assert "nobody was also in an earlier release" in said(shown(alone))
+    assert "newly exposed and" not in said(shown(alone))
 
 
 def test_rules_that_changed_are_pointed_out():
-    assert "Not all alike" not in said(shown(make_trend(3)))
+    assert "Differs between releases" not in said(shown(make_trend(3)))
     table = make_trend(3, policy=["a", "a", "b"], group_size=[10, 10, 100])
-    assert "Not all alike within the series: policy, group size." in said(shown(table))
+    assert "Differs between releases of the series: policy, group size." in said(shown(table))
 
 
 def test_beyond_six_series_a_table_tells_where_each_stands():
     table = make_trend(2, [f"series {i}" for i in range(9)], utility="{}")
-    rows = shown(table).tables["Where each series stands"][1:]
+    rows = shown(table).tables["Newest verdict of each series"][1:]
     assert sorted(row[0] for row in rows) == [f"series {i}" for i in range(9)]
     rank = ["failed", "warned", "passed"]
     assert [rank.index(row[2]) for row in rows] == sorted(rank.index(row[2]) for row in rows)
-    assert "Where each series stands" not in shown(make_trend(1, ("a", "b"))).tables
+    assert "Newest verdict of each series" not in shown(make_trend(1, ("a", "b"))).tables
 
 
 def test_all_reasons_of_what_warned_or_failed_are_told_in_full():

@@ -21,7 +21,7 @@ HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">$$x$$
 def test_nothing_judged_yet_is_a_page_that_says_so():
     for table in (make_trend(0), make_trend(3).iloc[:0], pd.DataFrame()):
         page = shown(table)
-        assert "Nothing was judged yet." in said(page)
+        assert "No verdict yet." in said(page)
         assert page.sections == ["overview", "reading"]
 
 

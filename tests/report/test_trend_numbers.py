@@ -57,7 +57,7 @@ def test_the_table_holds_every_verdict_newest_first():
     ):
         assert column(page, name) == pytest.approx(back[field].tolist(), abs=6e-4), name
     assert column(page, "% above 0.5") == pytest.approx(100 * back.share_above.values, abs=0.06)
-    assert set(column(page, "ε declared")) == {1.0, None}  # nothing is declared for the second
+    assert set(column(page, "Declared ε")) == {1.0, None}  # nothing is declared for the second
     known = [each for each in column(page, "Change") if each is not None]
     assert known == pytest.approx(back.change.dropna().tolist(), abs=6e-4)
     low, high = column(page, "Interval of mean")[0].split("\xa0to\xa0")

@@ -7,7 +7,7 @@ from report.page import Page
 from clusterscale.audit.findings import find_exposures, worst_finding, worst_findings
 from clusterscale.report import render
 
-CAPTION = "Worst case for each mechanism"
+CAPTION = "Worst case for each publication method"
 
 
 def worst_loss(results, mechanism):

@@ -1,6 +1,6 @@
-"""The last sections of a page, about all results of a run: what was asked, of what, in which words.
+"""Closing sections of a page: configuration, provenance and definitions.
 
-Each is built from a :class:`~clusterscale.report.run.Run`; None where there is nothing to say.
+Each is built from a :class:`~clusterscale.report.run.Run`, or None if it does not apply.
 """
 
 from collections.abc import Callable

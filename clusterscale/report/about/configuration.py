@@ -1,4 +1,4 @@
-"""What was asked, as one would write it in a file."""
+"""The plans that were run, in the format of a configuration file."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from clusterscale.report.run import Run
 from clusterscale.report.section import Column, Section, Table, breakable, fill, json_attribute
 
 _WORDS = (
-    "This page describes mechanisms and priors in words; the table has the exact settings, which "
-    "also show where the pointer rests on the words. "
+    "This page describes mechanisms and priors in words. The table lists the exact settings, which "
+    "also appear when the pointer is over a description. "
 )
 _COLUMNS = (
-    Column("In words", number=False, header=True, wide=True),
-    Column("As set", number=False, wide=True),
+    Column("Description", number=False, header=True, wide=True),
+    Column("Setting", number=False, wide=True),
 )
 
 
 def configuration(run: Run) -> Section | None:
-    """Build the settings behind titles, and the plans as YAML; None where there are no plans."""
+    """Build the settings behind titles, and the plans as YAML; None if there are no plans."""
     folds = []
     for name, dataset in run.parts():
         if plan := json_attribute(dataset, "plan"):
@@ -30,7 +30,7 @@ def configuration(run: Run) -> Section | None:
     if not folds:
         return None
     rows = [[title, breakable(label)] for label, title in run.titles.items()]
-    table = Table("Mechanisms and priors, in words and as set", _COLUMNS, [("", rows)]).html
+    table = Table("Mechanisms and priors, described and as configured", _COLUMNS, [("", rows)]).html
     return Section(
         "configuration",
         "Configuration",

@@ -1,4 +1,4 @@
-"""Where the numbers come from, for whoever has to repeat them."""
+"""Provenance of the results: data, plan, seed and software versions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _RUN = {
 
 
 def provenance(run: Run) -> Section:
-    """Build the lists of what was read and with which software, and how to run it again."""
+    """Build the lists of data, run and software, with instructions to repeat the run."""
     folds = [(KINDS[name].heading, _lists(dataset)) for name, dataset in run.parts()]
     return Section(
         "provenance",
         "Provenance",
-        "Two runs with the same fingerprint, digest, seed and versions are the same run. To repeat "
-        "this one, install the versions below, put the configuration above in a file beside the "
-        "keys cube and output, and run clusterscale with it.",
+        "Runs with the same fingerprint, digest, seed and versions give the same results. To "
+        "repeat this run, install the versions below, add the keys cube and output to the "
+        "configuration above, and run clusterscale with it.",
         fill("folds.html.j2", folds=folds),
     )
 

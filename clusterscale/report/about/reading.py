@@ -1,4 +1,4 @@
-"""What the words and numbers mean, with their sources."""
+"""Definitions of the terms and measures, with sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clusterscale.report.section import Section, fill
 
 
 def reading(run: Run) -> Section:
-    """Build the definitions; they depend on the kinds of results only."""
+    """Build the definitions, which depend only on the kinds of results."""
     kinds = [KINDS[name] for name, _ in run.parts()]
     folds = [(kind.heading, fill(kind.reading)) for kind in kinds]
     return Section(

@@ -1,4 +1,4 @@
-"""What a page tells of an audit, in order: a new section is one file and one line here."""
+"""Sections of an audit, in order; a new section needs one file, and one line here."""
 
 import xarray as xr
 from markupsafe import Markup
@@ -39,6 +39,6 @@ _SECTIONS: tuple[Build, ...] = (
 
 
 def render_sections(results: xr.Dataset) -> tuple[Markup, list[Section]]:
-    """Return the part of an audit in the first screen of a page, and its sections."""
+    """Return an audit's part of the first screen of a page, and its sections."""
     results = results.compute()
     return findings(results), build_all(results, _SECTIONS)

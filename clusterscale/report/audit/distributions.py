@@ -1,4 +1,4 @@
-"""How the success of each attack is spread over the targets."""
+"""Distribution of each attack's AUC over the targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterscale.report.summary import Cases, by_attack, cases
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build one panel for each group size, as NDSS18 Figs 2 and 4; folded beyond one setting."""
+    """Build a panel for each group size, as in NDSS18 Figs 2 and 4, one fold for each setting."""
     table = cases(results)
     if not table.finished:
         return None
@@ -23,9 +23,9 @@ def build(results: xr.Dataset) -> Section | None:
     return Section(
         "distributions",
         "Distribution of AUC over targets",
-        "Each curve gives the share of targets that an attack recognises with at most the AUC "
-        "below it: the further right a curve runs, the more people are exposed. The dashed "
-        "line is chance. The table of all results holds the numbers.",
+        "Each curve shows the share of targets that an attack recognises with at most the AUC on "
+        "the axis. The further right a curve is, the more people are exposed. The dashed line is "
+        "chance. The table of all results has the numbers.",
         body,
     )
 

@@ -1,4 +1,4 @@
-"""Who is recognised best."""
+"""The most exposed targets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clusterscale.report.section import Column, Section, Table, fill, number, pl
 from clusterscale.report.summary import Cases, cases, mean
 from clusterscale.validation_messages import find_ties, name_best
 
-_MOBILITY = "Tertile of the users by number of events: high, mild or some"
+_MOBILITY = "Tertile of users by number of events: high, mild or some"
 _TERTILES = {"high": 0, "mild": 1, "some": 2}
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build the list of the targets with the highest AUC, one table for each setting."""
+    """Build the list of targets by highest AUC, one table for each setting."""
     table = cases(results)
     if not table.finished:
         return None
@@ -33,10 +33,10 @@ def build(results: xr.Dataset) -> Section | None:
     ]
     return Section(
         "exposed",
-        "Who is exposed",
-        "People who move more may be easier or harder to recognise. The lists name the targets "
-        "by their highest AUC over all attacks and group sizes; as the best of several "
-        "measurements is picked, these AUCs lean slightly high.",
+        "Most exposed targets",
+        "People who move more may be easier or harder to recognise. The tables list targets by "
+        "their highest AUC over all attacks and group sizes. As these are maxima over several "
+        "measurements, they are biased slightly upwards.",
         _tertiles(table, results["tertile"].values.astype(object))
         + fill("folds.html.j2", folds=folds),
     )
@@ -65,7 +65,7 @@ def _tertiles(table: Cases, tertiles: NDArray[np.str_]) -> Markup:
 def _table(table: Cases, setting: int, people: list[LongColumn]) -> Markup:
     auc = table.auc[setting].reshape(-1, table.n_targets)
     known = [target for target in range(table.n_targets) if np.isfinite(auc[:, target]).any()]
-    # among equals, whom the attacks recognise best on average
+    # ties are broken by the mean AUC over attacks and group sizes
     order = np.array(sorted(known, key=lambda t: (-np.nanmax(auc[:, t]), -mean(auc[:, t]))))
     best, attack = _best_attacks(table, setting, order)
     size = best // len(table.attacks)
@@ -85,16 +85,16 @@ def _table(table: Cases, setting: int, people: list[LongColumn]) -> Markup:
 def _best_attacks(
     table: Cases, setting: int, targets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Return, for each target, where its AUC is highest, and by which attacks.
+    """Return, for each target, the case with the highest AUC, and the names of its attacks.
 
-    The first are indices into (group size, attack) as one axis, shape (target,): in the largest
-    of the groups where the AUC is as high.
+    Cases are indices into (group size, attack) as one axis, shape (target,). Among group sizes with
+    equal AUC, the largest is chosen.
     """
     n_attacks = len(table.attacks)
     best, names = [], []
     for target in targets:
         ties = find_ties(table.auc[setting, :, :, target].ravel())
         best.append(first := next(i for i in ties if i // n_attacks == ties[-1] // n_attacks))
-        there = [table.attacks[i % n_attacks] for i in ties if i // n_attacks == first // n_attacks]
-        names.append(name_best(there, np.ones(len(there))))
+        tied = [table.attacks[i % n_attacks] for i in ties if i // n_attacks == first // n_attacks]
+        names.append(name_best(tied, np.ones(len(tied))))
     return np.array(best, np.int64), names

@@ -1,4 +1,4 @@
-"""What did not finish, so that no number is taken for more than it is."""
+"""Tests and measurements that failed, which the other numbers omit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = (
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build the count of failed tests by kind of error, and what of defences was not measured."""
+    """Build the number of failed tests by kind of error, and failed measurements of defences."""
     table = cases(results)
     failed = np.argwhere(table.planned & ~np.isfinite(table.auc))
     unpriced = _unpriced(results)
@@ -30,33 +30,32 @@ def build(results: xr.Dataset) -> Section | None:
         groups.setdefault(_kind(table, index), []).append(index)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     rows: list[list[str | Markup]] = [
-        [kind, f"{len(found):,}", str(table.error[found[0]]), _where(table, found[0], names)]
-        for kind, found in ordered
+        [kind, f"{len(indices):,}", str(table.error[indices[0]]), _where(table, indices[0], names)]
+        for kind, indices in ordered
     ]
     n_done = int(np.isfinite(table.auc).sum())
     return Section(
         "failures",
         "Tests that failed",
-        f"{plural(len(failed), 'test')} failed and {n_done:,} finished. Failed tests are left "
-        "out of every number on this page; if they failed for a reason that has to do with the "
-        "target, the means that remain are not those of all targets.",
+        f"{plural(len(failed), 'test')} failed and {n_done:,} finished. All numbers on this page "
+        "omit failed tests. If failures depend on the target, the remaining means are biased.",
         Table("Failed tests by kind of error", _COLUMNS, [("", rows)]).html
         + (unpriced.body if unpriced else ""),
     )
 
 
 def _unpriced(results: xr.Dataset) -> Section | None:
-    """Build what was not measured of defences; None where all was."""
+    """Build the list of failed measurements of defences; None if there are none."""
     errors = json_attribute(results, "price_errors").get("price_errors", [])
     if not isinstance(errors, list) or not errors:
         return None
     rows = [[str(error)] for error in errors]
     return Section(
         "failures",
-        "What was not measured",
-        "Guarantees or utility of some defences are missing from this page; every attack finished.",
+        "Measurements that failed",
+        "This page lacks guarantees or utility of some defences; every attack finished.",
         Table(
-            "Errors that ended the measuring of defences",
+            "Errors in measurements of defences",
             (Column("Error", number=False, header=True),),
             [("", rows)],
         ).html,

@@ -1,4 +1,4 @@
-"""What the attacks cost the targets, by group size."""
+"""Privacy loss of the targets by group size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterscale.report.summary import Cases, by_attack, cases
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build box plots of the privacy loss, as NDSS18 Fig. 3, one for each setting."""
+    """Build box plots of the privacy loss, as in NDSS18 Fig. 3, one for each setting."""
     table = cases(results)
     if not np.isfinite(table.loss).any():
         return None
@@ -20,10 +20,10 @@ def build(results: xr.Dataset) -> Section | None:
     return Section(
         "losses",
         "Privacy loss",
-        "Privacy loss is the advantage over guessing: 0 when an attack does no better than a "
-        "coin, 1 when it always recognises the target. A box holds the middle half of the "
-        "targets, the line in it is the median, the diamond the mean; whiskers reach the "
-        "furthest target within 1.5 box heights, circles are targets beyond.",
+        "Privacy loss is the advantage over guessing: 0 if an attack is no better than guessing, 1 "
+        "if it always recognises the target. A box spans the middle half of the targets; its line "
+        "is the median, the diamond the mean. Whiskers extend to the furthest target within 1.5 "
+        "box heights; circles are targets beyond.",
         figures.legend(table.attacks, dashed=False) + fill("folds.html.j2", folds=folds),
     )
 

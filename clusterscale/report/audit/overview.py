@@ -1,4 +1,4 @@
-"""The first screen: what was audited, who could be exposed, how sure, and is the control sound."""
+"""The first screen of an audit: what was audited, the verdicts, and the controls."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _MOST_OPEN = 12  # lines of a table before the rest of the page
 
 
 def findings(results: xr.Dataset) -> Markup:
-    """Build the first screen; it exists even when nothing finished."""
+    """Build the first screen; it exists even if no test finished."""
     table = cases(results)
     lines = strongest(table)
-    found = defences(results)
+    by_mechanism = defences(results)
     exposures = find_exposures(results)
     most = _tied(lines)
-    least = _tied(_with_events(found, lines), lowest=True)
+    least = _tied(_with_events(by_mechanism, lines), lowest=True)
     return fill(
         "overview.html.j2",
         audited=_audited(results, table),
@@ -52,13 +52,13 @@ def findings(results: xr.Dataset) -> Markup:
         strip_table=_strips(table, lines),
         n_lines=len(lines),
         n_open=_MOST_OPEN,
-        bargain=bargain(found),
-        empty=[name for name in found.mechanisms if found.emptiest(name)],
+        bargain=bargain(by_mechanism),
+        empty=[name for name in by_mechanism.mechanisms if by_mechanism.emptiest(name)],
         nearly_empty=percent(NEARLY_EMPTY),
-        verdicts=verdicts(found, results, exposures),
+        verdicts=verdicts(by_mechanism, results, exposures),
         worst_of_all=worst_finding(exposures),
         verdict_word=lambda finding: fill("exposure.html.j2", finding=finding),
-        broken=sorted({each.mechanism for each in tried(results) if each.verdict == BROKEN}),
+        broken=sorted({test.mechanism for test in tried(results) if test.verdict == BROKEN}),
         controls=check_controls(table),
         has_control=bool(np.isfinite(table.control).any()),
         n_run=int(table.planned.sum()),
@@ -75,7 +75,7 @@ def findings(results: xr.Dataset) -> Markup:
 def strongest(table: Cases) -> list[SummaryRow]:
     """Return, for each setting and group size, the row of the attack with the highest mean AUC.
 
-    Attacks whose means agree to three digits are named together.
+    Attacks whose means are equal to three digits are named together.
     """
     return [
         replace(row(table, setting, size, attack), attack=table.name_strongest(setting, size))
@@ -120,7 +120,7 @@ def _strips(table: Cases, lines: list[SummaryRow]) -> Markup:
         Column("Group size", number=False, header=True),
         Column("Strongest attack", number=False),
         Column("Mean AUC"),
-        Column("0.4 to 1; the mark is chance", number=False),
+        Column("0.4 to 1, with a mark at chance", number=False),
         Column("95 % interval"),
         Column("Median target"),
         Column("Targets above 0.75"),
@@ -134,7 +134,7 @@ def _strips(table: Cases, lines: list[SummaryRow]) -> Markup:
             percent(line.above[1]),
         ]
         groups.setdefault(table.label(line.setting), []).append(cells)
-    caption = "How well the strongest attack tells whether a target was counted"
+    caption = "How well the strongest attack recognises whether a target was counted"
     return Table(caption, columns, list(groups.items())).html
 
 
@@ -155,11 +155,11 @@ def _place(auc: float) -> str:
     return f"{4 + 92 * share:.2f}%"
 
 
-def _with_events(found: Defences, lines: list[SummaryRow]) -> list[SummaryRow]:
-    """Return the lines of mechanisms that release more than next to nothing; all if none does."""
-    return [line for line in lines if not found.emptiest(line.setting.mechanism)] or lines
+def _with_events(by_mechanism: Defences, lines: list[SummaryRow]) -> list[SummaryRow]:
+    """Return the lines of mechanisms whose releases are not nearly empty; all if none is left."""
+    return [line for line in lines if not by_mechanism.emptiest(line.setting.mechanism)] or lines
 
 
 def _tied(lines: list[SummaryRow], *, lowest: bool = False) -> list[SummaryRow]:
-    """Return the lines with the highest mean AUC; several where they agree to three digits."""
+    """Return the lines with the highest mean AUC; several if equal to three digits."""
     return [lines[i] for i in find_ties([line.mean for line in lines], lowest=lowest)]

@@ -1,4 +1,4 @@
-"""What the attacks cost the targets, by period."""
+"""Privacy loss of the targets by period."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from clusterscale.report.summary import Cases, by_attack, cases
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build box plots of the privacy loss by period, as NDSS18 Fig. 11; None for one period.
+    """Build box plots of the privacy loss by period, as in NDSS18 Fig. 11; None for one period.
 
-    One panel for each group size, folded by prior and mechanism.
+    There is a panel for each group size, and a fold for each prior and mechanism.
     """
     table = cases(results)
     periods = list(dict.fromkeys(setting.period for setting in table.settings))
@@ -24,25 +24,25 @@ def build(results: xr.Dataset) -> Section | None:
         return None
     others = replace(table, varying=tuple(axis for axis in table.varying if axis != "period"))
     folds = []
-    for setting in dict.fromkeys(replace(each, period="") for _, each in table.shown()):
-        places = [table.settings.index(replace(setting, period=name)) for name in periods]
-        folds.append((others.label(setting), _panels(table, places)))
+    for setting in dict.fromkeys(replace(shown, period="") for _, shown in table.shown()):
+        indices = [table.settings.index(replace(setting, period=name)) for name in periods]
+        folds.append((others.label(setting), _panels(table, indices)))
     legend = figures.legend(table.attacks, dashed=False)
     return Section(
         "periods",
         "Privacy loss by period",
-        "The same boxes, period beside period: when people are more exposed than at other times.",
+        "The same boxes by period, which show when people are most exposed.",
         legend + fill("numbered.html.j2", names=periods) + fill("folds.html.j2", folds=folds),
     )
 
 
-def _panels(table: Cases, places: list[int]) -> Markup:
+def _panels(table: Cases, indices: list[int]) -> Markup:
     panels = []
     for size, group_size in enumerate(table.group_sizes):
         groups = [
             (period, series)
-            for period, place in enumerate(places, 1)
-            if (series := by_attack(table.loss[place, size]))
+            for period, index in enumerate(indices, 1)
+            if (series := by_attack(table.loss[index, size]))
         ]
         if not groups:
             continue
@@ -50,7 +50,7 @@ def _panels(table: Cases, places: list[int]) -> Markup:
         panels.append(
             figures.plot(
                 drawn,
-                slug=f"periods-{places[0] + 1}-{group_size}",
+                slug=f"periods-{indices[0] + 1}-{group_size}",
                 title=f"Groups of {group_size:,}",
                 description=f"Box plots of privacy loss; medians. {_in_words(groups, table)}",
             )

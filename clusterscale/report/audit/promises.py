@@ -30,16 +30,22 @@ _UNITS = {
 _NEIGHBOURS = {"add_remove": "one more or less", "replace": "one for another"}
 _COLUMNS = (
     Column("Mechanism", number=False, header=True, wide=True),
-    Column("Protects", number=False, hint="What may change without the release showing it"),
+    Column("Protects", number=False, hint="The privacy unit that the guarantee protects"),
     Column("ε"),
     Column("δ"),
-    Column("Verdict", number=False, hint="What trials of the promise say, and the ε they saw"),
-    Column("Neighbours", number=False, hint="How the two inputs differ that look alike"),
-    Column("Sensitivity", number=False, hint="What noise is scaled to, and what one unit needs"),
-    Column("ε of a user, sum", hint="For all of one user, plain sum; with its δ"),
-    Column("ε of a user, accounted", hint="For all of one user, accounted; with its δ"),
-    Column("AUC bound", hint="Most AUC of any adversary, when one user is exchanged for another"),
-    Column("Why", number=False, wide=True),
+    Column(
+        "Verdict", number=False, hint="Test of the guarantee, and the observed lower bound on ε"
+    ),
+    Column("Neighbours", number=False, hint="How two neighbouring inputs differ"),
+    Column(
+        "Sensitivity",
+        number=False,
+        hint="Used to scale noise, and needed for one unit in this cube",
+    ),
+    Column("ε of a user, sum", hint="For all of one user, by basic composition; with its δ"),
+    Column("ε of a user, accounted", hint="For all of one user, by an accountant; with its δ"),
+    Column("AUC bound", hint="Highest AUC of any adversary, if one user is replaced by another"),
+    Column("Reason", number=False, wide=True),
 )
 _WORDS = ("guarantee_unit", "guarantee_neighbours", "guarantee_reason")
 _NUMBERS = (
@@ -58,27 +64,30 @@ GuaranteeStatement = Mapping[str, str | float]
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build one row for each mechanism by period, guarantees first; None for bare counts alone."""
+    """Build a row for each mechanism by period, guarantees first; None if only raw counts."""
     known = (results["guarantee_unit"].values.astype(object) != "").any()
     if not defences(results).any or not known:
         return None
     periods = [str(period) for period in results["period"].values]
     groups, broken, trials = [], [], tried(results)
     for index, period in enumerate(periods):
-        promises = sorted(_promises(results, index), key=lambda each: not _is_made(each))
-        measured = {each.mechanism: _measured(each) for each in trials if each.period == period}
-        rows = [_row(promise, measured[str(promise["mechanism"])]) for promise in promises]
+        statements = sorted(
+            _promises(results, index), key=lambda statement: not _is_made(statement)
+        )
+        measured = {t.mechanism: _measured(t) for t in trials if t.period == period}
+        rows = [_row(statement, measured[str(statement["mechanism"])]) for statement in statements]
         groups.append((period if len(periods) > 1 else "", rows))
-        broken += [str(promise["mechanism"]) for promise in promises if _is_broken(promise)]
+        broken += [str(statement["mechanism"]) for statement in statements if _is_broken(statement)]
     table = Table("Guarantees of differential privacy", _COLUMNS, groups).html
     return Section(
         "promises",
-        "What is promised",
-        "Tests show what some attacks could do; a guarantee bounds all of them. The smaller ε, "
-        "the stronger. Protecting one event says little about a user with many, so the ε of a "
-        "user adds up all that a user changes in this cube, and the last bound follows from it. "
-        "Each promise was also tried: a group was published again and again with what is protected "
-        "and without it, and the verdict is that of telling the two apart." + _summed_up(trials),
+        "Differential-privacy claims tested",
+        "Attacks show what some adversaries could do; a guarantee bounds all of them. A smaller ε "
+        "is a stronger guarantee. Protecting one event says little about a user with many, so the "
+        "ε of a user composes over all that one user changes in this cube, and the AUC bound "
+        "follows from it. Each guarantee was also tested: a group was published many times with "
+        "and without the protected unit, and the verdict states whether the two can be "
+        "distinguished better than the guarantee allows." + _summed_up(trials),
         fill(
             "promises.html.j2",
             refuted=list(_refuted(trials, results)),
@@ -93,12 +102,12 @@ def build(results: xr.Dataset) -> Section | None:
 
 
 def _summed_up(trials: list[Tried]) -> str:
-    """Say how many promises are broken, if any is."""
-    made = {each.mechanism for each in trials if each.verdict not in ("nothing promised", "")}
-    broken = {each.mechanism for each in trials if each.verdict == BROKEN}
+    """Return a sentence with the number of broken guarantees, if any."""
+    tested = {t.mechanism for t in trials if t.verdict not in ("nothing promised", "")}
+    broken = {t.mechanism for t in trials if t.verdict == BROKEN}
     if not broken:
         return ""
-    return f" Of {plural(len(made), 'promise')}, {len(broken)} {_be(len(broken))} broken."
+    return f" Of {plural(len(tested), 'guarantee')}, {len(broken)} {_be(len(broken))} broken."
 
 
 def _be(n: int) -> str:
@@ -106,35 +115,35 @@ def _be(n: int) -> str:
 
 
 def _refuted(trials: list[Tried], results: xr.Dataset) -> Iterator[dict[str, object]]:
-    """Yield the words for each promise that is broken, and where it was seen."""
+    """Yield the words for each broken guarantee, with the cases where it was broken."""
     n_periods, n_sizes = results.sizes["period"], results.sizes["group_size"]
-    for each in trials:
-        if each.verdict != BROKEN:
+    for test in trials:
+        if test.verdict != BROKEN:
             continue
-        where = f" in {each.period}" if n_periods > 1 else ""
+        where = f" in {test.period}" if n_periods > 1 else ""
         if n_sizes > 1:
-            where += f" in groups of {', '.join(f'{size:,}' for size in each.sizes)}"
+            where += f" in groups of {', '.join(f'{size:,}' for size in test.sizes)}"
         yield {
-            "mechanism": breakable(each.mechanism),
-            "promised": quantity(each.promised),
-            "unit": _UNITS.get(each.unit, each.unit),
-            "seen": quantity(each.seen),
+            "mechanism": breakable(test.mechanism),
+            "promised": quantity(test.promised),
+            "unit": _UNITS.get(test.unit, test.unit),
+            "seen": quantity(test.seen),
             "where": where,
-            "trials": f"{each.trials:,.0f}",
+            "trials": f"{test.trials:,.0f}",
         }
 
 
-def _measured(each: Tried) -> str | Markup:
-    if each.verdict == "":
+def _measured(test: Tried) -> str | Markup:
+    if test.verdict == "":
         return "–"
-    if not np.isfinite(each.seen):
-        return each.verdict
-    seen = f"ε above {quantity(each.seen)} seen" if each.seen > 0 else "nothing seen"
-    return fill("measured.html.j2", verdict=each.verdict, seen=seen)
+    if not np.isfinite(test.seen):
+        return test.verdict
+    seen = f"ε at least {quantity(test.seen)}" if test.seen > 0 else "no ε observed"
+    return fill("measured.html.j2", verdict=test.verdict, seen=seen)
 
 
 def _promises(results: xr.Dataset, period: int) -> list[GuaranteeStatement]:
-    """Return what is known of each mechanism in a period, one mapping a mechanism."""
+    """Return the guarantee variables of each mechanism in a period, one mapping per mechanism."""
     chosen = results.isel(period=period)
     return [
         {"mechanism": str(mechanism)}
@@ -144,56 +153,56 @@ def _promises(results: xr.Dataset, period: int) -> list[GuaranteeStatement]:
     ]
 
 
-def _is_broken(promise: GuaranteeStatement) -> bool:
-    """Whether noise is scaled to less than one unit changes in this cube."""
-    used, needed = float(promise["sensitivity"]), float(promise["sensitivity_needed"])
-    return _is_made(promise) and used < needed * (1 - 1e-9)
+def _is_broken(statement: GuaranteeStatement) -> bool:
+    """Return whether noise is scaled to less than the sensitivity of one unit in this cube."""
+    used, needed = float(statement["sensitivity"]), float(statement["sensitivity_needed"])
+    return _is_made(statement) and used < needed * (1 - 1e-9)
 
 
-def _is_made(promise: GuaranteeStatement) -> bool:
-    return promise["guarantee_unit"] not in ("none", "") and bool(
-        np.isfinite(promise["guarantee_epsilon"])
+def _is_made(statement: GuaranteeStatement) -> bool:
+    return statement["guarantee_unit"] not in ("none", "") and bool(
+        np.isfinite(statement["guarantee_epsilon"])
     )
 
 
-def _row(promise: GuaranteeStatement, measured: str | Markup) -> list[str | Markup]:
-    name, reason = breakable(str(promise["mechanism"])), str(promise["guarantee_reason"])
-    ceiling = _ceiling(float(promise["auc_ceiling"]))
-    if promise["guarantee_unit"] == "":
+def _row(statement: GuaranteeStatement, measured: str | Markup) -> list[str | Markup]:
+    name, reason = breakable(str(statement["mechanism"])), str(statement["guarantee_reason"])
+    ceiling = _ceiling(float(statement["auc_ceiling"]))
+    if statement["guarantee_unit"] == "":
         return [name, *["–"] * (len(_COLUMNS) - 1)]
-    if not _is_made(promise):
+    if not _is_made(statement):
         nothing = Markup("<strong>no guarantee</strong>")
-        return [name, nothing, "none", "–", measured, "–", "–", *_user(promise), ceiling, reason]
-    unit, neighbours = str(promise["guarantee_unit"]), str(promise["guarantee_neighbours"])
+        return [name, nothing, "none", "–", measured, "–", "–", *_user(statement), ceiling, reason]
+    unit, neighbours = str(statement["guarantee_unit"]), str(statement["guarantee_neighbours"])
     return [
         name,
         _UNITS.get(unit, unit),
-        quantity(float(promise["guarantee_epsilon"])),
-        quantity(float(promise["guarantee_delta"])),
+        quantity(float(statement["guarantee_epsilon"])),
+        quantity(float(statement["guarantee_delta"])),
         measured,
         _NEIGHBOURS.get(neighbours, neighbours),
-        _sensitivity(promise),
-        *_user(promise),
+        _sensitivity(statement),
+        *_user(statement),
         ceiling,
         reason,
     ]
 
 
-def _sensitivity(promise: GuaranteeStatement) -> str | Markup:
-    used, needed = float(promise["sensitivity"]), float(promise["sensitivity_needed"])
+def _sensitivity(statement: GuaranteeStatement) -> str | Markup:
+    used, needed = float(statement["sensitivity"]), float(statement["sensitivity_needed"])
     if np.isnan(used) and np.isnan(needed):
-        return "none asked for"
+        return "not needed"
     return fill(
         "sensitivity.html.j2",
         used=quantity(used, none="no limit"),
         needed=quantity(needed, none="no limit"),
-        broken=_is_broken(promise),
+        broken=_is_broken(statement),
     )
 
 
-def _user(promise: GuaranteeStatement) -> list[str | Markup]:
+def _user(statement: GuaranteeStatement) -> list[str | Markup]:
     pairs = (("user_epsilon", "user_delta"), ("composed_epsilon", "composed_delta"))
-    return [_budget(float(promise[epsilon]), float(promise[delta])) for epsilon, delta in pairs]
+    return [_budget(float(statement[epsilon]), float(statement[delta])) for epsilon, delta in pairs]
 
 
 def _budget(epsilon: float, delta: float) -> Markup:
@@ -203,7 +212,7 @@ def _budget(epsilon: float, delta: float) -> Markup:
 
 
 def _ceiling(auc: float) -> str:
-    """Write the ceiling; 1 is none, and one that rounds to 1 is still below it."""
+    """Format the AUC bound: none if it is 1, and not rounded up to 1."""
     if auc >= 1:
         return "none"
     return "> 0.999" if auc >= 0.9995 else number(auc)

@@ -1,4 +1,4 @@
-"""How far the numbers can be trusted: intervals, rates that few errors allow, controls."""
+"""Reliability of the results: intervals, true positive rates, ε bounds and controls."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from clusterscale.report.section import (
 )
 from clusterscale.report.summary import Cases, Floats, SummaryRow, by_setting, cases, row
 
-_FALSE_POSITIVE_RATE = 0.1  # where the plan does not say
+_FALSE_POSITIVE_RATE = 0.1  # default if the plan has none
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build one row for each setting, group size and attack; None where nothing finished."""
+    """Build a row for each setting, group size and attack; None if no test finished."""
     table = cases(results)
     if not table.finished:
         return None
-    asked = json_attribute(results, "plan").get("false_positive_rate", _FALSE_POSITIVE_RATE)
-    rate = _rate(float(str(asked)))
+    planned = json_attribute(results, "plan").get("false_positive_rate", _FALSE_POSITIVE_RATE)
+    rate = _rate(float(str(planned)))
     controls = check_controls(table)
     body = fill(
         "sure.html.j2",
@@ -40,13 +40,14 @@ def build(results: xr.Dataset) -> Section | None:
     )
     return Section(
         "sure",
-        "How sure",
-        "The interval holds the mean over all targets like these with 95 % confidence. TPR is the "
-        f"share of groups with the target that are found if {rate} of those without it are wrongly "
-        "named. ε is what an attack has shown to be exceeded, for replacing one person by another: "
-        "the largest over attacks holds with 95 % confidence. The last columns are controls: with "
-        "shuffled labels, or with somebody else in the target’s place, an AUC must be 0.5; and an "
-        "attack should beat adding up all published values, which takes no knowledge of anybody.",
+        "Reliability",
+        "The interval contains the mean over all such targets with 95 % confidence. TPR is the "
+        f"share of groups with the target that are recognised if {rate} of those without it are "
+        "falsely recognised. ε is a lower bound that an attack has shown, for replacing one person "
+        "by another; the largest over attacks holds with 95 % confidence. The last columns are "
+        "controls: with shuffled labels, or with another user in the target’s place, the AUC "
+        "should be 0.5; and an attack should do better than the sum of all published values, which "
+        "uses no knowledge of the target.",
         body,
     )
 
@@ -62,8 +63,8 @@ def _folds(
         Column(f"TPR at {rate} FPR", hint="All targets together, by p-values"),
         Column("ε at least", hint="Lower bound at δ = 0, all targets together"),
         Column("Shuffled", hint="Mean AUC after training on shuffled labels"),
-        Column("Absent", hint="Mean AUC with another user wherever the target was"),
-        Column("Adding up", hint="Mean AUC of the sum of all published values"),
+        Column("Absent", hint="Mean AUC with another user in the target’s place"),
+        Column("Sum", hint="Mean AUC of the sum of all published values"),
     )
     ordered = results.sortby("group_size")
     tpr, epsilon = (by_setting(ordered, name) for name in ("pooled_tpr", "pooled_epsilon_lower"))
@@ -75,7 +76,7 @@ def _folds(
             line = row(table, *at)
             cells = _cells(line, float(tpr[at]), float(epsilon[at]), controls)
             groups.setdefault(f"Groups of {line.group_size:,}", []).append(cells)
-        caption = "How sure the results are, by group size and attack"
+        caption = "Reliability of the results, by group size and attack"
         folds.append((table.label(what), Table(caption, columns, list(groups.items())).html))
     return folds
 
@@ -95,8 +96,8 @@ def _cells(line: SummaryRow, tpr: float, epsilon: float, controls: Controls) -> 
 
 def _among(rows: tuple[SummaryRow, ...], line: SummaryRow) -> bool:
     return any(
-        (each.setting, each.group_size, each.attack) == (line.setting, line.group_size, line.attack)
-        for each in rows
+        (row.setting, row.group_size, row.attack) == (line.setting, line.group_size, line.attack)
+        for row in rows
     )
 
 
@@ -105,7 +106,7 @@ def _flagged(value: float, word: str, wrong: bool) -> str | Markup:
 
 
 def _floor(results: xr.Dataset, rate: str) -> dict[str, str]:
-    """Return the words for what so few challenges cannot show."""
+    """Return the words for the rates that the number of challenges cannot resolve."""
     n_outside = results["n_challenges"].values // 2
     n_outside = n_outside[n_outside > 0]
     floors: Floats = results["resolvable_fpr"].values
@@ -122,5 +123,5 @@ def _floor(results: xr.Dataset, rate: str) -> dict[str, str]:
 
 
 def _rate(share: float) -> str:
-    """Write a rate that may be far below 1 %."""
+    """Format a rate that may be far below 1 %."""
     return f"{100 * share:.3g} %"

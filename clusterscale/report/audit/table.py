@@ -1,4 +1,4 @@
-"""Every result in numbers."""
+"""Table of all results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterscale.report.summary import SummaryRow, cases, rows
 
 _COLUMNS = (
     Column("Attack", number=False, header=True),
-    Column("Targets", hint="Targets with a result, of those tested"),
+    Column("Targets", hint="Targets with a result, out of those tested"),
     Column("Mean AUC"),
     Column("95 % interval", hint="Bootstrap over targets"),
     Column("Median AUC"),
@@ -19,13 +19,13 @@ _COLUMNS = (
     Column("AUC > 0.9"),
     Column("Mean loss", hint="Mean privacy loss"),
     Column("Worst loss", hint="Highest privacy loss of any target"),
-    Column("Accuracy", hint="Share of challenges answered rightly, mean over targets"),
+    Column("Accuracy", hint="Share of challenges answered correctly, mean over targets"),
     Column("Control", hint="Mean AUC of the same attack trained on shuffled labels"),
 )
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build one row for each setting, group size and attack that was run, and of the best."""
+    """Build a row for each setting, group size and attack that was run, and for the best."""
     cells = cases(results)
     if not cells.finished:
         return None
@@ -38,9 +38,10 @@ def build(results: xr.Dataset) -> Section | None:
     return Section(
         "results",
         "All results",
-        "Means and shares are over the targets whose tests finished. The interval says how far "
-        "the mean would move had other targets been drawn. The best for each target is told from "
-        "the answers, which no adversary has; cross_validated is the choice it could make.",
+        "Means and shares are over the targets whose tests finished. The interval shows how much "
+        "the mean varies with the choice of targets. The best attack for each target is chosen "
+        "with knowledge of the labels, which no adversary has; cross_validated is the choice that "
+        "an adversary could make.",
         Table(caption, _COLUMNS, list(groups.items())).html,
     )
 

@@ -14,62 +14,62 @@ from clusterscale.utility import NEARLY_EMPTY
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build one panel for each measure, as POMACS20 Figs 7 to 10; None without both numbers."""
-    found = defences(results)
-    if not found.gains_known or not np.isfinite(found.loss).any():
+    """Build a panel for each measure, as in POMACS20 Figs 7 to 10; None without gain or loss."""
+    by_mechanism = defences(results)
+    if not by_mechanism.gains_known or not np.isfinite(by_mechanism.loss).any():
         return None
-    axes = [_axis(found, measure) for measure in range(len(found.measures))]
+    axes = [_axis(by_mechanism, measure) for measure in range(len(by_mechanism.measures))]
     folds = [
-        (_label(found, place, prior), panels)
-        for prior in range(len(found.priors))
-        for place in found.places()
-        if (panels := _panels(found, place, prior, axes))
+        (_label(by_mechanism, place, prior), panels)
+        for prior in range(len(by_mechanism.priors))
+        for place in by_mechanism.places()
+        if (panels := _panels(by_mechanism, place, prior, axes))
     ]
     if not folds:
         return None
     crossed = f"keeps less than {percent(NEARLY_EMPTY)} of the events: (nearly) empty release"
     legend = figures.marks(
-        found.mechanisms,
-        line="random guess, made up without any data",
-        crossed=crossed if any(map(found.emptiest, found.mechanisms)) else "",
+        by_mechanism.mechanisms,
+        line="random guess, drawn without any data",
+        crossed=crossed if any(map(by_mechanism.emptiest, by_mechanism.mechanisms)) else "",
     )
     return Section(
         "tradeoff",
-        "What it buys against what it costs",
-        "Each mark is a mechanism; upper left is best: much of the attack’s advantage gone, "
-        "little of the data lost. Height is the mean privacy gain against the attack that is "
-        "strongest on bare counts. Utility loss is the distance to the best value of a measure; "
-        "marks right of the dashed line are further off than a random guess. A mark that is "
-        "crossed out is no choice: its release is (nearly) empty. Relative errors and events kept "
-        "are on a logarithmic axis, with 0 at its left end.",
+        "Privacy gain against utility loss",
+        "Each mark is a mechanism; the upper left is best: high privacy gain and low utility loss. "
+        "The vertical axis is the mean privacy gain against the attack that is strongest on raw "
+        "counts. Utility loss is the distance to the best value of a measure; marks right of the "
+        "dashed line are further off than a random guess. Do not choose a crossed-out mechanism: "
+        "its release is (nearly) empty. Relative errors and events kept have a logarithmic axis "
+        "with 0 at its left end.",
         legend + fill("folds.html.j2", folds=folds),
     )
 
 
-def _label(found: Defences, place: CaseIndex, prior: int) -> str:
+def _label(by_mechanism: Defences, place: CaseIndex, prior: int) -> str:
     return " · ".join(
-        [found.priors[prior], place.label] if len(found.priors) > 1 else [place.label]
+        [by_mechanism.priors[prior], place.label] if len(by_mechanism.priors) > 1 else [place.label]
     )
 
 
-def _axis(found: Defences, measure: int) -> figures.Axis:
-    # the same for every period and group size, so that panels can be compared
+def _axis(by_mechanism: Defences, measure: int) -> figures.Axis:
+    # equal for all periods and group sizes, so that panels can be compared
     values = np.concatenate(
-        [found.loss[..., measure].ravel(), found.guess_loss[..., measure].ravel()]
+        [by_mechanism.loss[..., measure].ravel(), by_mechanism.guess_loss[..., measure].ravel()]
     )
-    return figures.axis(values, log=found.measures[measure].relative)
+    return figures.axis(values, log=by_mechanism.measures[measure].relative)
 
 
 def _panels(
-    found: Defences, place: CaseIndex, prior: int, axes: list[figures.Axis]
+    by_mechanism: Defences, place: CaseIndex, prior: int, axes: list[figures.Axis]
 ) -> Markup | None:
     panels = []
-    for index, measure in enumerate(found.measures):
-        points = _points(found, place, prior, index)
+    for index, measure in enumerate(by_mechanism.measures):
+        points = _points(by_mechanism, place, prior, index)
         if not points:
             continue
-        guess = float(found.guess_loss[place.period, place.size, index])
-        size = found.table.group_sizes[place.size]
+        guess = float(by_mechanism.guess_loss[place.period, place.size, index])
+        size = by_mechanism.table.group_sizes[place.size]
         panels.append(
             figures.plot(
                 figures.tradeoff(points, guess, axes[index]),
@@ -81,12 +81,14 @@ def _panels(
     return fill("panels.html.j2", panels=join(panels)) if panels else None
 
 
-def _points(found: Defences, place: CaseIndex, prior: int, measure: int) -> list[figures.Point]:
-    losses = found.loss[place.period, place.size, :, measure]
+def _points(
+    by_mechanism: Defences, place: CaseIndex, prior: int, measure: int
+) -> list[figures.Point]:
+    losses = by_mechanism.loss[place.period, place.size, :, measure]
     points = [
-        figures.Point(i, name, float(losses[i]), mean(found.gains(place, prior, i)), empty)
-        for i, name in enumerate(found.mechanisms)
-        for empty in [found.emptiness(place, i)]
+        figures.Point(i, name, float(losses[i]), mean(by_mechanism.gains(place, prior, i)), empty)
+        for i, name in enumerate(by_mechanism.mechanisms)
+        for empty in [by_mechanism.emptiness(place, i)]
     ]
     return [point for point in points if np.isfinite(point.loss) and np.isfinite(point.gain)]
 

@@ -1,4 +1,4 @@
-"""How much of the counts is still there after each defence."""
+"""Utility of each mechanism."""
 
 from __future__ import annotations
 
@@ -12,28 +12,27 @@ from clusterscale.utility import NEARLY_EMPTY
 
 
 def build(results: xr.Dataset) -> Section | None:
-    """Build the measures of utility by mechanism; None without a defence or a number."""
-    found = defences(results)
-    if not found.any or not np.isfinite(found.utility).any():
+    """Build the measures of utility by mechanism; None without a defence or a measurement."""
+    by_mechanism = defences(results)
+    if not by_mechanism.any or not np.isfinite(by_mechanism.utility).any():
         return None
     columns = [Column("Mechanism", number=False, header=True, wide=True)]
-    columns += [Column(_heading(measure), hint=measure.name) for measure in found.measures]
+    columns += [Column(_heading(measure), hint=measure.name) for measure in by_mechanism.measures]
     groups = [
-        (place.label, _rows(found, place))
-        for place in found.places()
-        if np.isfinite(found.utility[place.period, place.size]).any()
+        (place.label, _rows(by_mechanism, place))
+        for place in by_mechanism.places()
+        if np.isfinite(by_mechanism.utility[place.period, place.size]).any()
     ]
-    caption = "Utility of what is published, mean (standard deviation) over groups"
+    caption = "Utility of published values, mean (standard deviation) over groups"
     return Section(
         "utility",
-        "What is left of the data",
-        "Published values are compared with the counts of the same groups. Each heading says "
-        "which value is best: the nearer, the more is left. The random guess is made up without "
-        "any data; a mechanism that does no better has kept nothing that the measure sees. A "
-        f"release that keeps less than {percent(NEARLY_EMPTY)} of the events is marked as nearly "
-        "empty: where most counts are 0, zeros have a small relative error, and are of no use. "
-        "Where being nowhere counts as a place of its own, events kept and total variation leave "
-        "it out; the other measures include it, as the papers do.",
+        "Utility of each defence",
+        "Published values are compared with the counts of the same groups. Each heading states "
+        "the best value of its measure. The random guess is drawn without any data; a mechanism "
+        "that does no better has no utility by that measure. A release that keeps less than "
+        f"{percent(NEARLY_EMPTY)} of the events is marked as nearly empty: if most counts are 0, "
+        "publishing zeros has a small relative error but no use. If the cube has a null region, "
+        "events kept and total variation omit it; the other measures include it, as in the papers.",
         Table(caption, columns, groups).html,
     )
 
@@ -42,18 +41,22 @@ def _heading(measure: Measure) -> Markup:
     return fill("measure.html.j2", title=measure.title, ideal=quantity(measure.ideal))
 
 
-def _rows(found: Defences, place: CaseIndex) -> list[list[str | Markup]]:
+def _rows(by_mechanism: Defences, place: CaseIndex) -> list[list[str | Markup]]:
     at = (place.period, place.size)
     rows: list[list[str | Markup]] = []
-    for mechanism in range(len(found.mechanisms)):
-        pairs = zip(found.utility[at][mechanism], found.spread[at][mechanism], strict=True)
+    for mechanism in range(len(by_mechanism.mechanisms)):
+        pairs = zip(
+            by_mechanism.utility[at][mechanism], by_mechanism.spread[at][mechanism], strict=True
+        )
         rows.append(
             [
-                name_mechanism(found, place, mechanism),
+                name_mechanism(by_mechanism, place, mechanism),
                 *(_cell(float(value), float(sd)) for value, sd in pairs),
             ]
         )
-    rows.append([Markup("<i>random guess</i>"), *(_number(float(v)) for v in found.guess[at])])
+    rows.append(
+        [Markup("<i>random guess</i>"), *(_number(float(v)) for v in by_mechanism.guess[at])]
+    )
     return rows
 
 
@@ -63,5 +66,5 @@ def _cell(value: float, sd: float) -> Markup:
 
 
 def _number(value: float) -> str:
-    """Write the value of a measure: three decimals, but an error may pass 1 many times over."""
+    """Format a value with three decimals, or fewer if it is large, as relative errors may be."""
     return quantity(value) if abs(value) >= 100 else number(value)

@@ -1,7 +1,7 @@
-"""Figures: Bokeh models described as JSON inside the page, or small pictures without script.
+"""Figures: Bokeh models as JSON in the page, or small pictures without script.
 
-Text that comes from the data never becomes a label of a figure: BokehJS would read ``$$…$$`` in
-it as mathematics and ask the network for a renderer. Such text stands in HTML beside the figure.
+Text from the data is never a label of a figure, because BokehJS would interpret ``$$…$$`` as
+mathematics and request a renderer from the network. Such text is HTML next to the figure.
 """
 
 from clusterscale.report.figures.boxes import boxes, quartiles

@@ -1,4 +1,4 @@
-"""How a number is spread over the targets, as boxes."""
+"""Box plots of a number over targets."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ def boxes(
     *,
     across: str = "group size",
 ) -> Any:
-    """Draw the privacy loss of targets as boxes, by attack and what stands ``across`` the axis.
+    """Draw the privacy loss of targets as box plots, by attack and the horizontal axis.
 
-    That is the group size (NDSS18 Fig. 3) or the number of a period (Fig. 11).
-
-    A box spans the quartiles, whiskers reach the furthest target within 1.5 times its height
-    (Tukey), circles are targets beyond, the diamond is the mean.
+    ``across`` is the label of that axis: the group size (NDSS18 Fig. 3) or the number of a period
+    (Fig. 11). A box spans the quartiles, whiskers extend to the furthest target within 1.5 times
+    its height (Tukey), circles are targets beyond, and the diamond is the mean.
     """
     drawn = panel(
         height=300,
@@ -53,7 +52,7 @@ def boxes(
 
 
 def quartiles(values: Floats) -> dict[str, Any]:
-    """Return what a box shows: ``low q1 median q3 high mean`` and the number ``n`` of values."""
+    """Return the numbers of a box, ``low q1 median q3 high mean``, and ``n`` values."""
     q1, median, q3 = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     reach = 1.5 * (q3 - q1)
     inside = values[(values >= q1 - reach) & (values <= q3 + reach)]

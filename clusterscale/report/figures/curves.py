@@ -1,4 +1,4 @@
-"""How numbers go over time."""
+"""Line plots over time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def curves(
     *,
     axis: str = "mean error",
 ) -> Any:
-    """Draw a number in each epoch, a line a name (PETS17 Fig. 6, POMACS20 Fig. 4).
+    """Draw a number in each epoch, a line per name (PETS17 Fig. 6, POMACS20 Fig. 4).
 
-    ``series`` maps the index of a name to its number in each of ``epochs``; ``axis`` says what it
-    is.
+    ``series`` maps the index of a name to its number in each of ``epochs``; ``axis`` is the label
+    of the vertical axis.
     """
     drawn = panel(height=250, x_axis_label="epoch", y_axis_label=axis)
     lines = []

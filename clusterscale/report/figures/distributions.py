@@ -1,4 +1,4 @@
-"""How a number is spread over the targets, as curves."""
+"""Cumulative distributions of a number over people."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def distributions(
 ) -> Any:
     """Draw CDFs of a number from ``start`` to 1 over people (NDSS18 Figs 2, 4, PETS17 Figs 1 to 5).
 
-    ``series`` maps the index of a name to the numbers, ``axis`` says what they are, ``among`` whom
-    they are of, ``chance`` what is marked on the axis.
+    ``series`` maps the index of a name to the numbers, ``axis`` is their label, ``among`` a noun
+    for the people, and ``chance`` the value marked on the axis.
     """
     drawn = panel(
         height=250,

@@ -1,4 +1,4 @@
-"""What all figures share: an empty panel, and its place in the page."""
+"""Empty panels, and embedding of figures in a page."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def panel(**options: Any) -> Any:
 
 
 def plot(model: Any, *, slug: str, title: str, description: str) -> Markup:
-    """Embed a Bokeh model with its title and its alternative in words.
+    """Return a Bokeh model as HTML, with its title and a description for screen readers.
 
-    ``slug`` says which figure it is; the model's identifiers are the same in every rendering.
+    ``slug`` identifies the figure. The model's identifiers are the same in every rendering.
     """
     item = _stable(json_item(model))
     text = json.dumps(item, separators=(",", ":")).replace("<", "\\u003c")
@@ -54,9 +54,9 @@ def plot(model: Any, *, slug: str, title: str, description: str) -> Markup:
 
 
 def _stable(item: Any) -> Any:
-    """Count identifiers from 1 within the figure; Bokeh counts through the whole process.
+    """Return the model with identifiers counted from 1; Bokeh counts over the whole process.
 
-    The page's script puts the figure's place before them, so that no two on a page are the same.
+    The page's script adds the figure's position as a prefix, so that they are unique on the page.
     """
     known: dict[str, str] = {}
 

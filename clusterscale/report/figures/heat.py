@@ -1,4 +1,4 @@
-"""Numbers of places and hours as colours: a grid of cells, or a map."""
+"""Heatmaps of regions and epochs, and maps of regions."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from clusterscale.report.section import fill
 
 __all__ = ["heatmap", "map_of", "scale"]
 
-_PALETTE = linear_palette(Cividis256, 64)  # read alike by the colour-blind, and in grey print
-_KM = 111.195  # of a degree of latitude
+_PALETTE = linear_palette(Cividis256, 64)  # readable for the colour-blind and in grey print
+_KM = 111.195  # per degree of latitude
 
 
 def scale(low: str, high: str) -> Markup:
-    """Name the ends of the colour scale in HTML."""
+    """Return the legend of the colour scale as HTML, with labels for its ends."""
     return fill("scale.html.j2", stops=_PALETTE[::9], low=low, high=high)
 
 
 def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> Any:
     """Draw shares of the largest value, shape (row, column), the first row at the bottom.
 
-    ``across`` and ``up`` say what columns and rows are, ``size`` how many rows and columns these
-    were before neighbours were put together.
+    ``across`` and ``up`` are labels for columns and rows; ``size`` is the numbers of rows and
+    columns before neighbours were merged.
     """
     n_rows, n_columns = size
     drawn = panel(
@@ -40,7 +40,7 @@ def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> A
         y_axis_label=up,
     )
     drawn.grid.grid_line_color = None
-    # whole hundredths take an eighth of the space, and no eye sees more
+    # hundredths as bytes take an eighth of the space without a visible difference
     cells = np.round(100 * np.nan_to_num(values)).astype(np.uint8)
     image = drawn.image(
         image=[cells], x=0, y=0, dw=n_columns, dh=n_rows, color_mapper=_mapper(0, 100)
@@ -53,15 +53,15 @@ def heatmap(values: Floats, size: tuple[int, int], *, across: str, up: str) -> A
 def map_of(
     names: Sequence[str], lon: Floats, lat: Floats, values: Floats, shapes: Mapping[str, Any]
 ) -> Any:
-    """Draw regions where they are, coloured by shares of the largest value.
+    """Draw a map of regions, coloured by shares of the largest value.
 
     Parameters
     ----------
     names, lon, lat, values
-        One a region; positions in degrees, values from 0 to 1.
+        One per region; positions in degrees, values from 0 to 1.
     shapes
-        What regions look like: ``{"kind": "grid", "width": …, "height": …}`` in degrees,
-        ``{"kind": "h3"}``, whose names are indexes, or ``{"kind": "points"}``.
+        Shapes of regions: ``{"kind": "grid", "width": …, "height": …}`` in degrees,
+        ``{"kind": "h3"}``, where names are H3 indexes, or ``{"kind": "points"}``.
     """
     middle_lon, middle_lat = float(np.mean(lon)), float(np.mean(lat))
     stretch = _KM * float(np.cos(np.radians(middle_lat)))
@@ -70,7 +70,7 @@ def map_of(
         return (degrees_east - middle_lon) * stretch, (degrees_north - middle_lat) * _KM
 
     drawn = panel(height=420, match_aspect=True, x_axis_label="km east", y_axis_label="km north")
-    order = np.argsort(values, kind="stable")  # what gives most away is drawn on top
+    order = np.argsort(values, kind="stable")  # the largest values are drawn on top
     names, values = [names[i] for i in order], values[order]
     x, y = place(lon[order], lat[order])
     data = {"x": np.round(x, 3).tolist(), "y": np.round(y, 3).tolist(), "name": names}

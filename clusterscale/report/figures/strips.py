@@ -1,4 +1,4 @@
-"""A box on its side in a cell of a table: a small picture without script."""
+"""Horizontal box plots in table cells, without script."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from clusterscale.report.section import fill
 
 __all__ = ["strip"]
 
-_LEFT, _WIDTH = 2.0, 96.0  # per cent, so that a mark at either end is whole
+_LEFT, _WIDTH = 2.0, 96.0  # per cent, so that marks at the ends are not cut off
 
 
 def strip(values: Floats, colour: str) -> Markup:
-    """Draw values between 0 and 1 as a box with Tukey's whiskers; nothing for no value."""
+    """Draw values between 0 and 1 as a box with Tukey's whiskers; nothing if there are none."""
     if not len(values):
         return Markup("")
     box = quartiles(values)
     outside = values[(values < box["low"]) | (values > box["high"])]
-    places = {key: _place(box[key]) for key in ("low", "q1", "median", "q3", "high", "mean")}
+    positions = {key: _place(box[key]) for key in ("low", "q1", "median", "q3", "high", "mean")}
     return fill(
         "box.html.j2",
         colour=colour,
@@ -28,7 +28,7 @@ def strip(values: Floats, colour: str) -> Markup:
         one=_place(1.0),
         # hundredths are finer than a pixel and keep the file small
         beyond=sorted({_place(round(float(value), 2)) for value in outside}),
-        **places,
+        **positions,
     )
 
 

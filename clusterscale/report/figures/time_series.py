@@ -1,4 +1,4 @@
-"""How numbers go from release to release, and what each release was judged."""
+"""Time series over releases, with the verdict on each release."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from clusterscale.report.section import fill
 
 __all__ = ["Course", "ReleaseAxis", "course_legend", "draw_time_series", "verdict_mark"]
 
-_LINES = (0, 3, 6)  # looks of the courses, in colours that no verdict has
-# A verdict has a shape and a size besides its colour: a good one is small, a bad one is not.
+_LINES = (0, 3, 6)  # styles of the series, in colours that no verdict has
+# Verdicts differ in shape and size as well as colour: marks of passed releases are small.
 _MARKS = {
     "pass": (colour(2), "circle", 5),
     "warn": (colour(1), "triangle", 10),
@@ -29,7 +29,7 @@ _N_TICKS = 12
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAxis:
-    """The releases along the axis: what tooltips call each, and its verdict with a word for it."""
+    """The releases along the axis: their names in tooltips, and verdicts with display words."""
 
     names: Sequence[str]
     periods: Sequence[str]
@@ -39,7 +39,7 @@ class ReleaseAxis:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A number of each release, NaN = not known, and the ends of its interval if it has one."""
+    """A number of each release, NaN = unknown, and the ends of its interval, if any."""
 
     name: str
     values: Sequence[float]
@@ -48,13 +48,13 @@ class Course:
 
 
 def verdict_mark(verdict: str, word: str) -> Markup:
-    """Write the word of a verdict behind the mark that it has in figures."""
+    """Return the word of a verdict after its mark in figures."""
     hue, shape, _ = _MARKS[verdict]
     return fill("verdict.html.j2", verdict=verdict, word=word, colour=hue, shape=shape)
 
 
 def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:
-    """Name the courses in HTML, in their order, and the marks of verdicts."""
+    """Return the legend of series and verdict marks as HTML."""
     lines = [(name, colour(i), dash(i)) for i, name in zip(_LINES, names, strict=False)]
     marks = [verdict_mark(verdict, word) for verdict, word in verdicts.items()]
     return fill("course_legend.html.j2", lines=lines, marks=marks)
@@ -67,10 +67,10 @@ def draw_time_series(
     axis: str,
     span: tuple[float, float] | None = None,
 ) -> Any:
-    """Draw up to three numbers over releases, a line each; the marks on the first say the verdicts.
+    """Draw up to three numbers over releases, a line each, with verdict marks on the first.
 
-    Within a ``span`` of the vertical axis, a release without a number is marked at its low end;
-    else it is not drawn. Bars are intervals.
+    With a ``span`` of the vertical axis, a release without a number is marked at its low end;
+    otherwise it is not drawn. Bars are intervals.
     """
     n = len(judged.names)
     box = panel(height=300 if span else 250, x_axis_label="release, in order", y_axis_label=axis)
@@ -80,23 +80,23 @@ def draw_time_series(
         reach = 0.03 * (span[1] - span[0])
         box.y_range = Range1d(span[0] - reach, span[1] + reach)
     data: dict[str, list[Any]] = {"place": list(range(1, n + 1))}
-    data |= {f"y{i}": [_short(value) for value in each.values] for i, each in enumerate(drawn)}
+    data |= {f"y{i}": [_short(value) for value in course.values] for i, course in enumerate(drawn)}
     source = ColumnDataSource(dict(data))
-    for index, each in enumerate(drawn):
+    for index, course in enumerate(drawn):
         look = {"line_color": colour(_LINES[index]), "line_dash": dash(_LINES[index])}
         box.line("place", f"y{index}", source=source, line_width=1.5, **look)
-        _bars(box, each, colour(_LINES[index]))
-        if index and n <= _ROOMY:  # a number between unknown ones makes no line
+        _bars(box, course, colour(_LINES[index]))
+        if index and n <= _ROOMY:  # a number between unknown ones has no line
             box.scatter("place", f"y{index}", source=source, size=3, color=colour(_LINES[index]))
     marks = _marks(box, data, judged, span[0] if span else None)
     tips = [("release", "@release"), ("period", "@period"), ("verdict", "@verdict")]
-    tips += [(each.name, f"@y{index}{{0.000}}") for index, each in enumerate(drawn)]
+    tips += [(course.name, f"@y{index}{{0.000}}") for index, course in enumerate(drawn)]
     box.add_tools(HoverTool(renderers=marks, tooltips=tips))
     return box
 
 
 def _ticks(n: int) -> list[int]:
-    """Return at most a dozen whole numbers up to n, round ones where there are many."""
+    """Return at most a dozen whole numbers up to n, round ones if there are many."""
     step = next(s * 10**k for k in range(12) for s in (1, 2, 5) if n <= _N_TICKS * s * 10**k)
     return list(range(step, n + 1, step))
 
@@ -104,11 +104,11 @@ def _ticks(n: int) -> list[int]:
 def _marks(
     box: Any, numbers: Mapping[str, list[Any]], judged: ReleaseAxis, floor: float | None
 ) -> list[Any]:
-    """Mark every release on the first line, in the order of verdicts, so that bad is on top."""
-    told = {"release": judged.names, "period": judged.periods, "verdict": judged.words}
-    data, drawn = {**numbers, **told}, []
+    """Mark every release on the first line, in the order of verdicts, with the worst on top."""
+    labels = {"release": judged.names, "period": judged.periods, "verdict": judged.words}
+    data, drawn = {**numbers, **labels}, []
     for verdict, (hue, shape, size) in _MARKS.items():
-        chosen = [i for i, each in enumerate(judged.verdicts) if each == verdict]
+        chosen = [i for i, name in enumerate(judged.verdicts) if name == verdict]
         if floor is None:
             chosen = [i for i in chosen if isfinite(data["y0"][i])]
         if not chosen:
@@ -141,5 +141,5 @@ def _bars(box: Any, course: Course, hue: str) -> None:
 
 
 def _short(value: float) -> float:
-    # four digits are finer than a pixel; what is endless has no place
+    # four digits are finer than a pixel; infinite values cannot be drawn
     return float(f"{value:.4g}") if isfinite(value) else float("nan")

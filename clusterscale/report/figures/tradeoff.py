@@ -1,4 +1,4 @@
-"""What defences buy against what they cost, as marks in a plane."""
+"""Scatter plots of privacy gain against utility loss."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from clusterscale.report.figures.styles import NEUTRAL, WARNING, style_of
 
 __all__ = ["Axis", "Point", "axis", "tradeoff"]
 
-_DECADES = 6  # more would squeeze the ones that tell
+_DECADES = 6  # more would compress the informative ones
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One mark: the series it belongs to, its name in the tooltip, its cost and its gain.
+    """One mark: the index of its series, its name in the tooltip, its loss and its gain.
 
-    It is crossed out where it is ``empty``, which says how empty the release is.
+    ``empty`` describes a (nearly) empty release, whose mark is crossed out.
     """
 
     index: int
@@ -34,7 +34,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A horizontal axis; one with a ``floor`` is logarithmic, and less stands at the floor."""
+    """A horizontal axis; with a ``floor`` it is logarithmic, and lower values are at the floor."""
 
     start: float
     end: float
@@ -42,12 +42,12 @@ class Axis:
     floor: float | None = None
 
     def place(self, value: float) -> float:
-        """Return where ``value`` is drawn."""
+        """Return the coordinate at which ``value`` is drawn."""
         return value if self.floor is None else max(value, self.floor)
 
 
 def axis(values: Floats, *, log: bool) -> Axis:
-    """Return the axis that shows all of ``values``, not negative; zeros too if it is ``log``."""
+    """Return an axis for non-negative ``values``; a ``log`` axis shows zeros too."""
     known = values[np.isfinite(values)]
     positive = known[known > 0]
     if not log or not len(positive):
@@ -59,18 +59,18 @@ def axis(values: Floats, *, log: bool) -> Axis:
     top = ceil(log10(float(positive.max())) + 1e-9)
     low = max(floor(log10(float(positive.min()))), top - _DECADES)
     zero = 10.0 ** (low - 1)
-    # the decade below the least value holds whatever is less, most often the bare counts
-    step = 1 if top - low <= 4 else 2  # labels must not run into each other
+    # the decade below the least positive value has the zeros, usually raw counts
+    step = 1 if top - low <= 4 else 2  # labels must not overlap
     ticks = {10.0**power: f"{10.0**power:g}" for power in range(top, low - 1, -step)}
     ticks = {zero: "0"} | dict(sorted(ticks.items()))
     return Axis(zero / 1.5, 1.2 * 10.0**top, ticks, zero)
 
 
 def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
-    """Draw utility loss against mean privacy gain, one mark a mechanism (POMACS20 Figs 7 to 10).
+    """Draw mean privacy gain against utility loss, a mark per mechanism (POMACS20 Figs 7 to 10).
 
-    Marks of (nearly) empty releases are hollow and crossed out. ``guess`` is the loss of values
-    drawn without any data, a dashed line; NaN for none.
+    Marks of (nearly) empty releases are hollow and crossed out. ``guess`` is the loss of a random
+    guess, a dashed line; NaN for none.
     """
     drawn = panel(
         height=280,

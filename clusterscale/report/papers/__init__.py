@@ -1,4 +1,4 @@
-"""The page over papers: every figure and table again, ours beside the published number."""
+"""The reproduction page: published numbers and claims of papers, compared with our results."""
 
 from clusterscale.report.papers.render import render_reproduced, write_reproduced
 from clusterscale.report.papers.studies import (

@@ -1,4 +1,4 @@
-"""The page over papers: what agrees, what does not and why, study by study."""
+"""The reproduction page: agreement with the papers, study by study."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from clusterscale.report.section import Section, fill, join, percent, quantity
 
 __all__ = ["render_reproduced", "write_reproduced"]
 
-_TITLE = "Four papers, computed again"
+_TITLE = "Four papers reproduced"
 
 
 def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) -> str:
-    """Return the page of all studies as one HTML file that needs nothing but itself.
+    """Return the page of all studies as one self-contained HTML file.
 
     Parameters
     ----------
     told
-        What each study tells, the studies of one paper after each other.
+        Reports of the studies; those of one paper are consecutive.
     title
         Heading of the page.
 
@@ -45,10 +45,10 @@ def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) 
         HTML, the same for the same studies.
     """
     groups: list[tuple[str, Sequence[Section]]] = [("", list(_overview(told)))]
-    for _, studies in groupby(told, key=lambda each: each.paper):
+    for _, studies in groupby(told, key=lambda study: study.paper):
         several = list(studies)
         heading = f"{several[0].paper} · {several[0].paper_title}"
-        groups.append((heading, [_study(each) for each in several]))
+        groups.append((heading, [_study(study) for study in several]))
     reading = Section("reading", "How to read this page", "", fill("reproduced_reading.html.j2"))
     groups.append(("About this page", [reading]))
     return pages.page([pages.PageEntry("", groups)], kind="reproduction", title=title or _TITLE)
@@ -57,50 +57,50 @@ def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) 
 def write_reproduced(
     told: Sequence[StudyReport], uri: str | Path, *, title: str | None = None
 ) -> str:
-    """Write the page of all studies whole or not at all, and return where it is.
+    """Write the page of all studies atomically and return its location.
 
     Parameters
     ----------
     told, title
         As for :func:`render_reproduced`.
     uri
-        File to write, a local path or fsspec URL; its folder is made when absent.
+        File to write, a local path or fsspec URL; its folder is created if absent.
 
     Raises
     ------
     StoreError
-        If it cannot be written; says so if the place is full.
+        If it cannot be written, for example because the store is full.
     """
     return pages.write(render_reproduced(told, title=title), uri)
 
 
-def _overview(told: Sequence[StudyReport]) -> Iterable[Section]:
+def _overview(reports: Sequence[StudyReport]) -> Iterable[Section]:
     agree, explained, differ = (
-        sum(each.count(verdict) for each in told) for verdict in (AGREES, EXPLAINED, DIFFERS)
+        sum(study.count(verdict) for study in reports) for verdict in (AGREES, EXPLAINED, DIFFERS)
     )
-    kept = [each for study in told for each in study.kept]
+    kept = [claim for study in reports for claim in study.kept]
     body = fill(
         "reproduced.html.j2",
         percent=percent,
         n_compared=agree + explained + differ,
         n_agree=agree,
         n_explained=explained,
-        n_hold=sum(each.verdict == HOLDS for each in kept),
-        n_break=sum(each.verdict == BREAKS for each in kept),
+        n_hold=sum(claim.verdict == HOLDS for claim in kept),
+        n_break=sum(claim.verdict == BREAKS for claim in kept),
         n_statements=len(kept),
-        table=papers_table(told),
+        table=papers_table(reports),
     )
     yield Section("overview", "Findings", "", body)
     if explained + differ:
         intro = (
-            "Every number that ours does not agree with, and the reason where one is known; where "
-            "ours can be computed as the paper's was, what that comes to."
+            "Published numbers that our results do not agree with, and the reason if known; if our "
+            "result can be computed as in the paper, that result too."
         )
-        yield Section("differences", "What differs", intro, differences(told))
+        yield Section("differences", "Differences", intro, differences(reports))
 
 
-def _study(told: StudyReport) -> Section:
-    about = fill("reproduced_study.html.j2", told=told, cost=quantity(told.core_seconds))
-    tables = [build(told) for build in (numbers_table, statements_table, missing_table)]
+def _study(report: StudyReport) -> Section:
+    about = fill("reproduced_study.html.j2", report=report, cost=quantity(report.core_seconds))
+    tables = [build(report) for build in (numbers_table, statements_table, missing_table)]
     body = join([about, *(table for table in tables if table is not None)])
-    return Section(f"study-{told.name.replace('/', '-')}", told.title, "", body)
+    return Section(f"study-{report.name.replace('/', '-')}", report.title, "", body)

@@ -1,4 +1,4 @@
-"""What the page over papers tells: studies, each with numbers and statements beside ours."""
+"""Reports of studies that reproduce papers: compared numbers, claims and missing items."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ HOLDINGS: tuple[Holding, ...] = (HOLDS, OPEN, BREAKS)
 
 @dataclass(frozen=True, slots=True)
 class ComparedNumber:
-    """A published number beside ours.
+    """A published number compared with ours.
 
     Attributes
     ----------
     item, source
-        Figure or table, and where in the paper the number stands.
+        Figure or table, and where the paper states the number.
     setting
-        What it is, in words.
+        Description of the number.
     paper, step
-        The published number, and the unit that it is rounded to.
+        The published number, and the unit to which it is rounded.
     ours, low, high
-        Ours with its 95 % interval, which is not a number where nothing tells it.
+        Our number and its 95 % interval, NaN if unknown.
     room
-        How far ours may be from the paper's and still agree.
+        Largest difference that counts as agreement.
     verdict, why
-        Whether they agree, and why not, where that is known.
-    undone
-        Ours as the paper came to its own, by that reason; not a number where that is not computed.
+        Whether they agree, and the reason for a difference, if known.
+    as_in_paper
+        Our number computed as in the paper, to confirm that reason; NaN if not computed.
     """
 
     item: str
@@ -69,10 +69,10 @@ class ComparedNumber:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A statement of a paper: by which margin it holds, and the numbers nearest to breaking it.
+    """A claim of a paper: the margin by which it holds, and the numbers with that margin.
 
-    ``half`` is half the 95 % interval of the margin, 0 where nothing tells it; ``why`` says why it
-    does not hold, where that is known.
+    ``half`` is half the 95 % interval of the margin, 0 if unknown; ``why`` is the reason why the
+    claim does not hold, if known.
     """
 
     text: str
@@ -86,7 +86,7 @@ class ClaimRow:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A figure or table of which nothing can be compared, and why."""
+    """A figure or table that cannot be compared, and the reason."""
 
     item: str
     why: str
@@ -94,10 +94,10 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class StudyReport:
-    """All that one study tells.
+    """Report of one study.
 
-    ``paper`` is short, ``paper_title`` whole. ``data`` says in words what was attacked;
-    ``core_seconds`` are what it cost, not a number where it did not run.
+    ``paper`` is the paper's short name, ``paper_title`` its title. ``data`` describes the users;
+    ``core_seconds`` is the computing time, NaN if the study did not run.
     """
 
     paper: str
@@ -112,9 +112,9 @@ class StudyReport:
     remarks: Sequence[str]
 
     def count_statements(self, verdict: Holding) -> int:
-        """Return how many statements were judged so."""
-        return sum(each.verdict == verdict for each in self.kept)
+        """Return how many claims have a verdict."""
+        return sum(claim.verdict == verdict for claim in self.kept)
 
     def count(self, verdict: Verdict) -> int:
-        """Return how many numbers were judged so."""
-        return sum(each.verdict == verdict for each in self.compared)
+        """Return how many numbers have a verdict."""
+        return sum(number.verdict == verdict for number in self.compared)

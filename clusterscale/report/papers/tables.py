@@ -1,4 +1,4 @@
-"""The tables of the page over papers."""
+"""Tables of the reproduction page."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ _LOOKS: Mapping[str, str] = {
 }
 
 
-def papers_table(told: Sequence[StudyReport]) -> Markup:
-    """Return a row a paper: how much agrees, and what that cost."""
+def papers_table(reports: Sequence[StudyReport]) -> Markup:
+    """Return a table with a row per paper: how much agrees, and the computing time."""
     columns = [
         Column("Paper", number=False, header=True),
         Column("Studies"),
         Column("Numbers compared"),
         Column("Agree"),
         Column("Share"),
-        Column("Explained", hint="Ours agrees where it is computed as the paper's was"),
-        Column("Not compared", hint="A preset stands for data that are not public"),
-        Column("Statements"),
+        Column("Explained", hint="Our result agrees if computed as in the paper"),
+        Column("Not compared", hint="A synthetic preset replaces data that are not public"),
+        Column("Claims"),
         Column("Hold"),
-        Column("Open", hint="Too few people to tell"),
+        Column("Open", hint="Too few people to decide"),
         Column("Break"),
         Column("Core-seconds"),
     ]
     rows = []
-    for paper, studies in groupby(told, key=lambda each: each.paper):
+    for paper, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
         agree, explained, differ, not_compared = (
-            sum(each.count(verdict) for each in several) for verdict in VERDICTS
+            sum(study.count(verdict) for study in several) for verdict in VERDICTS
         )
         compared = agree + explained + differ
-        kept = [each for study in several for each in study.kept]
-        seconds = [each.core_seconds for each in several if isfinite(each.core_seconds)]
+        kept = [claim for study in several for claim in study.kept]
+        seconds = [study.core_seconds for study in several if isfinite(study.core_seconds)]
         rows.append(
             [
                 paper,
@@ -69,103 +69,105 @@ def papers_table(told: Sequence[StudyReport]) -> Markup:
                 f"{explained:,}",
                 f"{not_compared:,}",
                 f"{len(kept):,}",
-                *(f"{sum(e.verdict == word for e in kept):,}" for word in HOLDINGS),
+                *(f"{sum(claim.verdict == word for claim in kept):,}" for word in HOLDINGS),
                 quantity(sum(seconds)) if seconds else "–",
             ]
         )
     return Table("By paper", columns, [("", rows)]).html
 
 
-def differences(told: Sequence[StudyReport]) -> Markup:
-    """Return a row for each number that differs."""
+def differences(reports: Sequence[StudyReport]) -> Markup:
+    """Return a table with a row for each number that differs."""
     columns = [
-        Column("Where", number=False, header=True),
-        Column("What", number=False, wide=True),
+        Column("Source", number=False, header=True),
+        Column("Number", number=False, wide=True),
         Column("Paper"),
         Column("Ours"),
-        Column("As the paper", hint="Ours, computed as the paper came to its number"),
+        Column("As in paper", hint="Our result, computed as in the paper"),
         Column("Verdict", number=False),
         Column("Reason", number=False, wide=True),
     ]
     rows = [
         [
-            f"{study.paper}, {each.item}",
-            breakable(each.setting),
-            _number(each.paper, each.step),
-            _ours(each),
-            _number(each.as_in_paper, each.step / 10) if isfinite(each.as_in_paper) else "–",
-            _verdict(each.verdict),
-            each.why or "not known",
+            f"{study.paper}, {number.item}",
+            breakable(number.setting),
+            _number(number.paper, number.step),
+            _ours(number),
+            _number(number.as_in_paper, number.step / 10) if isfinite(number.as_in_paper) else "–",
+            _verdict(number.verdict),
+            number.why or "unknown",
         ]
-        for study in told
-        for each in study.compared
-        if each.verdict in (EXPLAINED, DIFFERS)
+        for study in reports
+        for number in study.compared
+        if number.verdict in (EXPLAINED, DIFFERS)
     ]
     return Table("Numbers that differ", columns, [("", rows)]).html
 
 
-def numbers_table(told: StudyReport) -> Markup | None:
-    """Return every number of a study beside ours; None where there is none."""
-    if not told.compared:
+def numbers_table(report: StudyReport) -> Markup | None:
+    """Return a table of a study's published numbers with ours; None if there are none."""
+    if not report.compared:
         return None
     columns = [
-        Column("What", number=False, header=True, wide=True),
+        Column("Number", number=False, header=True, wide=True),
         Column("Paper"),
         Column("Ours"),
-        Column("95 % interval", number=False, hint="Of ours, over people or groups"),
+        Column("95 % interval", number=False, hint="Of our result, over people or groups"),
         Column("Verdict", number=False),
     ]
     groups = []
-    for (item, source), lines in groupby(told.compared, key=lambda each: (each.item, each.source)):
+    for (item, source), lines in groupby(
+        report.compared, key=lambda line: (line.item, line.source)
+    ):
         rows = [
             [
-                breakable(each.setting),
-                _number(each.paper, each.step),
-                _ours(each),
-                _interval(each),
-                _verdict(each.verdict),
+                breakable(line.setting),
+                _number(line.paper, line.step),
+                _ours(line),
+                _interval(line),
+                _verdict(line.verdict),
             ]
-            for each in lines
+            for line in lines
         ]
         groups.append((f"{item} ({source})", rows))
-    return Table("Published numbers, and ours", columns, groups).html
+    return Table("Published numbers and ours", columns, groups).html
 
 
-def statements_table(told: StudyReport) -> Markup | None:
-    """Return every statement of a study; None where there is none."""
-    if not told.kept:
+def statements_table(report: StudyReport) -> Markup | None:
+    """Return a table of a study's claims; None if there are none."""
+    if not report.kept:
         return None
     columns = [
-        Column("What the paper says", number=False, header=True, wide=True),
-        Column("Where", number=False),
+        Column("Claim of the paper", number=False, header=True, wide=True),
+        Column("Source", number=False),
         Column("Ours", number=False),
-        Column("Margin", hint="What is left until it would not hold; below 0 it does not"),
+        Column("Margin", hint="Margin by which the claim holds; if negative, it does not"),
         Column("Verdict", number=False),
         Column("Reason", number=False, wide=True),
     ]
     rows = [
         [
-            each.text,
-            each.source,
-            each.told,
-            f"{each.margin:+.3f}" + (f" ± {each.half:.3f}" if each.half else ""),
-            _verdict(each.verdict),
-            each.why,
+            claim.text,
+            claim.source,
+            claim.told,
+            f"{claim.margin:+.3f}" + (f" ± {claim.half:.3f}" if claim.half else ""),
+            _verdict(claim.verdict),
+            claim.why,
         ]
-        for each in told.kept
+        for claim in report.kept
     ]
-    return Table("Statements", columns, [("", rows)]).html
+    return Table("Claims", columns, [("", rows)]).html
 
 
-def missing_table(told: StudyReport) -> Markup | None:
-    """Return what cannot be compared; None where all can."""
-    if not told.missing:
+def missing_table(report: StudyReport) -> Markup | None:
+    """Return a table of items that cannot be compared; None if there are none."""
+    if not report.missing:
         return None
     columns = [
         Column("Figure or table", number=False, header=True),
-        Column("Why nothing of it is compared", number=False, wide=True),
+        Column("Reason", number=False, wide=True),
     ]
-    rows = [[each.item, each.why] for each in told.missing]
+    rows = [[item.item, item.why] for item in report.missing]
     return Table("Not compared", columns, [("", rows)]).html
 
 
@@ -182,11 +184,12 @@ def _number(value: float, step: float) -> str:
     return f"{value:,.{_digits(step)}f}"
 
 
-def _ours(each: ComparedNumber) -> str:
-    return _number(each.ours, each.step / 10)
+def _ours(compared: ComparedNumber) -> str:
+    return _number(compared.ours, compared.step / 10)
 
 
-def _interval(each: ComparedNumber) -> str:
-    if not isfinite(each.low):
+def _interval(compared: ComparedNumber) -> str:
+    if not isfinite(compared.low):
         return "–"
-    return f"{_number(each.low, each.step / 10)} to {_number(each.high, each.step / 10)}"
+    step = compared.step / 10
+    return f"{_number(compared.low, step)} to {_number(compared.high, step)}"

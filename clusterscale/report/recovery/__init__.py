@@ -1,4 +1,4 @@
-"""What a page tells of a recovery, in order."""
+"""Sections of a recovery, in order."""
 
 import xarray as xr
 from markupsafe import Markup
@@ -12,7 +12,7 @@ __all__ = ["render_sections"]
 _SECTIONS: tuple[Build, ...] = (curves.spread, curves.hours, gains.build, table.build)
 
 
-def render_sections(found: xr.Dataset) -> tuple[Markup, list[Section]]:
-    """Return the part of a recovery in the first screen of a page, and its sections."""
-    found = found.compute()
-    return findings(found), build_all(found, _SECTIONS)
+def render_sections(recovered: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return a recovery's part of the first screen of a page, and its sections."""
+    recovered = recovered.compute()
+    return findings(recovered), build_all(recovered, _SECTIONS)

@@ -1,4 +1,4 @@
-"""How errors are spread over users, and how they go over the hours."""
+"""Distributions of errors over users, and mean errors over time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from clusterscale.report.recovery.errors import BARE, GOALS, Errors, read_errors
 from clusterscale.report.section import Section, fill, join, number
 
 
-def spread(found: xr.Dataset) -> Section:
-    """Build the distribution of errors over users, a panel a prior (PETS17 Figs 1 to 5)."""
-    read = [read_errors(found, goal) for goal in GOALS]
+def spread(recovered: xr.Dataset) -> Section:
+    """Build the distribution of errors over users, a panel per prior (PETS17 Figs 1 to 5)."""
+    read = [read_errors(recovered, goal) for goal in GOALS]
     folds = [(errors.goal.title, _panels(errors)) for errors in read]
     body = figures.legend(read[0].strategies) + fill("folds.html.j2", folds=folds)
     return Section(
         "spread",
         "Errors over users",
-        "Each curve gives the share of users about whom the adversary errs at most as much as the "
-        "number below it: the further left a curve runs, the more is known. “prior” is what is "
-        "known without the release, “release” the crowd’s profile taken for everybody’s; the "
-        "others are made of both, from bare counts.",
+        "Each curve shows the share of users for whom the adversary’s error is at most the number "
+        "on the axis. The further left a curve is, the more the adversary knows. “prior” uses only "
+        "the prior, “release” assumes the profile of the whole crowd for every user; the others "
+        "combine both, from raw counts.",
         body,
     )
 
@@ -56,10 +56,10 @@ def _in_words(errors: Errors, prior: int) -> str:
     return "Cumulative distribution of errors over users. " + "; ".join(parts)
 
 
-def hours(found: xr.Dataset) -> Section:
-    """Build the mean profiling error of each hour, a panel a prior (PETS17 Fig. 6)."""
-    errors = read_errors(found, GOALS[0])
-    epochs = found.epoch.values
+def hours(recovered: xr.Dataset) -> Section:
+    """Build the mean profiling error of each epoch, a panel per prior (PETS17 Fig. 6)."""
+    errors = read_errors(recovered, GOALS[0])
+    epochs = recovered.epoch.values
     panels = [
         figures.plot(
             figures.curves(epochs, dict(enumerate(errors.of_epoch[BARE, place])), names),
@@ -78,7 +78,7 @@ def hours(found: xr.Dataset) -> Section:
     return Section(
         "hours",
         "Errors over time",
-        "The mean profiling error over all users in each epoch, from bare counts. Where curves lie "
-        "far below that of the prior, the release tells most.",
+        "The mean profiling error over all users in each epoch, from raw counts. The further a "
+        "curve is below that of the prior, the more the release discloses.",
         body,
     )

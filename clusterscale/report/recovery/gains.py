@@ -1,4 +1,4 @@
-"""What each defence adds to the adversary's error."""
+"""Privacy gain of each defence: how much it adds to the adversary's error."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from clusterscale.report.recovery.errors import BARE, GOALS, Errors, read_errors
 from clusterscale.report.section import Section, breakable, fill, number, quantity
 
 
-def build(found: xr.Dataset) -> Section | None:
+def build(recovered: xr.Dataset) -> Section | None:
     """Build boxes of privacy gain by mechanism (PETS17 Figs 7 to 9); None without a defence."""
-    if found.sizes["mechanism"] < 2:
+    if recovered.sizes["mechanism"] < 2:
         return None
-    prices = found.relative_error.values
+    prices = recovered.relative_error.values
     folds = []
-    for errors in (read_errors(found, goal) for goal in GOALS):
+    for errors in (read_errors(recovered, goal) for goal in GOALS):
         for place, prior in enumerate(errors.priors):
             folds.append((f"{errors.goal.name}, {prior}", _boxes(errors, place, prices)))
     body = fill("folds.html.j2", folds=folds)
     return Section(
         "recovery-gains",
-        "What each defence adds to errors",
-        "Privacy gain is the share of the room between the error from bare counts and 1 that a "
-        "defence fills: 0 where the adversary does as well as before, 1 where nothing right is "
-        "left. Boxes hold the middle half of the users, the thick line is the median, the dot the "
-        "mean. The relative error of what is published is the price.",
+        "Privacy gain of each defence",
+        "Privacy gain is how far a defence raises the error from that with raw counts towards 1: 0 "
+        "if the adversary does as well as with raw counts, 1 if the error is 1. Boxes span the "
+        "middle half of the users; the thick line is the median, the dot the mean. The relative "
+        "error of the published values is the utility cost.",
         body,
     )
 

@@ -1,4 +1,4 @@
-"""The first screen: whose whereabouts, and how much closer the release brings an adversary."""
+"""The first screen of a recovery: how much a release reduces the adversary's errors."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from clusterscale.report.recovery.errors import GOALS, find_best, read_errors
 from clusterscale.report.section import fill, json_attribute, number, percent, plural
 
 
-def findings(found: xr.Dataset) -> Markup:
+def findings(recovered: xr.Dataset) -> Markup:
     """Build the findings."""
-    source = json_attribute(found, "cube").get("source")
-    plan = json_attribute(found, "plan")
-    goals = [(goal, find_best(read_errors(found, goal))) for goal in GOALS]
+    source = json_attribute(recovered, "cube").get("source")
+    plan = json_attribute(recovered, "plan")
+    goals = [(goal, find_best(read_errors(recovered, goal))) for goal in GOALS]
     return fill(
         "recovery.html.j2",
-        users=plural(found.sizes["user"], "user"),
+        users=plural(recovered.sizes["user"], "user"),
         source=source if isinstance(source, str) else "",
         observed=plan.get("observed", ""),
-        epochs=plural(found.sizes["epoch"], "epoch"),
+        epochs=plural(recovered.sizes["epoch"], "epoch"),
         goals=goals,
-        priors=plural(found.sizes["prior"], "prior"),
-        n_mechanisms=found.sizes["mechanism"],
+        priors=plural(recovered.sizes["prior"], "prior"),
+        n_mechanisms=recovered.sizes["mechanism"],
         number=number,
         percent=percent,
     )

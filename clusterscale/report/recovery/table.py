@@ -1,4 +1,4 @@
-"""Every mean in numbers."""
+"""Table of all mean errors."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _COLUMNS = (
     Column("Strategy", number=False, header=True),
     Column("Profiling error", hint="Mean over users"),
     Column("Loss", hint="Mean privacy loss in profiling"),
-    Column("Users hit", hint="Users whose profiling error falls"),
+    Column("Users affected", hint="Users whose profiling error decreases"),
     Column("Gain", hint="Mean privacy gain in profiling"),
-    Column("Localization error", hint="Mean over users, the better reading"),
+    Column("Localization error", hint="Mean over users, with the better decision rule"),
     Column("Loss", hint="Mean privacy loss in localization"),
     Column("Gain", hint="Mean privacy gain in localization"),
 )
 
 
-def build(found: xr.Dataset) -> Section:
-    """Build one row for each mechanism, prior and strategy."""
-    profiling, localization = (read_errors(found, goal) for goal in GOALS)
+def build(recovered: xr.Dataset) -> Section:
+    """Build a row for each mechanism, prior and strategy."""
+    profiling, localization = (read_errors(recovered, goal) for goal in GOALS)
     groups = []
     for i, mechanism in enumerate(profiling.mechanisms):
         for j, prior in enumerate(profiling.priors):
@@ -33,8 +33,8 @@ def build(found: xr.Dataset) -> Section:
     return Section(
         "recovery-results",
         "All errors",
-        "Losses are against the prior alone, gains against bare counts; both are means of what "
-        "they are for each user.",
+        "Losses are relative to the prior alone, gains relative to raw counts; both are means over "
+        "users.",
         Table("Errors by mechanism, prior and strategy", _COLUMNS, groups).html,
     )
 

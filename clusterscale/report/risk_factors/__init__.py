@@ -1,4 +1,4 @@
-"""What a page tells of traits: what the most exposed people have in common."""
+"""Sections of traits: what the most exposed users have in common."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SECTIONS: tuple[Build, ...] = (characteristics.build, places.build, cells.build
 
 
 def render_sections(traits: xr.Dataset) -> tuple[Markup, list[Section]]:
-    """Return the part of traits in the first screen of a page, and its sections.
+    """Return the traits' part of the first screen of a page, and its sections.
 
-    The characteristics of each user stay unread: only what they are summed up to is told.
+    The characteristics of single users are not read; the page shows only their summaries.
     """
-    told = traits.drop_vars("value").compute()
-    return findings(told), build_all(told, _SECTIONS)
+    summaries = traits.drop_vars("value").compute()
+    return findings(summaries), build_all(summaries, _SECTIONS)

@@ -1,4 +1,4 @@
-"""At which places and hours people give themselves away: heatmaps."""
+"""Heatmaps of the regions and epochs that identify people."""
 
 from __future__ import annotations
 
@@ -10,39 +10,40 @@ from clusterscale.report import figures
 from clusterscale.report.risk_factors.comparisons import views
 from clusterscale.report.section import Section, fill, join, plural
 
-_MOST_ROWS, _MOST_COLUMNS = 120, 168  # of a heatmap: what a panel can show
+_MOST_ROWS, _MOST_COLUMNS = 120, 168  # of a heatmap: as many as a panel can show
 _WHO = {"all": "All targets", "top": "Most exposed", "bottom": "Least exposed"}
 
 
 def build(traits: xr.Dataset) -> Section | None:
-    """Build heatmaps of loadings as POMACS20 Figs 2, 3 and 5; None without any."""
+    """Build heatmaps of loadings, as in POMACS20 Figs 2, 3 and 5; None without any."""
     if not traits.sizes["view"]:
         return None
     folds = [(label, _panels(traits, view)) for view, label in views(traits)]
     return Section(
         "cells",
-        "Places and hours that give away",
-        "How closely the components that decide follow the count of each region in each epoch, "
-        "mean over targets. The first panel has regions and epochs as they come; in the others "
-        "both are sorted, the busiest at the top and on the right.",
-        figures.scale("follows little", "most") + fill("folds.html.j2", folds=folds),
+        "Regions and epochs that identify people",
+        "How strongly the count of each region in each epoch correlates with the components that "
+        "decide the classification, mean over targets. In the first panel, regions and epochs are "
+        "in their original order; in the others, both are sorted by events, with the busiest at "
+        "the top and on the right.",
+        figures.scale("low correlation", "high") + fill("folds.html.j2", folds=folds),
     )
 
 
 def _panels(traits: xr.Dataset, view: int) -> Markup:
     chosen = traits.isel(view=view)
     period = traits.period.values.tolist().index(chosen.view_period.item())
-    told = np.isfinite(chosen.loading.sel(who="all").values).any(axis=0)
+    is_known = np.isfinite(chosen.loading.sel(who="all").values).any(axis=0)
     rois = np.argsort(traits.roi_events.values[period], kind="stable")
-    epochs = np.argsort(traits.epoch_events.values[period][told], kind="stable")
+    epochs = np.argsort(traits.epoch_events.values[period][is_known], kind="stable")
     panels = []
     for who, title in _WHO.items():
-        loading = np.nan_to_num(chosen.loading.sel(who=who).values[:, told])
+        loading = np.nan_to_num(chosen.loading.sel(who=who).values[:, is_known])
         n = int(chosen.n_viewed.sel(who=who).item())
         if not n:
             continue
         if who == "all":
-            panels.append(_panel(loading, view, "as they come", "region", "epoch", n))
+            panels.append(_panel(loading, view, "in original order", "region", "epoch", n))
         sorted_both = loading[np.ix_(rois, epochs)]
         panels.append(
             _panel(
@@ -61,12 +62,12 @@ def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str,
         title=f"{title[0].upper()}{title[1:]}, {plural(n, 'target')}",
         description=f"Heatmap of {shares.shape[0]} regions by {shares.shape[1]} epochs. The "
         f"largest is region {top[0] + 1} from below in epoch {top[1] + 1} from the left; "
-        f"{np.mean(shares > 0.5):.1%} of cells reach half of it",
+        f"{np.mean(shares > 0.5):.1%} of cells have more than half of it",
     )
 
 
 def _shrink(values: figures.Floats) -> figures.Floats:
-    """Return means of neighbours where there are more rows or columns than a panel can show."""
+    """Return means of neighbouring cells if a panel cannot show all rows or columns."""
     for axis, most in enumerate((_MOST_ROWS, _MOST_COLUMNS)):
         n = values.shape[axis]
         if n > most:

@@ -1,4 +1,4 @@
-"""How the most exposed move, beside the least exposed."""
+"""Comparison of the mobility of the most and the least exposed users."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ _COLUMNS = (
     Column("Characteristic", number=False, header=True),
     Column("Most exposed", hint="Mean ± standard deviation"),
     Column("Least exposed", hint="Mean ± standard deviation"),
-    Column("Separation", hint="Chance that one of the most exposed has more than one of the least"),
-    Column("Importance", hint="To a random forest that tells the two apart; sums to 1"),
+    Column("Separation", hint="Chance that a most exposed user has more than a least exposed one"),
+    Column("Importance", hint="In a random forest that separates the two sides; sums to 1"),
     Column("", number=False),
     Column("Coefficient", hint="In a logistic regression on standard scores; positive: exposed"),
 )
 
 
 def build(traits: xr.Dataset) -> Section | None:
-    """Build a table for each setting (POMACS20 Tables 2, 3); None where nobody was compared."""
+    """Build a table for each setting (POMACS20 Tables 2, 3); None without comparisons."""
     shown = comparisons(traits)
     if not shown:
         return None
-    folds = [(each.label, _table(traits, each)) for each in shown]
+    folds = [(comparison.label, _table(traits, comparison)) for comparison in shown]
     return Section(
         "traits",
-        "What the exposed have in common",
-        "The most exposed people are set against the least exposed. Separation 0.5 says that a "
-        "characteristic tells nothing, 1 that all of the most exposed have more of it, 0 less. "
-        "Characteristics go together, and a forest may credit one for another: read importance "
-        "as a hint, separation as a fact. What is shown is no cause.",
+        "What exposed users have in common",
+        "The most exposed users are compared with the least exposed. A separation of 0.5 means "
+        "that a characteristic does not separate the two sides, 1 that all of the most exposed "
+        "have more of it, 0 less. Characteristics are correlated, and a forest may attribute the "
+        "importance of one to another, so separation is more reliable than importance. An "
+        "association is not a cause.",
         fill("folds.html.j2", folds=folds),
     )
 
@@ -57,8 +58,8 @@ def _table(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
         )
     caption = (
         f"{chosen.n:,} on each side, by {chosen.attack}: mean AUC {number(chosen.auc_top)} against "
-        f"{number(chosen.auc_bottom)}; the forest places "
-        f"{percent(float(at.forest_accuracy.item()))} rightly"
+        f"{number(chosen.auc_bottom)}; accuracy of the forest "
+        f"{percent(float(at.forest_accuracy.item()))}"
     )
     table = Table(caption, _COLUMNS, [("", rows)]).html
     return (fill("doubts.html.j2", few=FEW, close=CLOSE) if chosen.doubts else Markup("")) + table

@@ -1,4 +1,4 @@
-"""Which comparisons and loadings a page shows, how they are named, and what they say first."""
+"""Comparisons and loadings that a page shows, their labels, and the first screen of traits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from clusterscale.validation_messages import name_best
 __all__ = ["CLOSE", "FEW", "GroupComparison", "comparisons", "findings", "views"]
 
 FEW, CLOSE = 5, 0.02
-"""With fewer people on a side, or mean AUCs that are closer, who is on which side is luck."""
+"""With fewer people on a side, or closer mean AUCs, who is on which side is due to chance."""
 
-_SOURCES = {"audit": "targets of the audit", "screen": "everyone, as screened"}
+_SOURCES = {"audit": "targets of the audit", "screen": "all users of the screen"}
 _COMPARED = ("period", "prior", "group_size", "mechanism")
 _SETTING = ("source", *(f"compared_{name}" for name in _COMPARED))
 _VIEW = tuple(f"view_{name}" for name in _COMPARED)
@@ -25,7 +25,7 @@ _VIEW = tuple(f"view_{name}" for name in _COMPARED)
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """The most against the least exposed by the strongest attack of a setting, by its index."""
+    """The most compared with the least exposed, by the strongest attack of a setting."""
 
     index: int
     label: str
@@ -36,35 +36,35 @@ class GroupComparison:
 
     @property
     def gap(self) -> float:
-        """How much better the most exposed are told: where little, it does not say why."""
+        """Difference of the mean AUCs; if it is small, the comparison explains nothing."""
         return self.auc_top - self.auc_bottom
 
     @property
     def doubts(self) -> bool:
-        """Whether this does not say why: few people, or sides that are told about equally well."""
+        """Whether the comparison explains nothing: few people, or sides with similar AUCs."""
         return self.n < FEW or self.gap < CLOSE
 
 
 def comparisons(traits: xr.Dataset) -> list[GroupComparison]:
-    """Return one comparison a setting, by the attack that reaches most; named by what varies.
+    """Return a comparison per setting, by the strongest attack, labelled by what varies.
 
-    Attacks that reach as much, to three digits, are named together; the numbers are of the highest.
-    Those whose sides differ most come first: where all are told alike, nothing says why.
+    Attacks that are equal to three digits are named together; the numbers are of the highest.
+    Comparisons with the largest difference between sides come first.
     """
     columns = {name: traits[name].values for name in _SETTING}
-    reached = traits.auc_top.values + traits.auc_bottom.values
+    auc_sum = traits.auc_top.values + traits.auc_bottom.values
     settings: dict[tuple[object, ...], list[int]] = {}
     for i in range(traits.sizes["comparison"]):
         settings.setdefault(tuple(column[i] for column in columns.values()), []).append(i)
     attacks = traits.compared_attack.values
     strongest = {
-        rows[int(np.nan_to_num(reached[rows], nan=-1.0).argmax())]: name_best(
-            attacks[rows], reached[rows]
+        rows[int(np.nan_to_num(auc_sum[rows], nan=-1.0).argmax())]: name_best(
+            attacks[rows], auc_sum[rows]
         )
         or str(attacks[rows[0]])
         for rows in settings.values()
     }
-    found = [
+    strongest_comparisons = [
         GroupComparison(
             index=i,
             label=_label(columns, i),
@@ -75,25 +75,25 @@ def comparisons(traits: xr.Dataset) -> list[GroupComparison]:
         )
         for i, attack in strongest.items()
     ]
-    return sorted(found, key=lambda each: each.doubts * 2 - each.gap)
+    return sorted(strongest_comparisons, key=lambda pair: pair.doubts * 2 - pair.gap)
 
 
 def views(traits: xr.Dataset) -> Iterator[tuple[int, str]]:
-    """Yield the index of every setting whose components were taken, and its name."""
+    """Yield the index and label of every setting with loadings."""
     columns = {name: traits[name].values for name in _VIEW}
     for i in range(traits.sizes["view"]):
         yield i, _label(columns, i)
 
 
 def findings(traits: xr.Dataset) -> Markup:
-    """Build the findings; they exist even where nobody could be compared."""
+    """Build the findings; they exist even without comparisons."""
     shown = comparisons(traits)
     leading = {}
     for source in dict.fromkeys(map(str, traits.source.values)):
-        mine = [each for each in shown if traits.source.values[each.index] == source]
-        leading[source] = _leading(traits, mine[0])
-    asked = json_attribute(traits, "plan").get("traits")
-    share = asked.get("share") if isinstance(asked, dict) else None
+        of_source = [pair for pair in shown if traits.source.values[pair.index] == source]
+        leading[source] = _leading(traits, of_source[0])
+    plan = json_attribute(traits, "plan").get("traits")
+    share = plan.get("share") if isinstance(plan, dict) else None
     return fill(
         "traits.html.j2",
         share=f"{100 * share:g} %" if isinstance(share, float) else "",
@@ -107,10 +107,10 @@ def findings(traits: xr.Dataset) -> Markup:
 
 
 def _leading(traits: xr.Dataset, chosen: GroupComparison) -> Mapping[str, object]:
-    """Return what separates best, as words and numbers."""
+    """Return the three characteristics that separate best, as titles and numbers."""
     at = traits.isel(comparison=chosen.index)
-    apart = np.abs(at.separation.values - 0.5)
-    order = np.argsort(-np.nan_to_num(apart), kind="stable")[:3]
+    distance = np.abs(at.separation.values - 0.5)
+    order = np.argsort(-np.nan_to_num(distance), kind="stable")[:3]
     traits_of = [
         {
             "title": str(at.characteristic_title.values[i]),
@@ -125,7 +125,7 @@ def _leading(traits: xr.Dataset, chosen: GroupComparison) -> Mapping[str, object
 
 
 def _label(columns: Mapping[str, object], index: int) -> str:
-    """Name a row by the columns that take more than one value."""
+    """Return a label of a row from the columns with more than one value."""
     parts = []
     for name, values in columns.items():
         column = np.asarray(values)

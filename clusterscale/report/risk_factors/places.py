@@ -1,4 +1,4 @@
-"""Where people give themselves away: the map."""
+"""Map of the regions that identify people."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ def build(traits: xr.Dataset) -> Section | None:
     folds = [(label, _map(traits, view, label, placed)) for view, label in views(traits)]
     return Section(
         "map",
-        "Where people give themselves away",
-        "Regions are coloured by how closely the components that decide follow the counts there, "
-        "mean over targets and hours: the lighter, the more a region gives away.",
-        figures.scale("gives away little", "most") + fill("folds.html.j2", folds=folds),
+        "Regions that identify people",
+        "Regions are coloured by how strongly their counts correlate with the components that "
+        "decide the classification, mean over targets and epochs: the lighter a region, the more "
+        "it discloses.",
+        figures.scale("discloses little", "most") + fill("folds.html.j2", folds=folds),
     )
 
 
 def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> Markup:
     loading = traits.loading.isel(view=view).sel(who="all").values[placed]
-    told = np.isfinite(loading)
-    # outside the period, and where nobody was viewed, there is nothing to take a mean of
-    total, n = np.where(told, loading, 0).sum(axis=1), told.sum(axis=1)
+    is_known = np.isfinite(loading)
+    # there is no loading outside the period, or without a viewed target
+    total, n = np.where(is_known, loading, 0).sum(axis=1), is_known.sum(axis=1)
     means = np.divide(total, n, out=np.zeros(len(total)), where=n > 0)
     shares = means / max(float(means.max()), 1e-12)
     names = [str(name) for name in traits.roi_name.values[placed]]
@@ -46,6 +47,6 @@ def _map(traits: xr.Dataset, view: int, label: str, placed: figures.Floats) -> M
     return figures.plot(
         drawn,
         slug=f"map-{view + 1}",
-        title=label or "Regions by what they give away",
-        description=f"Map of regions. Most is given away in: {words}",
+        title=label or "Regions by how much they disclose",
+        description=f"Map of regions. The regions that disclose most: {words}",
     )

@@ -1,4 +1,4 @@
-"""When the most exposed are seen, beside the least exposed."""
+"""Visits over time of the most and the least exposed users."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _WHO = ("top", "bottom", "all")
 
 
 def build(traits: xr.Dataset) -> Section | None:
-    """Build the share of visits in each epoch (POMACS20 Fig. 4); None where nobody is compared."""
-    folds = [(each.label, _figure(traits, each)) for each in comparisons(traits)]
+    """Build the share of visits in each epoch (POMACS20 Fig. 4); None without comparisons."""
+    folds = [(pair.label, _figure(traits, pair)) for pair in comparisons(traits)]
     if not folds:
         return None
     return Section(
         "times",
-        "When the exposed are seen",
-        "Of all visits of the most exposed, the share in each epoch; beside it that of the least "
-        "exposed and of all users. Where the first stands above the last, quiet hours give away.",
+        "When exposed users are observed",
+        "The share of visits in each epoch, for the most exposed, the least exposed and all users. "
+        "Where the first is above the last in quiet hours, these hours expose users.",
         figures.legend(_NAMES) + fill("folds.html.j2", folds=folds),
     )
 
 
 def _figure(traits: xr.Dataset, chosen: GroupComparison) -> Markup:
     shares = [traits.frequency.isel(comparison=chosen.index).sel(who=who).values for who in _WHO]
-    told = np.isfinite(shares).all(axis=0)
-    epochs = traits.epoch.values[told]
-    series = {i: share[told] for i, share in enumerate(shares)}
-    apart = 0.5 * float(np.abs(series[0] - series[1]).sum())
+    is_known = np.isfinite(shares).all(axis=0)
+    epochs = traits.epoch.values[is_known]
+    series = {i: share[is_known] for i, share in enumerate(shares)}
+    distance = 0.5 * float(np.abs(series[0] - series[1]).sum())
     return figures.plot(
         figures.curves(epochs, series, _NAMES, axis="share of visits"),
         slug=f"times-{chosen.index + 1}",
         title="Share of visits by epoch",
         description=f"The visits of the most and the least exposed are spread over {len(epochs)} "
-        f"epochs; {number(apart, 2)} of either would have to move for them to be spread alike",
+        f"epochs; the total variation distance between the two is {number(distance, 2)}",
     )

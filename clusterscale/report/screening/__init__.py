@@ -1,4 +1,4 @@
-"""What a page tells of a screen: how exposed everyone is, by mechanism, and who most."""
+"""Sections of a screen: the exposure of all users by mechanism, and the most exposed users."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["render_sections"]
 
 
 def render_sections(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
-    """Return the part of a screen in the first screen of a page, and its sections.
+    """Return a screen's part of the first screen of a page, and its sections.
 
-    The dataset may be lazy and larger than memory: it is read once, a mechanism at a time.
+    The dataset may be lazy and larger than memory: it is read once, one mechanism at a time.
     """
     places = list(read_places(screened))
     return findings(screened, places), [spread(places), people(places)]

@@ -1,4 +1,4 @@
-"""The numbers of a screen's page: all users by their AUC, one mechanism at a time."""
+"""Numbers of a screen: the AUCs of all users, one mechanism at a time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CURVE = 401  # points of a distribution; as many as a panel has pixels
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrongestAttack:
-    """How well users are told by the attack of the highest mean AUC on what one publishes.
+    """The attack with the highest mean AUC on a mechanism's releases, and its AUCs.
 
-    ``attack`` names all attacks whose means agree to three digits; the numbers are of the highest.
-    ``auc`` has shape (user,), NaN where too few groups were left to compare and of users who do not
-    count (:func:`~clusterscale.screening.is_counted`); ``high`` is what 95 % of users stay below,
-    ``above`` the shares above :data:`AUC_LEVELS`, ``half`` half the mean interval of a user's AUC,
-    ``curve`` evenly spaced quantiles.
+    ``attack`` names all attacks whose means are equal to three digits; the numbers are of the
+    highest. ``auc`` has shape (user,), NaN for users with too few groups to compare and users who
+    do not count (:func:`~clusterscale.screening.is_counted`). ``high`` is the 95th percentile over
+    users, ``above`` the shares above :data:`AUC_LEVELS`, ``half`` half the mean width of the
+    interval of a user's AUC, ``curve`` evenly spaced quantiles.
     """
 
     mechanism: str
@@ -45,10 +45,10 @@ class StrongestAttack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScreenCase:
-    """A period and group size; ``label`` tells them from others, and is empty for the only one.
+    """A period and group size; ``label`` identifies them, and is empty if there is only one.
 
-    ``n_users``: those who count; ``n_groups``: the median number of groups that a user was compared
-    in; ``n_events``: of each user in the period, int64, shape (user,).
+    ``n_users`` is the number of users who count, ``n_groups`` the median number of groups in which
+    a user was compared, and ``n_events`` each user's events in the period, int64, shape (user,).
     """
 
     label: str
@@ -62,16 +62,16 @@ class ScreenCase:
     @property
     def worst(self) -> StrongestAttack:
         """The mechanism that exposes most."""
-        return max(self.exposures, key=lambda each: each.mean)
+        return max(self.exposures, key=lambda exposure: exposure.mean)
 
     @property
     def best(self) -> StrongestAttack:
         """The mechanism that exposes least."""
-        return min(self.exposures, key=lambda each: each.mean)
+        return min(self.exposures, key=lambda exposure: exposure.mean)
 
 
 def read_places(screened: xr.Dataset) -> Iterator[ScreenCase]:
-    """Yield every period and group size in which any user has an AUC, group sizes ascending."""
+    """Yield every period and group size with an AUC of any user, group sizes ascending."""
     screened = screened.sortby("group_size")
     several, counted = screened.sizes["period"] > 1, is_counted(screened)
     for period, size in product(screened.period.values, screened.group_size.values):

@@ -1,4 +1,4 @@
-"""What the first screen of a page tells of a screen."""
+"""The first screen of a page, for the screen of all users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["findings"]
 
 
 def findings(screened: xr.Dataset, places: Sequence[ScreenCase]) -> Markup:
-    """Build the findings; they exist even where nobody could be compared."""
+    """Build the findings; they exist even if no user could be compared."""
     source = json_attribute(screened, "cube").get("source")
     worst = max(places, key=lambda place: place.worst.mean, default=None)
     best = min(places, key=lambda place: place.best.mean, default=None)

@@ -1,4 +1,4 @@
-"""Who is most exposed, of all users."""
+"""The most exposed of all users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterscale.report.section import Section, fill
 __all__ = ["people"]
 
 _ROWS = 10_000  # of a table on the page
-_CELLS = 600_000  # of all tables: some three megabytes
+_CELLS = 600_000  # of all tables: about three megabytes
 
 
 def people(places: Sequence[ScreenCase]) -> Section:
@@ -28,10 +28,10 @@ def people(places: Sequence[ScreenCase]) -> Section:
     ]
     return Section(
         "people",
-        "Who is most exposed",
-        "Users by their mean AUC over mechanisms, each with the mechanism’s strongest attack. A "
-        "user is named by the row in the cube, by which a config can list targets. The results "
-        "hold everyone: clusterscale report --format parquet writes them as a table.",
+        "Most exposed users",
+        "Users by mean AUC over mechanisms, each with the mechanism’s strongest attack. Users are "
+        "identified by their row in the cube, by which a config can list targets. The results "
+        "have all users; clusterscale report --format parquet writes them as a table.",
         fill("folds.html.j2", folds=folds),
     )
 
@@ -41,7 +41,7 @@ def _table(place: ScreenCase, n_rows: int, file: str) -> Markup:
     columns = [
         LongColumn("User", [f"row {row}" for row in rows]),
         LongColumn("Events", place.n_events[rows], 0, hint="In the period"),
-        *(LongColumn(each.mechanism, each.auc[rows], 3) for each in place.exposures),
+        *(LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in place.exposures),
     ]
     if n_rows < place.n_users:
         few = f"The {n_rows:,} most exposed of {place.n_users:,} users"
@@ -52,9 +52,9 @@ def _table(place: ScreenCase, n_rows: int, file: str) -> Markup:
 
 
 def _most_exposed(place: ScreenCase, n_rows: int) -> NDArray[np.int64]:
-    """Return the rows of the highest mean AUC, descending; what is not known goes last."""
+    """Return the rows with the highest mean AUC, descending; users with unknown AUC are last."""
     total = np.zeros(len(place.exposures[0].auc))
-    for each in place.exposures:
-        total += np.where(np.isfinite(each.auc), each.auc, -np.inf)
+    for attack in place.exposures:
+        total += np.where(np.isfinite(attack.auc), attack.auc, -np.inf)
     order: NDArray[np.int64] = np.argsort(-total, kind="stable")[:n_rows]
     return order

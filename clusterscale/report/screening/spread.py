@@ -1,4 +1,4 @@
-"""How exposure is spread over all users."""
+"""Distribution of exposure over all users."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ _COLUMNS = (
     Column("Mechanism", number=False, header=True, wide=True),
     Column("Strongest attack", number=False, hint="The one with the highest mean AUC"),
     Column("Mean AUC"),
-    Column("95 % of users below"),
+    Column("95th percentile", hint="Of the AUC over users"),
     *(Column(f"Users above {level}") for level in AUC_LEVELS),
     Column("±", hint="Half the 95 % interval of a user’s AUC, mean over users"),
 )
 
 
 def spread(places: Sequence[ScreenCase]) -> Section:
-    """Build the distribution of AUC over all users, a curve a mechanism, and its numbers."""
+    """Build the distribution of AUC over all users, a curve per mechanism, and its numbers."""
     folds = [(place.label, _figure(place, i) + _table(place)) for i, place in enumerate(places)]
     return Section(
         "everyone",
-        "How exposed everyone is",
-        "Every user was compared in the same groups, once counted and once replaced by somebody "
-        "else, by attacks that need no training. Each curve gives the share of users that the "
-        "strongest of these recognises with at most the AUC below it; the dashed line is chance.",
+        "Exposure of all users",
+        "Each user was compared in the same groups, once counted and once replaced by another "
+        "user, with attacks that need no training. Each curve shows the share of users that the "
+        "strongest of these attacks recognises with at most the AUC on the axis; the dashed line "
+        "is chance.",
         fill("folds.html.j2", folds=folds),
     )
 
 
 def _figure(place: ScreenCase, index: int) -> Markup:
-    names = [each.mechanism for each in place.exposures]
-    lowest = min(float(each.curve[0]) for each in place.exposures)
+    names = [attack.mechanism for attack in place.exposures]
+    lowest = min(float(attack.curve[0]) for attack in place.exposures)
     drawn = figures.distributions(
-        {i: each.curve for i, each in enumerate(place.exposures)},
+        {i: attack.curve for i, attack in enumerate(place.exposures)},
         names,
         start=min(0.4, floor(lowest * 10) / 10),
         axis="AUC of a user",
@@ -64,14 +65,14 @@ def _in_words(exposure: StrongestAttack) -> str:
 def _table(place: ScreenCase) -> Markup:
     rows: list[list[str | Markup]] = [
         [
-            breakable(each.mechanism),
-            each.attack,
-            number(each.mean),
-            number(each.high),
-            *(percent(share) for share in each.above),
-            number(each.half),
+            breakable(attack.mechanism),
+            attack.attack,
+            number(attack.mean),
+            number(attack.high),
+            *(percent(share) for share in attack.above),
+            number(attack.half),
         ]
-        for each in place.exposures
+        for attack in place.exposures
     ]
     who = "All users" if place.n_users == len(place.n_events) else "All users with an event"
     caption = f"{who} by mechanism, each compared in {place.n_groups:,} groups (median)"

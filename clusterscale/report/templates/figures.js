@@ -1,7 +1,7 @@
 (function () {
   "use strict";
 
-  // every figure counts its models from 1; on the page they must differ
+  // every figure counts its models from 1; on the page they must be unique
   function rename(node, prefix) {
     if (Array.isArray(node)) { node.forEach(function (part) { rename(part, prefix); }); return; }
     if (node === null || typeof node !== "object") return;
@@ -22,7 +22,7 @@
 
   function drawIn(root) {
     root.querySelectorAll("[data-figure]").forEach(function (box) {
-      // a figure in a closed fold has no width yet; it is drawn when the fold opens
+      // a figure in a closed fold has no width; it is drawn when the fold opens
       if (!box.closest("details:not([open])")) draw(box);
     });
   }

@@ -1,8 +1,8 @@
 (function () {
   "use strict";
 
-  var PAGE = 20;          // rows of a long table that stand on the page
-  var WORTH_A_FILTER = 8; // rows from which a table can be searched
+  var PAGE = 20;          // rows of a long table that are shown at a time
+  var WORTH_A_FILTER = 8; // least number of rows of a table with a filter
 
   function make(name, attributes, text) {
     var node = document.createElement(name);
@@ -11,12 +11,12 @@
     return node;
   }
 
-  // titles of mechanisms and priors on the page, and the exact setting of each
-  var held = document.querySelector("script.settings");
-  var settings = held ? JSON.parse(held.textContent) : {};
+  // exact settings of mechanisms and priors, by their title on the page
+  var script = document.querySelector("script.settings");
+  var settings = script ? JSON.parse(script.textContent) : {};
 
   function hints() {
-    // the longest first: one title may be the beginning of another
+    // longest first, as a title may be the beginning of another
     var titles = Object.keys(settings).sort(function (a, b) { return b.length - a.length; });
     document.querySelectorAll("th, td, b, dt, li, caption, summary, figcaption").forEach(function (node) {
       var told = node.title ? [node.title] : [], text = node.title || node.textContent;
@@ -29,7 +29,7 @@
     });
   }
 
-  // what a cell is sorted by: its first number, or its words; nothing for a dash
+  // sort key of a cell: its first number, or its text; null for a dash
   function key(text) {
     var plain = text.trim().replace(/[,\s]/g, "").replace("−", "-").replace(/^[<>]/, "");
     if (plain === "" || plain === "–") return null;
@@ -37,7 +37,7 @@
     return isNaN(number) ? text.trim().toLowerCase() : number;
   }
 
-  // nothing comes last whichever way one sorts; words come after numbers
+  // null is last in both directions; text is after numbers
   function compare(a, b, way) {
     if (a === null || b === null) return (a === null) - (b === null);
     if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
@@ -46,7 +46,7 @@
 
   function each(list, act) { Array.prototype.forEach.call(list, act); }
 
-  // every heading becomes a button; act gets the column and 1 to ascend or -1
+  // turns every heading into a button; act receives the column, and 1 (ascending) or -1
   function headings(table, act) {
     var cells = table.tHead.rows[0].cells;
     each(cells, function (cell, column) {
@@ -112,7 +112,7 @@
     });
   }
 
-  // a table of which the page holds more rows than it shows
+  // a table with more rows than are shown
   function long(table, data) {
     var columns = data.columns, n = columns[0].values.length;
     var order = [], sorted = Array.from({ length: n }, function (_, row) { return row; }), page = 0;
@@ -198,7 +198,7 @@
     choose();
   }
 
-  // a spreadsheet must not take words for a formula
+  // a spreadsheet must not interpret text as a formula
   function quoted(value) {
     if (value === null) return "";
     if (typeof value === "number") return String(value);

@@ -1,4 +1,4 @@
-"""A page about many releases: what each was judged, and how exposure goes over time."""
+"""The trend page: verdicts on many releases, and exposure over time."""
 
 from clusterscale.report.trend.render import render_trend, write_trend
 

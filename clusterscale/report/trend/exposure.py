@@ -1,4 +1,4 @@
-"""How exposure goes over the releases of each series."""
+"""Exposure over the releases of each series."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
 
 
 def exposure(series: Sequence[Series]) -> Section | None:
-    """Build a figure a series; None where nothing was judged."""
+    """Build a figure per series; None if there are no verdicts."""
     if not series:
         return None
-    folds = [(each.name, _figure(each, i)) for i, each in enumerate(series, 1)]
-    level = _level([release for each in series for release in each.releases])
+    folds = [(one.name, _figure(one, i)) for i, one in enumerate(series, 1)]
+    level = _level([release for one in series for release in one.releases])
     return Section(
         "exposure",
         "Exposure over releases",
-        "Privacy loss is 0 when an attack does no better than a coin and 1 when it always "
-        "recognises a person. The bar about the mean is its 95 % interval; the mark on it says "
-        "the verdict, at the bottom where no loss is known. The share is that of people whose "
-        f"loss is above {level}.",
+        "Privacy loss is 0 if an attack is no better than guessing and 1 if it always recognises a "
+        "person. The bar around the mean is its 95 % interval; its mark is the verdict, at the "
+        "bottom if no loss is known. The share is that of people whose loss is above "
+        f"{level}.",
         figures.course_legend(_NAMES, WORDS) + fill("folds.html.j2", folds=folds),
     )
 
 
 def judged(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
-    """Return releases as a figure marks them."""
+    """Return the axis of releases, with their verdicts."""
     return figures.ReleaseAxis(
-        [each.release for each in releases],
-        [each.period for each in releases],
-        [each.verdict for each in releases],
-        [WORDS[each.verdict] for each in releases],
+        [release.release for release in releases],
+        [release.period for release in releases],
+        [release.verdict for release in releases],
+        [WORDS[release.verdict] for release in releases],
     )
 
 
@@ -47,12 +47,12 @@ def _figure(series: Series, place: int) -> Markup:
     releases = series.releases
     mean = figures.Course(
         _NAMES[0],
-        [each.mean_privacy_loss for each in releases],
-        [each.mean_privacy_loss_low for each in releases],
-        [each.mean_privacy_loss_high for each in releases],
+        [release.mean_privacy_loss for release in releases],
+        [release.mean_privacy_loss_low for release in releases],
+        [release.mean_privacy_loss_high for release in releases],
     )
-    worst = figures.Course(_NAMES[1], [each.worst_privacy_loss for each in releases])
-    share = figures.Course(_NAMES[2], [each.share_above for each in releases])
+    worst = figures.Course(_NAMES[1], [release.worst_privacy_loss for release in releases])
+    share = figures.Course(_NAMES[2], [release.share_above for release in releases])
     return figures.plot(
         figures.draw_time_series(
             [mean, worst, share], judged(releases), axis="loss, share", span=(0, 1)
@@ -65,14 +65,18 @@ def _figure(series: Series, place: int) -> Markup:
 
 def _in_words(series: Series) -> str:
     first, last = series.releases[0], series.newest
-    told = f"Privacy loss over {plural(len(series.releases), 'release')}"
-    told += f"; mean of the newest {number(last.mean_privacy_loss)}"
-    told += f", worst {number(last.worst_privacy_loss)}"
+    text = f"Privacy loss over {plural(len(series.releases), 'release')}"
+    text += f"; mean of the newest {number(last.mean_privacy_loss)}"
+    text += f", worst {number(last.worst_privacy_loss)}"
     if len(series.releases) > 1:
-        told += f"; mean of the first {number(first.mean_privacy_loss)}"
-    return f"{told}; {series.count('warn')} warned, {series.count('fail')} failed"
+        text += f"; mean of the first {number(first.mean_privacy_loss)}"
+    return f"{text}; {series.count('warn')} warned, {series.count('fail')} failed"
 
 
 def _level(releases: Sequence[ReleaseRow]) -> str:
-    levels = {f"{each.loss_above:g}" for each in releases if each.loss_above == each.loss_above}
+    levels = {
+        f"{release.loss_above:g}"
+        for release in releases
+        if release.loss_above == release.loss_above
+    }
     return levels.pop() if len(levels) == 1 else "the level of its release"

@@ -1,4 +1,4 @@
-"""The first screen: what the newest releases were judged, and why."""
+"""The first screen: the verdicts on the newest releases, and the reasons."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from clusterscale.report.trend.releases import Series
 
 __all__ = ["findings"]
 
-_CARDS = 6  # series that are told in full on the first screen
+_CARDS = 6  # series shown in full on the first screen
 _COLUMNS = (
     Column("Series", number=False, header=True, wide=True),
     Column("Newest release", number=False, wide=True),
     Column("Verdict", number=False),
     Column("Mean loss"),
-    Column("Change", hint="Of the mean privacy loss, against the last releases"),
+    Column("Change", hint="Of the mean privacy loss, since the last releases"),
     Column("Passed"),
     Column("Warned"),
     Column("Failed"),
@@ -38,9 +38,9 @@ _COLUMNS = (
 def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
     """Build the verdicts of the newest releases, the worst of them first.
 
-    ``errors`` says by name why releases could not be audited.
+    ``errors`` maps releases that could not be audited to the reason.
     """
-    worst = max((each.newest.verdict for each in series), key=VERDICT_LEVELS.index, default="")
+    worst = max((one.newest.verdict for one in series), key=VERDICT_LEVELS.index, default="")
     body = fill(
         "trend.html.j2",
         series=series,
@@ -48,7 +48,7 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
         errors=errors,
         shown=series[:_CARDS],
         table=_standings(series) if len(series) > _CARDS else "",
-        n_releases=sum(len(each.releases) for each in series),
+        n_releases=sum(len(one.releases) for one in series),
         worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICT_LEVELS},
         words=WORDS,
         verdict=verdict,
@@ -67,25 +67,25 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
 def _standings(series: Sequence[Series]) -> Markup:
     rows: list[list[str | Markup]] = [
         [
-            breakable(each.name),
-            breakable(each.newest.release),
-            verdict(each.newest),
-            number(each.newest.mean_privacy_loss),
-            number(each.newest.change),
-            *(f"{each.count(name):,}" for name in VERDICT_LEVELS),
+            breakable(one.name),
+            breakable(one.newest.release),
+            verdict(one.newest),
+            number(one.newest.mean_privacy_loss),
+            number(one.newest.change),
+            *(f"{one.count(name):,}" for name in VERDICT_LEVELS),
         ]
-        for each in series
+        for one in series
     ]
-    return Table("Where each series stands", _COLUMNS, [("", rows)]).html
+    return Table("Newest verdict of each series", _COLUMNS, [("", rows)]).html
 
 
 def _changed_rules(series: Series) -> list[str]:
-    """Return what was not the same for all releases, which are then not judged alike."""
-    every = series.releases
-    kinds = {
-        "policy": {each.policy for each in every},
-        "audit": {each.question for each in every},
-        "mechanism": {each.mechanism for each in every},
-        "group size": {str(each.group_size) for each in every},
+    """Return what differs between releases, whose verdicts are then not comparable."""
+    releases = series.releases
+    values = {
+        "policy": {release.policy for release in releases},
+        "audit": {release.question for release in releases},
+        "mechanism": {release.mechanism for release in releases},
+        "group size": {str(release.group_size) for release in releases},
     }
-    return [name for name, found in kinds.items() if len(found) > 1]
+    return [name for name, distinct in values.items() if len(distinct) > 1]

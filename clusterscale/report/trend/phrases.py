@@ -1,4 +1,4 @@
-"""What is said of releases in words, in more than one place of the page."""
+"""Phrases about releases that several sections of the page use."""
 
 from __future__ import annotations
 
@@ -15,41 +15,44 @@ from clusterscale.report.trend.releases import ReleaseRow
 
 __all__ = ["WORDS", "change", "crossed", "in_short", "link", "span", "verdict"]
 
-_PLAIN = 0.005  # least number that two digits show
+_PLAIN = 0.005  # smallest number that is not 0 with two digits
 
 WORDS: Mapping[str, str] = {"pass": "passed", "warn": "warned", "fail": "failed"}
-"""What a verdict is called."""
+"""Display words for verdicts."""
 
 
 def verdict(release: ReleaseRow) -> Markup:
-    """Write a verdict with its mark."""
+    """Return a verdict with its mark."""
     return verdict_mark(release.verdict, WORDS[release.verdict])
 
 
 def link(release: ReleaseRow) -> str:
-    """Return the relative address of the page of the run; nothing without a run."""
-    # quoted, so that no folder is taken for a scheme or another host
+    """Return the relative address of the run's report; empty without a run."""
+    # quoted, so that a folder is not parsed as a scheme or another host
     folder = quote(release.run.strip("/"), safe="/")
     return f"{folder}/report.html" if folder else ""
 
 
 def span(low: float, high: float, digits: int = 3) -> str:
-    """Write an interval whose ends may be negative, on one line; a dash where there is none."""
+    """Format an interval with possibly negative ends, without line breaks; a dash if unknown."""
     if not (isfinite(low) and isfinite(high)):
         return "–"
     return f"{number(low, digits)}\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}{number(high, digits)}"
 
 
 def change(release: ReleaseRow) -> str:
-    """Say in a sentence how exposure changed against the last releases of the series."""
+    """Return a sentence on the change of exposure since the last releases of the series."""
     if not isfinite(release.change):
         if release.n_common:
-            return "How exposure changed against the last releases is not known."
-        return "There is nothing to compare it with: nobody was seen in a release before it too."
+            return "The change of exposure since the last releases is unknown."
+        return "No change of exposure is known: nobody was also in an earlier release."
     by = f"{release.change:+z.3f}"
     if not (isfinite(release.change_low) and isfinite(release.change_high)):
-        return f"Against the last releases exposure changed by {by}; too few to say how surely."
-    # the end that decides must not be rounded to nothing
+        return (
+            f"Exposure changed by {by} since the last releases; too few people were compared for "
+            "an interval."
+        )
+    # the end of the interval nearest to 0 must not be rounded to 0
     nearest = min(abs(release.change_low), abs(release.change_high))
     digits = 3 if nearest < _PLAIN else 2
     by = f"{release.change:+z.{digits}f}"
@@ -58,21 +61,21 @@ def change(release: ReleaseRow) -> str:
         return f"People are more exposed than in the last releases: {by}."
     if release.change_high < 0:
         return f"People are less exposed than in the last releases: {by}."
-    return f"No change of exposure against the last releases can be told from chance: {by}."
+    return f"Exposure has not changed significantly since the last releases: {by}."
 
 
 def crossed(release: ReleaseRow) -> str:
-    """Say how many people crossed the limit of exposure; nothing where nobody was compared."""
+    """Return a sentence on people who crossed the limit of exposure; empty without comparisons."""
     if not release.n_common:
         return ""
     return (
-        f"Of {plural(release.n_common, 'person')} seen in both, "
-        f"{release.n_newly_exposed:,} newly exposed, {release.n_no_longer_exposed:,} no longer."
+        f"Of {plural(release.n_common, 'person')} in both, {release.n_newly_exposed:,} newly "
+        f"exposed and {release.n_no_longer_exposed:,} no longer exposed."
     ).replace("persons", "people")
 
 
 def in_short(reason: Reason) -> str:
-    """Write a reason in a few words: the check, what it measured, and the limit."""
+    """Return a reason in a few words: the check, the measured value and the limit."""
     name = reason.check.replace("_", " ")
     if not isfinite(reason.measured):
         return name

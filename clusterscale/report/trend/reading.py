@@ -1,4 +1,4 @@
-"""What the words and numbers of the page mean."""
+"""Definitions of the page's terms and measures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["reading"]
 
 
 def reading(series: Sequence[Series]) -> Section:
-    """Build the definitions; they are the same for all series."""
+    """Build the definitions, which are the same for all series."""
     return Section(
         "reading",
         "How to read this page",
-        "Each release is audited once, held against a policy and against those before it.",
+        "Each release is audited once, and compared with a policy and with earlier releases.",
         fill("trend_reading.html.j2"),
     )

@@ -1,4 +1,4 @@
-"""Why releases warned or failed, in full."""
+"""All reasons why releases warned or failed."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ __all__ = ["reasons"]
 
 
 def reasons(series: Sequence[Series]) -> Section | None:
-    """Build what each check of a warned or failed release found, newest first; None if all pass."""
+    """Build the check results of warned or failed releases, newest first; None if all passed."""
     several = len(series) > 1
-    worse = [r for each in series for r in each.releases if r.verdict != "pass"]
+    worse = [r for one in series for r in one.releases if r.verdict != "pass"]
     if not worse:
         return None
     folds = [
         (
-            _label(each, several=several),
+            _label(release, several=several),
             fill(
                 "trend_reasons.html.j2",
-                release=each,
-                name=_label(each, several=several),
-                alone=len(worse) == 1,  # no fold has its name then
+                release=release,
+                name=_label(release, several=several),
+                alone=len(worse) == 1,  # a single fold has no label
                 level=_level,
                 link=link,
                 quantity=quantity,
             ),
         )
-        for each in sorted(worse, key=lambda each: -each.number)
+        for release in sorted(worse, key=lambda release: -release.number)
     ]
     return Section(
         "reasons",
         "Why releases warned or failed",
-        "Every check of the policy, newest release first: what was measured, and the limit.",
+        "Every check of the policy with its measured value and limit, newest release first.",
         fill("folds.html.j2", folds=folds),
     )
 
 
 def _level(level: str) -> str | Markup:
-    return verdict_mark(level, WORDS[level]) if level in WORDS else "not known"
+    return verdict_mark(level, WORDS[level]) if level in WORDS else "unknown"
 
 
 def _label(release: ReleaseRow, *, several: bool) -> str:

@@ -1,4 +1,4 @@
-"""The table of verdicts, as the page reads it: series of releases, each with its reasons."""
+"""The table of verdicts as series of releases, each with its reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORST_FIRST = ("fail", "warn", "unknown", "pass")
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRow:
-    """One verdict, by the columns of the table; ``reasons`` are worst first, numbers may be NaN."""
+    """One row of the table of verdicts; ``reasons`` are worst first, numbers may be NaN."""
 
     number: int
     series: str
@@ -55,34 +55,34 @@ class ReleaseRow:
 
     @property
     def against(self) -> Sequence[Reason]:
-        """The reasons that made it worse than a pass."""
+        """Reasons with level fail or warn."""
         return [reason for reason in self.reasons if reason.level in ("fail", "warn")]
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Releases under one name, oldest first; there is at least one."""
+    """Releases of one series, oldest first; there is at least one."""
 
     name: str
     releases: Sequence[ReleaseRow]
 
     @property
     def newest(self) -> ReleaseRow:
-        """The last release that was judged."""
+        """The newest release with a verdict."""
         return self.releases[-1]
 
     def count(self, verdict: str) -> int:
-        """Return how many releases were judged so."""
-        return sum(each.verdict == verdict for each in self.releases)
+        """Return how many releases have a verdict."""
+        return sum(release.verdict == verdict for release in self.releases)
 
 
 def read_series(table: pd.DataFrame) -> list[Series]:
-    """Return the series of a table of verdicts, those whose newest release is worst first.
+    """Return the series of a table of verdicts, sorted by the newest verdict, worst first.
 
     Raises
     ------
     FormatError
-        If a column is absent, or a row holds what no verdict does; says which row, from 0.
+        If a column is absent, or a row has an invalid value; the message states the row, from 0.
     """
     if not len(table):
         return []
@@ -90,12 +90,12 @@ def read_series(table: pd.DataFrame) -> list[Series]:
     if absent:
         raise FormatError(f"a table of verdicts has no column {', '.join(absent)}")
     columns = {name: table[name].tolist() for name in COLUMNS}
-    found: dict[str, list[ReleaseRow]] = {}
+    by_series: dict[str, list[ReleaseRow]] = {}
     for row in range(len(table)):
-        each = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
-        found.setdefault(each.series, []).append(each)
-    series = [Series(name, releases) for name, releases in found.items()]
-    return sorted(series, key=lambda each: -VERDICT_LEVELS.index(each.newest.verdict))
+        release = ReleaseRow(**{name: _value(name, columns[name][row], row) for name in COLUMNS})
+        by_series.setdefault(release.series, []).append(release)
+    series = [Series(name, releases) for name, releases in by_series.items()]
+    return sorted(series, key=lambda one: -VERDICT_LEVELS.index(one.newest.verdict))
 
 
 def _value(name: str, value: Any, row: int) -> Any:
@@ -125,13 +125,13 @@ def _verdict(value: Any) -> str:
 def _reasons(text: str) -> list[Reason]:
     reasons = [
         Reason(
-            str(each["check"]),
-            _level(each["level"]),
-            _number(each["measured"]),
-            _number(each["limit"]),
-            str(each["text"]),
+            str(reason["check"]),
+            _level(reason["level"]),
+            _number(reason["measured"]),
+            _number(reason["limit"]),
+            str(reason["text"]),
         )
-        for each in json.loads(text)
+        for reason in json.loads(text)
     ]
     return sorted(reasons, key=lambda reason: _WORST_FIRST.index(reason.level))
 
@@ -158,4 +158,4 @@ COLUMNS: Mapping[str, Callable[[Any], Any]] = {
     for name, kind in ReleaseRow.__annotations__.items()
     if str(kind) in _PARSERS
 } | {"verdict": _verdict, "reasons": _reasons}
-"""The columns that are read, each with what makes its value of a cell."""
+"""Columns of the table of verdicts, with the function that parses each."""

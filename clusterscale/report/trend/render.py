@@ -1,4 +1,4 @@
-"""The page over many releases: its sections in order."""
+"""The trend page over many releases."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ _BUILDS: tuple[Callable[[Sequence[Series]], Section | None], ...] = (
 def render_trend(
     table: pd.DataFrame, *, title: str | None = None, errors: Mapping[str, str] | None = None
 ) -> str:
-    """Return the page of all verdicts as one HTML file that needs nothing but itself.
+    """Return the page of all verdicts as one self-contained HTML file.
 
     Parameters
     ----------
     table
-        A row a verdict, oldest first, with the columns of
-        :data:`clusterscale.report.trend.releases.COLUMNS`; others are passed over. Without a row,
-        the page says that nothing was judged yet.
+        A row per verdict, oldest first, with the columns of
+        :data:`clusterscale.report.trend.releases.COLUMNS`; other columns are ignored. Without rows,
+        the page states that there is no verdict yet.
     title
         Heading of the page.
     errors
-        By name, why releases could not be audited; with any, the overall verdict is an error.
+        Reasons why releases could not be audited, by release; with any, the overall verdict is an
+        error.
 
     Returns
     -------
     str
-        HTML, the same for the same table. Links to the page of each run are relative, for a page
-        that stands in the folder which ``run`` counts from.
+        HTML, the same for the same table. Links to run reports are relative to the folder that
+        ``run`` is relative to.
 
     Raises
     ------
     FormatError
-        If a column is absent, or a row holds what no verdict does.
+        If a column is absent, or a row has an invalid value.
     """
     series = read_series(table)
     sections = [findings(series, errors or {})]
@@ -71,23 +72,22 @@ def write_trend(
     title: str | None = None,
     errors: Mapping[str, str] | None = None,
 ) -> str:
-    """Write the page of all verdicts and return where it is.
+    """Write the page of all verdicts and return its location.
 
-    The file appears whole or not at all: an older page stays in place until the new one is
-    complete.
+    The file is written atomically: an older page is replaced only when the new one is complete.
 
     Parameters
     ----------
     table, title, errors
         As for :func:`render_trend`.
     uri
-        File to write, a local path or fsspec URL; its folder is made when absent.
+        File to write, a local path or fsspec URL; its folder is created if absent.
 
     Raises
     ------
     FormatError
         As :func:`render_trend`.
     StoreError
-        If it cannot be written; says so if the place is full.
+        If it cannot be written, for example because the store is full.
     """
     return write(render_trend(table, title=title, errors=errors), uri)

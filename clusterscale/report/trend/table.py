@@ -1,4 +1,4 @@
-"""Every verdict in a table."""
+"""Table of all verdicts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _LOOKS = {WORDS["pass"]: "good", WORDS["warn"]: "middling", WORDS["fail"]: "bad"
 
 
 def table(series: Sequence[Series]) -> Section | None:
-    """Build the table of all verdicts, newest first; None where nothing was judged."""
+    """Build the table of all verdicts, newest first; None if there are none."""
     releases = sorted(
-        (release for each in series for release in each.releases), key=lambda each: -each.number
+        (release for one in series for release in one.releases),
+        key=lambda release: -release.number,
     )
     if not releases:
         return None
@@ -33,23 +34,26 @@ def table(series: Sequence[Series]) -> Section | None:
     return Section(
         "verdicts",
         "All verdicts",
-        "Newest first. Intervals are of 95 %. A dash stands where a number is not known.",
+        "Newest first, with 95 % intervals. A dash means that a number is unknown.",
         long_table("All verdicts", columns, file="verdicts.csv"),
     )
 
 
 def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]:
-    names, links = [each.release for each in releases], [link(each) for each in releases]
-    verdicts = [WORDS[each.verdict] for each in releases]
-    reasons = ["; ".join(map(in_short, each.against)) or "–" for each in releases]
+    names, links = (
+        [release.release for release in releases],
+        [link(release) for release in releases],
+    )
+    verdicts = [WORDS[release.verdict] for release in releases]
+    reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
     return [
         LongColumn("Release", names, wide=True, links=links),
-        *([LongColumn("Series", [each.series for each in releases])] if several else []),
+        *([LongColumn("Series", [release.series for release in releases])] if several else []),
         LongColumn("Verdict", verdicts, looks=_LOOKS),
         LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
-        LongColumn("Period", [each.period for each in releases]),
+        LongColumn("Period", [release.period for release in releases]),
         _numbers("Group size", releases, "group_size", 0),
-        LongColumn("Mechanism", [each.mechanism for each in releases]),
+        LongColumn("Mechanism", [release.mechanism for release in releases]),
     ]
 
 
@@ -64,10 +68,10 @@ def _losses(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
 
 
 def _promises(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
-    attack = "Of the attack on these very values"
+    attack = "Of the attack on the published values"
     return [
-        _numbers("ε seen", releases, "epsilon_lower", 2, "The mechanism was seen to exceed it"),
-        _numbers("ε declared", releases, "epsilon_declared", 2, "A dash where nothing is declared"),
+        _numbers("Observed ε at least", releases, "epsilon_lower", 2, "Lower bound from attacks"),
+        _numbers("Declared ε", releases, "epsilon_declared", 2, "A dash if none is declared"),
         _numbers("AUC of published values", releases, "published_auc", 3, attack),
         _interval("Interval of AUC", releases, "published_auc"),
     ]
@@ -75,17 +79,19 @@ def _promises(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
 
 def _changes(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
     return [
-        _numbers("Change", releases, "change", 3, "Of mean loss, against the last releases"),
+        _numbers("Change", releases, "change", 3, "Of mean loss, since the last releases"),
         _interval("Interval of change", releases, "change"),
-        _numbers("Newly exposed", releases, "n_newly_exposed", 0, "People who crossed the limit"),
-        _numbers("No longer", releases, "n_no_longer_exposed", 0, "People who crossed it back"),
+        _numbers("Newly exposed", releases, "n_newly_exposed", 0, "People now above the limit"),
+        _numbers(
+            "No longer exposed", releases, "n_no_longer_exposed", 0, "People no longer above it"
+        ),
     ]
 
 
 def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
-    """Return the share above a level; the level stands in the heading if it is the same for all."""
-    levels = {each.loss_above for each in releases if isfinite(each.loss_above)}
-    shares = 100 * np.array([each.share_above for each in releases])
+    """Return the share above a level, which is in the heading if it is the same for all."""
+    levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
+    shares = 100 * np.array([release.share_above for release in releases])
     one = len(levels) == 1
     name = f"% above {levels.pop():g}" if one else "% above the level"
     share = LongColumn(name, shares, 1, "Share of people whose loss is above it")
@@ -95,9 +101,14 @@ def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
 def _numbers(
     name: str, releases: Sequence[ReleaseRow], field: str, digits: int, hint: str = ""
 ) -> LongColumn:
-    return LongColumn(name, np.array([getattr(each, field) for each in releases]), digits, hint)
+    return LongColumn(
+        name, np.array([getattr(release, field) for release in releases]), digits, hint
+    )
 
 
 def _interval(name: str, releases: Sequence[ReleaseRow], field: str) -> LongColumn:
-    ends = [(getattr(each, f"{field}_low"), getattr(each, f"{field}_high")) for each in releases]
+    ends = [
+        (getattr(release, f"{field}_low"), getattr(release, f"{field}_high"))
+        for release in releases
+    ]
     return LongColumn(name, [span(low, high) for low, high in ends])

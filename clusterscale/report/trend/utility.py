@@ -1,4 +1,4 @@
-"""How useful the releases are, by each measure."""
+"""Utility over the releases of each series."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["utility"]
 
 
 def utility(series: Sequence[Series]) -> Section | None:
-    """Build a figure a measure, of each series; None where no utility was measured."""
+    """Build a figure per measure for each series; None if no utility was measured."""
     folds = [
-        (each.name, fill("panels.html.j2", panels=join(panels)))
-        for i, each in enumerate(series, 1)
-        if (panels := _panels(each, i))
+        (one.name, fill("panels.html.j2", panels=join(panels)))
+        for i, one in enumerate(series, 1)
+        if (panels := _panels(one, i))
     ]
     if not folds:
         return None
     return Section(
         "utility",
         "Utility over releases",
-        "How well the published values serve, by each measure. Whether high or low is good is "
-        "told in the report of each run.",
+        "Utility of the published values by each measure. The report of each run states whether "
+        "high or low values are better.",
         _nearly_empty(series)
         + figures.course_legend([], WORDS)
         + fill("folds.html.j2", folds=folds),
@@ -38,11 +38,11 @@ def utility(series: Sequence[Series]) -> Section | None:
 
 
 def _nearly_empty(series: Sequence[Series]) -> Markup:
-    """Name the releases that keep next to nothing of the events; nothing where there are none."""
+    """List the releases that are nearly empty; nothing if there are none."""
     names = [
-        f"{each.name}: {release.release}" if len(series) > 1 else release.release
-        for each in series
-        for release in each.releases
+        f"{one.name}: {release.release}" if len(series) > 1 else release.release
+        for one in series
+        for release in one.releases
         if release.utility.get("events_kept", 1.0) < NEARLY_EMPTY
     ]
     if not names:
@@ -51,7 +51,7 @@ def _nearly_empty(series: Sequence[Series]) -> Markup:
 
 
 def _panels(series: Series, place: int) -> list[Markup]:
-    measures = dict.fromkeys(name for each in series.releases for name in each.utility)
+    measures = dict.fromkeys(name for release in series.releases for name in release.utility)
     return [
         panel
         for index, name in enumerate(measures, 1)
@@ -60,7 +60,7 @@ def _panels(series: Series, place: int) -> list[Markup]:
 
 
 def _panel(series: Series, measure: str, slug: str) -> Markup | None:
-    values = [each.utility.get(measure, float("nan")) for each in series.releases]
+    values = [release.utility.get(measure, float("nan")) for release in series.releases]
     known = [value for value in values if isfinite(value)]
     if not known:
         return None
@@ -71,5 +71,5 @@ def _panel(series: Series, measure: str, slug: str) -> Markup | None:
         slug=slug,
         title=measure,
         description=f"{measure} over releases: {quantity(min(known))} to {quantity(max(known))}, "
-        f"at last {quantity(known[-1])}",
+        f"newest {quantity(known[-1])}",
     )
