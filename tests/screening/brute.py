@@ -57,7 +57,7 @@ class Brute:
 
     def scores(self, mechanism, attack, user):
         """Scores of all groups that the user is not in, with the user and with the stand-in."""
-        key, bound = mechanism.key, mechanism.bind(self.bounds)
+        key, bound = mechanism.id, mechanism.bind(self.bounds)
         groups = [g for g in range(self.plan.groups) if user not in self.members[g]]
         inside = np.stack([self.with_user(bound, key, g, user) for g in groups])
         outside = np.stack([self.with_stand_in(bound, key, g) for g in groups])
@@ -94,7 +94,7 @@ class Brute:
         flat = values.reshape(len(values), -1)[:, self.seen][:, None, :]
         if bound.noise == NO_NOISE:
             flat = flat.astype(np.int32)
-        release = Release(flat, self.setting.group_size, bound.key, bound.noise)
+        release = Release(flat, self.setting.group_size, bound.label, bound.noise)
         training = Examples(release, np.arange(len(flat)) % 2 == 0, np.arange(len(flat)))
         own = np.flatnonzero(trace.ravel()[self.seen])
         seen = self.dense.sum(axis=0, dtype=np.int32).ravel()[self.seen][None, :]
