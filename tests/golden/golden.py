@@ -27,7 +27,9 @@ from clusterscale.cli import app
 
 KEPT = Path(__file__).with_name("results.npz")
 MACHINE = "machine"
-IGNORED = {"seconds", "error"}  # run times, and words
+# run times, words, and the number that says that results changed
+IGNORED = {"seconds", "error", "guarantee_reason", "results_revision"}
+WORDS = ("_label", "_title")  # endings of variables that hold words
 
 MECHANISMS = [
     {"name": "exact"},
@@ -180,7 +182,8 @@ def read(case, store):
     """Return the arrays of a store of results by ``case/variable``."""
     group = zarr.open_group(store, mode="r")
     names = sorted(name for name, _ in group.arrays())
-    arrays = {name: np.asarray(group[name][...]) for name in names if name not in IGNORED}
+    numbers = [name for name in names if name not in IGNORED and not name.endswith(WORDS)]
+    arrays = {name: np.asarray(group[name][...]) for name in numbers}
     return {
         f"{case}/{name}": values.astype(object).astype(str) if values.dtype.kind in "OT" else values
         for name, values in arrays.items()
@@ -236,7 +239,8 @@ def _reaudit(folder):
     (folder / "releases.yaml").write_text(yaml.safe_dump(content))
     assert command("reaudit", folder / "releases.yaml").exit_code in (0, 3, 4)
     table = pd.read_parquet(folder / "ledger" / "verdicts.parquet")
-    kept = [name for name in table if table[name].dtype.kind in "fi"] + ["release", "verdict"]
+    kept = [name for name in table if table[name].dtype.kind in "fi" and name not in IGNORED]
+    kept += ["release", "verdict"]
     return {f"reaudit/{name}": table[name].to_numpy().astype(_kind(table[name])) for name in kept}
 
 

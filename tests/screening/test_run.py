@@ -309,7 +309,7 @@ def test_an_attack_that_must_be_trained_is_refused():
     with pytest.raises(ValueError, match="spectral must be trained for each target"):
         ScreenPlan(attacks=(attack("spectral"),))
     for wrong in ((), (attack("diagonal"), attack("diagonal"))):
-        with pytest.raises(ValueError, match="give at least one|diagonal is listed twice"):
+        with pytest.raises(ValueError, match=r"give at least one|diagonal is listed twice"):
             ScreenPlan(attacks=wrong)
 
 
