@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from clusterscale import attacks, mechanisms, priors
-from clusterscale.contracts import publish
+from clusterscale.contracts import GroupRequest, publish
 from clusterscale.game import AttackEvaluation, play
 from clusterscale.metrics import (
     accuracy,
@@ -23,7 +23,7 @@ NOISY = mechanisms.create("laplace", epsilon=1.0, unit="event")
 
 @pytest.fixture
 def game(cube):
-    return PRIOR.set_up(cube.traces(), 5, group_size=6, rng=stream(0, "groups"))
+    return PRIOR.set_up(GroupRequest(cube.traces(), 5, group_size=6, rng=stream(0, "groups")))
 
 
 class Spy:
@@ -40,7 +40,7 @@ class Spy:
 
 
 def test_challenges_hold_only_strangers_and_the_target(cube, dense):
-    game = PRIOR.set_up(cube.traces(), 5, group_size=6, rng=stream(0, "groups"))
+    game = PRIOR.set_up(GroupRequest(cube.traces(), 5, group_size=6, rng=stream(0, "groups")))
     assert game.adversary.training.counts.any()
     places = game.adversary.whereabouts
     assert places.n_users == round(0.5 * cube.n_users)
@@ -134,7 +134,7 @@ def test_the_rate_is_the_one_that_was_asked_for(game):
 
 def test_what_four_challenges_do_not_tell_is_not_a_number(cube):
     prior = PRIOR.model_copy(update={"challenges": 4})
-    game = prior.set_up(cube.traces(), 5, group_size=6, rng=stream(0, "groups"))
+    game = prior.set_up(GroupRequest(cube.traces(), 5, group_size=6, rng=stream(0, "groups")))
     (outcome,) = play(game, [EXACT], [PROJECTION], seed=4, path=())
     assert np.isnan(outcome.tpr)
     assert np.isnan(outcome.absent_auc), "the game has no groups with a stand-in"
@@ -150,7 +150,7 @@ def test_groups_that_were_learnt_by_heart_bound_no_epsilon(cube, name, bounds_ep
     hides = mechanisms.create("laplace", epsilon=0.1, sensitivity=48.0)
     fields = {"perfect": {"groups": 60}, "known_subset": {"alpha": 0.5, "challenges": 60}}
     prior = priors.create(name, **fields[name])
-    game = prior.set_up(cube.traces(), 5, group_size=6, rng=stream(0, "groups"))
+    game = prior.set_up(GroupRequest(cube.traces(), 5, group_size=6, rng=stream(0, "groups")))
     (outcome,) = play(game, [hides], [PROJECTION], seed=4, path=())
     assert np.isfinite(outcome.epsilon_lower) == bounds_epsilon
     if bounds_epsilon:
@@ -163,7 +163,13 @@ def test_without_control_nothing_extra_is_trained_or_scored(cube):
         spy = Spy()
         streams = {"control": stream(0, "stand-ins")}
         game = PRIOR.set_up(
-            cube.traces(), 5, group_size=6, rng=stream(0, "groups"), **(streams if control else {})
+            GroupRequest(
+                cube.traces(),
+                5,
+                group_size=6,
+                rng=stream(0, "groups"),
+                **(streams if control else {}),
+            )
         )
         (outcome,) = play(game, [EXACT], [spy], seed=1, path=(), control=control)
         spies.append((len(spy.seen), outcome))

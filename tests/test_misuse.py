@@ -17,7 +17,7 @@ from clusterscale.attacks.statistics import summarise
 from clusterscale.config import parse
 from clusterscale.consistency import PublishedTable
 from clusterscale.consistency.bridges import bridges
-from clusterscale.contracts import Noise, Traces
+from clusterscale.contracts import GroupRequest, Noise, Traces
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.groups import count_visits
@@ -260,14 +260,14 @@ MISUSES = {
     ),
     "a target who does not exist": (
         lambda: priors.create("known_subset", alpha=0.3).set_up(
-            traces(), 60, group_size=5, rng=np.random.default_rng(0)
+            GroupRequest(traces(), 60, group_size=5, rng=np.random.default_rng(0))
         ),
         InputError,
         "user 60 is not among 60 users",
     ),
     "a target before the first user": (
         lambda: priors.create("same_groups").set_up(
-            traces(), -1, past=[traces()], group_size=5, rng=np.random.default_rng(0)
+            GroupRequest(traces(), -1, past=[traces()], group_size=5, rng=np.random.default_rng(0))
         ),
         InputError,
         "user -1 is not among 60 users",

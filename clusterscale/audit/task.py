@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.precision import Precision, interim_looks
 from clusterscale.audit.source import TraceSource, load_settings
-from clusterscale.contracts import Attack, Bounds, Game, GroupSample, Mechanism, Prior
+from clusterscale.contracts import Attack, Bounds, Game, GroupRequest, GroupSample, Mechanism, Prior
 from clusterscale.cube.blocks import Range
 from clusterscale.game import CONFIDENCE, FALSE_POSITIVE_RATE, AttackEvaluation, Outcome
 from clusterscale.mechanisms import group_by_trace_steps
@@ -77,15 +77,17 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
     for steps in lists:
         setting = settings[steps]
         game = task.prior.set_up(
-            setting.traces,
-            target,
-            frame=setting.cells.frame,
-            past=setting.past,
-            group_size=size,
-            validate=any(attack.validates for attack in task.attacks),
-            rng=stream(seed, "groups", *path),
-            control=stream(seed, "stand-ins", *path) if task.control else None,
-            more=stream(seed, "more groups", *path) if len(task.stops) > 1 else None,
+            GroupRequest(
+                setting.traces,
+                target,
+                frame=setting.cells.frame,
+                past=setting.past,
+                group_size=size,
+                validate=any(attack.validates for attack in task.attacks),
+                rng=stream(seed, "groups", *path),
+                control=stream(seed, "stand-ins", *path) if task.control else None,
+                more=stream(seed, "more groups", *path) if len(task.stops) > 1 else None,
+            )
         )
         yield game, setting.bounds
 

@@ -13,7 +13,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.source import load_settings
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import Examples, Mechanism
+from clusterscale.contracts import Examples, GroupRequest, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.game import study
@@ -48,13 +48,15 @@ class TuningCase:
         steps = self.mechanism.trace_steps
         setting = load_settings(task.source, [steps])[steps]
         game = task.prior.set_up(
-            setting.traces,
-            target,
-            frame=setting.cells.frame,
-            past=setting.past,
-            group_size=size,
-            validate=True,
-            rng=stream(task.source.seed, "groups", period, prior, size, target),
+            GroupRequest(
+                setting.traces,
+                target,
+                frame=setting.cells.frame,
+                past=setting.past,
+                group_size=size,
+                validate=True,
+                rng=stream(task.source.seed, "groups", period, prior, size, target),
+            )
         )
         knowledge = study(
             game,

@@ -38,6 +38,40 @@ REACHES: tuple[NoiseScope, ...] = ("cell", "series", "release")
 """In order of increasing scope."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupRequest:
+    """Groups that a prior has to draw and count for one target.
+
+    Attributes
+    ----------
+    traces, target, group_size
+        Users of the period of the release, the index of the target, and members of a group.
+    rng
+        Draws the groups.
+    frame
+        Coordinates of the cells of ``traces``.
+    past
+        Traces of the same users in the observed periods before the release.
+    validate
+        Whether to draw groups for choosing a threshold.
+    control
+        Draws control groups with a substitute for the target, if given.
+    more
+        Draws the challenges that are added later, if any. Neither this nor ``control`` changes what
+        is drawn from ``rng``.
+    """
+
+    traces: Traces
+    target: int
+    group_size: int
+    rng: np.random.Generator
+    frame: CellCoordinates | None = None
+    past: Sequence[Traces] = ()
+    validate: bool = False
+    control: np.random.Generator | None = None
+    more: np.random.Generator | None = None
+
+
 @runtime_checkable
 class Prior(Protocol):
     """An adversary's knowledge before the release."""
@@ -85,27 +119,8 @@ class Prior(Protocol):
         ``most`` is the largest number of challenges that may be needed.
         """
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        frame: CellCoordinates | None = None,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-        control: np.random.Generator | None = None,
-        more: np.random.Generator | None = None,
-    ) -> Game:
-        """Draw and count the groups of one target.
-
-        ``traces`` are from the period of the release, ``past`` from the observed periods before it,
-        of the same users; ``frame`` gives the coordinates of their cells. With ``validate``, draw
-        groups for choosing a threshold. ``control``, if given, draws control groups with a
-        substitute for the target; ``more`` draws any challenges added later. Neither changes what
-        is drawn from ``rng``.
-        """
+    def set_up(self, request: GroupRequest) -> Game:
+        """Draw and count the groups of one target."""
 
 
 @runtime_checkable

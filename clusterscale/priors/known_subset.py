@@ -1,6 +1,5 @@
 """Prior: the adversary knows the traces of some users in the period of the release."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -8,16 +7,15 @@ import numpy as np
 
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
-    CellCoordinates,
     Counts,
     Even,
     Game,
+    GroupRequest,
     Ints,
     Labels,
     NamedModel,
     Share,
     TargetKnowledge,
-    Traces,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
 from clusterscale.validation_messages import exact_percent
@@ -94,19 +92,7 @@ class KnownSubset(NamedModel):
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        frame: CellCoordinates | None = None,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-        control: np.random.Generator | None = None,
-        more: np.random.Generator | None = None,
-    ) -> Game:
+    def set_up(self, request: GroupRequest) -> Game:
         """Draw the known users, then training, challenge and validation groups, and count them.
 
         Raises
@@ -116,6 +102,7 @@ class KnownSubset(NamedModel):
         InputError
             If the target is not one of the users.
         """
+        traces, target, size, rng = request.traces, request.target, request.group_size, request.rng
         traces.check_user(target)
         others = rng.permutation(np.delete(np.arange(traces.n_users), target))
         n_others = self.n_known(traces.n_users) - 1
@@ -125,13 +112,13 @@ class KnownSubset(NamedModel):
         paired = self.sampling == "paired"
 
         def pool(users: Ints, name: str) -> Pool:
-            return Pool(traces, users, target, group_size, f"{self.name} {name}")
+            return Pool(traces, users, target, size, f"{self.name} {name}")
 
         training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
         others_pool = pool(rest, "challenge")
-        challenge, absent = others_pool.ask(self.challenges, rng=rng, control=control)
+        challenge, absent = others_pool.ask(self.challenges, rng=rng, control=request.control)
         validation = None
-        if validate:
+        if request.validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
         trace = full = traces.trace(target)
         if self.known_fraction < 1:  # drawn last, as it depends on whether the target is held
@@ -142,13 +129,11 @@ class KnownSubset(NamedModel):
         visits = count_visits(traces, known[None])[0]
         target_knowledge = TargetKnowledge(trace, self.known_fraction == 1, visits, len(known))
         return Game(
-            group_size=group_size,
-            adversary=AuxiliaryDataAdversary(
-                group_size, training, target_knowledge, validation, paired
-            ),
+            group_size=size,
+            adversary=AuxiliaryDataAdversary(size, training, target_knowledge, validation, paired),
             challenge=challenge,
             absent=absent,
-            more=None if more is None else partial(others_pool.add, more),
+            more=None if request.more is None else partial(others_pool.add, request.more),
         )
 
 

@@ -8,9 +8,9 @@ from pydantic import Field, Strict
 
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
-    CellCoordinates,
     Even,
     Game,
+    GroupRequest,
     GroupSample,
     Members,
     NamedModel,
@@ -71,19 +71,7 @@ class _PastGroups(NamedModel):
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
         check_pool(n_users, size=group_size, n_groups=self.beta, name=self.name)
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        frame: CellCoordinates | None = None,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-        control: np.random.Generator | None = None,
-        more: np.random.Generator | None = None,
-    ) -> Game:
+    def set_up(self, request: GroupRequest) -> Game:
         """Draw the groups; count training groups in past periods and challenges in the present.
 
         Raises
@@ -93,17 +81,18 @@ class _PastGroups(NamedModel):
         InputError
             If no past period is given.
         """
-        if not past:
+        if not request.past:
             raise InputError("this prior trains on releases of past periods, but there are none")
-        pool = Pool(traces, np.arange(traces.n_users), target, group_size, self.name)
+        traces, size, control = request.traces, request.group_size, request.control
+        pool = Pool(traces, np.arange(traces.n_users), request.target, size, self.name)
         challenge_numbers, ranks = range(self.beta - self._n_asked, self.beta), None
         if control is not None and not self._asks_again:
             ranks = pool.rank_stand_ins(self.beta, rng=control)
         # Groups are in random order with alternating labels, so that splitting by number is fair.
-        training = _Rows(past, pool, range(self._n_seen))
+        training = _Rows(request.past, pool, range(self._n_seen))
         challenges = _Rows([traces], pool, challenge_numbers)
         stand_ins = []
-        for some in pool.slices(self.beta, rng=rng, ranks=ranks):
+        for some in pool.slices(self.beta, rng=request.rng, ranks=ranks):
             training.add(some.members)
             challenges.add(some.members)
             stand_ins.append(some.stand_ins)
@@ -116,8 +105,8 @@ class _PastGroups(NamedModel):
         elif control is not None:
             absent = pool.fresh_control_groups(self._n_asked, rng=control)
         return Game(
-            group_size=group_size,
-            adversary=AuxiliaryDataAdversary(group_size, training.sample()),
+            group_size=size,
+            adversary=AuxiliaryDataAdversary(size, training.sample()),
             challenge=challenge,
             reuses_training_groups=self._asks_again,
             absent=absent,

@@ -1,18 +1,16 @@
 """Prior: the adversary knows everything except the noise."""
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
-    CellCoordinates,
     Even,
     Game,
+    GroupRequest,
     NamedModel,
     TargetKnowledge,
-    Traces,
 )
 from clusterscale.groups import Pool, check_pool, count_visits
 
@@ -60,19 +58,7 @@ class Perfect(NamedModel):
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
         check_pool(n_users, size=group_size, n_groups=self.groups, name=self.name)
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        frame: CellCoordinates | None = None,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-        control: np.random.Generator | None = None,
-        more: np.random.Generator | None = None,
-    ) -> Game:
+    def set_up(self, request: GroupRequest) -> Game:
         """Draw the groups and count them once.
 
         Raises
@@ -80,16 +66,21 @@ class Perfect(NamedModel):
         PoolError
             If there are too few users for groups of that size.
         """
+        traces, size = request.traces, request.group_size
         everyone = np.arange(traces.n_users)
-        pool = Pool(traces, everyone, target, group_size, self.name)
-        groups, _ = pool.draw(self.groups, rng=rng)
+        pool = Pool(traces, everyone, request.target, size, self.name)
+        groups, _ = pool.draw(self.groups, rng=request.rng)
         visits = count_visits(traces, everyone[None])[0]
-        target_knowledge = TargetKnowledge(traces.trace(target), True, visits, traces.n_users)
+        target_knowledge = TargetKnowledge(
+            traces.trace(request.target), True, visits, traces.n_users
+        )
         passive = self.adversary == "passive"
         return Game(
-            group_size=group_size,
-            adversary=AuxiliaryDataAdversary(group_size, groups, target_knowledge, passive=passive),
+            group_size=size,
+            adversary=AuxiliaryDataAdversary(size, groups, target_knowledge, passive=passive),
             challenge=groups,
             reuses_training_groups=True,
-            absent=None if control is None else pool.fresh_control_groups(self.groups, rng=control),
+            absent=None
+            if request.control is None
+            else pool.fresh_control_groups(self.groups, rng=request.control),
         )

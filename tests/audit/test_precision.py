@@ -8,6 +8,7 @@ import pytest
 from clusterscale.audit import AuditPlan, run
 from clusterscale.audit.precision import Precision, interim_looks
 from clusterscale.audit.task import run_task
+from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError
 from clusterscale.metrics import auc_interval
 from clusterscale.runtime import SerialExecutor
@@ -55,10 +56,12 @@ def test_added_groups_are_distinct_and_go_on_from_the_same_first_ones(cube, fiel
 
     prior = AuditPlan(**fields).priors[0]
     setting = {"group_size": 6, "rng": stream(0, "groups"), "more": stream(0, "more")}
-    game = prior.set_up(cube.traces(), 5, **setting)
+    game = prior.set_up(GroupRequest(cube.traces(), 5, **setting))
     batches = [game.challenge, *(game.more(n) for n in (20, 40, 80))]
     again = prior.set_up(
-        cube.traces(), 5, group_size=6, rng=stream(0, "groups"), more=stream(0, "more")
+        GroupRequest(
+            cube.traces(), 5, group_size=6, rng=stream(0, "groups"), more=stream(0, "more")
+        )
     )
     np.testing.assert_array_equal(again.challenge.counts, game.challenge.counts)
     np.testing.assert_array_equal(again.more(140).counts[:20], batches[1].counts)

@@ -19,6 +19,7 @@ from clusterscale.audit.release_scoring import (
     list_published,
     score_published,
 )
+from clusterscale.contracts import GroupRequest
 from clusterscale.cube import blocks
 from clusterscale.errors import InputError
 from clusterscale.game import AttackEvaluation
@@ -95,11 +96,13 @@ def test_scores_are_those_of_a_contest(people, tmp_path, mechanism):
     for task in tasks(people, tmp_path, values, mechanism):
         path = (made.periods[0].id, prior.id, SIZE, task.audit.target)
         game = prior.set_up(
-            people.traces(),
-            task.audit.target,
-            group_size=SIZE,
-            validate=any(attack.validates for attack in made.attacks),
-            rng=stream(3, "groups", *path),
+            GroupRequest(
+                people.traces(),
+                task.audit.target,
+                group_size=SIZE,
+                validate=any(attack.validates for attack in made.attacks),
+                rng=stream(3, "groups", *path),
+            )
         )
         contest = AttackEvaluation(
             game, tried, made.attacks, seed=3, path=path, bounds=plan_bounds(people), control=False

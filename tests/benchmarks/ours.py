@@ -10,7 +10,16 @@ from clock import median_of
 from clusterscale import attacks, contracts, groups, mechanisms
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features, summarise
-from clusterscale.contracts import Examples, Game, Knowledge, Members, Release, Scores, Traces
+from clusterscale.contracts import (
+    Examples,
+    Game,
+    GroupRequest,
+    Knowledge,
+    Members,
+    Release,
+    Scores,
+    Traces,
+)
 from clusterscale.priors import KnownSubset
 from clusterscale.seeds import stream
 
@@ -35,7 +44,9 @@ class Task:
     def set_up(self) -> Game:
         """Draw and count, the same groups every time."""
         rng = stream(0, "groups", self.target)
-        return self.prior.set_up(self.traces, self.target, group_size=self.group_size, rng=rng)
+        return self.prior.set_up(
+            GroupRequest(self.traces, self.target, group_size=self.group_size, rng=rng)
+        )
 
     def listen(self) -> tuple[Game, Members, Members]:
         """Return the game and who is in its training groups and challenges, which it hides."""

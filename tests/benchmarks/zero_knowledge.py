@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 import clusterscale as cs
 from clusterscale import attacks, mechanisms
 from clusterscale.audit import AuditPlan, run
-from clusterscale.contracts import Mechanism, publish
+from clusterscale.contracts import GroupRequest, Mechanism, publish
 from clusterscale.cube import TraceCube
 from clusterscale.cube.synthetic import synthesise
 from clusterscale.priors import ZeroKnowledge
@@ -53,12 +53,14 @@ def study(
     """Yield the parts of one release and their processor seconds."""
     prior = ZeroKnowledge(challenges=4, correction=correction)
     game = prior.set_up(
-        cube.traces(),
-        target,
-        frame=cube.frame(),
-        group_size=1000,
-        validate=True,
-        rng=stream(0, "groups", target),
+        GroupRequest(
+            cube.traces(),
+            target,
+            frame=cube.frame(),
+            group_size=1000,
+            validate=True,
+            rng=stream(0, "groups", target),
+        )
     )
     noise = stream(0, "noise", target)
     release = publish(game.challenge.counts[:1], mechanism, group_size=1000, rng=noise)

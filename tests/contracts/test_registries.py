@@ -12,6 +12,7 @@ from clusterscale.contracts import (
     Attack,
     Bounds,
     Examples,
+    GroupRequest,
     Mechanism,
     Prior,
     Release,
@@ -110,7 +111,7 @@ def games(cube):
     """Thirty targets, set up once for every attack."""
     prior, traces = build(PRIORS, "known_subset"), cube.traces()
     return [
-        prior.set_up(traces, target, group_size=8, rng=stream(0, "groups", target))
+        prior.set_up(GroupRequest(traces, target, group_size=8, rng=stream(0, "groups", target)))
         for target in range(0, 60, 2)
     ]
 
@@ -123,7 +124,9 @@ def test_prior_is_reproducible_and_fair(name, cube):
 
     def set_up():
         rng, frame = stream(2, "groups"), cube.frame((24, 48))
-        return prior.set_up(traces, 4, frame=frame, past=past, group_size=6, validate=True, rng=rng)
+        return prior.set_up(
+            GroupRequest(traces, 4, frame=frame, past=past, group_size=6, validate=True, rng=rng)
+        )
 
     def study(game):
         first = publish(game.challenge.counts[:1], mechanism, group_size=6, rng=stream(2, "x"))

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from clusterscale import attacks, priors
-from clusterscale.contracts import Bounds, publish
+from clusterscale.contracts import Bounds, GroupRequest, publish
 from clusterscale.errors import InputError
 from clusterscale.game import AttackEvaluation
 from clusterscale.game.placement import place_score
@@ -53,7 +53,7 @@ def game(traces, **options):
     prior = priors.create("known_subset", alpha=0.5, training=40, challenges=30)
     validate = any(attack.validates for attack in TRIED)
     rng = stream(3, "groups", *PATH)
-    return prior.set_up(traces, TARGET, group_size=SIZE, validate=validate, rng=rng)
+    return prior.set_up(GroupRequest(traces, TARGET, group_size=SIZE, validate=validate, rng=rng))
 
 
 def contest(traces, mechanism=EXACT, tried=TRIED):

@@ -9,6 +9,7 @@ from clusterscale import attacks, mechanisms, priors
 from clusterscale.contracts import (
     AuxiliaryDataAdversary,
     Bounds,
+    GroupRequest,
     GroupSample,
     TargetKnowledge,
     publish,
@@ -58,7 +59,7 @@ def set_up(cube, *, retrains_per_release=True, target=TARGET):
     traces = cube.traces()
     streams = {use: stream(0, use, target) for use in ("control", "more")}
     rng = stream(0, "groups", target)
-    drawn = PRIOR.set_up(traces, target, group_size=SIZE, rng=rng, **streams)
+    drawn = PRIOR.set_up(GroupRequest(traces, target, group_size=SIZE, rng=rng, **streams))
     return replace(drawn, adversary=Guesser(traces.trace(target), retrains_per_release))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from oracles.dense import traces_of
 
 from clusterscale import priors
-from clusterscale.contracts import Examples, Knowledge, Noise, Release
+from clusterscale.contracts import Examples, GroupRequest, Knowledge, Noise, Release
 
 EXACT = Noise("none")
 
@@ -42,7 +42,7 @@ def deal(seed=0, *, noise=EXACT, size=8, dense=None, validate=False, **prior):
     traces = traces_of(crowd(rng) if dense is None else dense)
     settings = {"alpha": 0.5, "training": 40, "challenges": 40, "validation": 20} | prior
     game = priors.create("known_subset", **settings).set_up(
-        traces, 0, group_size=size, validate=validate, rng=rng
+        GroupRequest(traces, 0, group_size=size, validate=validate, rng=rng)
     )
 
     own = game.adversary

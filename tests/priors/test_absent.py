@@ -10,6 +10,7 @@ from oracles.entries import build
 
 from clusterscale import mechanisms
 from clusterscale.attacks import ATTACKS
+from clusterscale.contracts import GroupRequest
 from clusterscale.game import play
 from clusterscale.groups import Pool, draw
 from clusterscale.groups.choose import CandidatePool
@@ -37,14 +38,16 @@ SMALL = {
 def set_up(prior, traces, past=(), *, seed=0, control=True, size=SIZE, target=TARGET):
     streams = {"control": stream(seed, "stand-ins")} if control else {}
     return prior.set_up(
-        traces,
-        target,
-        frame=frame_of(traces),
-        past=past if prior.needs_past else (),
-        group_size=size,
-        validate=True,
-        rng=stream(seed, "groups"),
-        **streams,
+        GroupRequest(
+            traces,
+            target,
+            frame=frame_of(traces),
+            past=past if prior.needs_past else (),
+            group_size=size,
+            validate=True,
+            rng=stream(seed, "groups"),
+            **streams,
+        )
     )
 
 

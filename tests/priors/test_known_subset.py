@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracles.dense import traces_of
 
 from clusterscale import mechanisms, priors
-from clusterscale.contracts import publish
+from clusterscale.contracts import GroupRequest, publish
 from clusterscale.cube import with_null_roi
 from clusterscale.groups import subsample_trace
 from clusterscale.seeds import stream
@@ -34,7 +34,9 @@ def play(group_size=8, **fields):
         "known_subset", alpha=0.5, training=20, challenges=12, validation=8, **fields
     )
     rng = stream(0, "groups")
-    return prior.set_up(roll_call(), TARGET, group_size=group_size, validate=True, rng=rng)
+    return prior.set_up(
+        GroupRequest(roll_call(), TARGET, group_size=group_size, validate=True, rng=rng)
+    )
 
 
 @pytest.mark.parametrize("sampling", ["independent", "paired"])
@@ -89,7 +91,11 @@ def test_independent_groups_have_noise_of_their_own():
 def test_no_validation_groups_unless_wanted():
     prior = priors.create("known_subset", alpha=0.5, training=20, challenges=12)
     game, more = (
-        prior.set_up(roll_call(), TARGET, group_size=8, validate=wanted, rng=stream(0, "groups"))
+        prior.set_up(
+            GroupRequest(
+                roll_call(), TARGET, group_size=8, validate=wanted, rng=stream(0, "groups")
+            )
+        )
         for wanted in (False, True)
     )
     assert game.adversary.validation is None
@@ -123,7 +129,7 @@ def test_only_the_adversarys_copy_of_the_trace_is_partial(dense, null_roi):
     games = [
         priors.create(
             "known_subset", alpha=0.5, training=20, challenges=12, known_fraction=fraction
-        ).set_up(traces, TARGET, group_size=8, rng=stream(0, "groups"))
+        ).set_up(GroupRequest(traces, TARGET, group_size=8, rng=stream(0, "groups")))
         for fraction in (1.0, 0.3)
     ]
     whole, part = games

@@ -5,6 +5,7 @@ import pytest
 from oracles.dense import traces_of
 
 from clusterscale import attacks, mechanisms, priors
+from clusterscale.contracts import GroupRequest
 from clusterscale.errors import InputError, PoolError
 from clusterscale.game import play
 from clusterscale.seeds import stream
@@ -27,7 +28,7 @@ def set_up(name, n_past=3, group_size=8, **fields):
     *past, now = weeks(n_past + 1)
     prior = priors.create(name, **fields)
     rng = stream(0, "groups")
-    return prior.set_up(now, TARGET, past=past, group_size=group_size, rng=rng)
+    return prior.set_up(GroupRequest(now, TARGET, past=past, group_size=group_size, rng=rng))
 
 
 def test_same_groups_are_seen_every_week_and_asked_about():
@@ -83,7 +84,9 @@ def test_regular_people_in_stable_groups_are_found_and_in_new_ones_less():
     found = {}
     for name, beta in (("same_groups", 40), ("different_groups", 80)):
         game = priors.create(name, beta=beta).set_up(
-            traces, TARGET, past=[traces, traces], group_size=20, rng=stream(0, "groups")
+            GroupRequest(
+                traces, TARGET, past=[traces, traces], group_size=20, rng=stream(0, "groups")
+            )
         )
         (outcome,) = play(
             game, [mechanisms.create("exact")], [attacks.create("nearest", neighbours=1)],

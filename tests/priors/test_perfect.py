@@ -5,7 +5,7 @@ import pytest
 from oracles.dense import traces_of
 
 from clusterscale import attacks, mechanisms, priors
-from clusterscale.contracts import publish
+from clusterscale.contracts import GroupRequest, publish
 from clusterscale.game import play
 from clusterscale.seeds import stream
 
@@ -15,7 +15,7 @@ NOISY = mechanisms.create("laplace", epsilon=0.2, unit="event")
 
 def set_up(dense, adversary):
     prior = priors.create("perfect", groups=60, adversary=adversary)
-    return prior.set_up(traces_of(dense), 5, group_size=30, rng=stream(0, "groups"))
+    return prior.set_up(GroupRequest(traces_of(dense), 5, group_size=30, rng=stream(0, "groups")))
 
 
 @pytest.mark.parametrize("adversary", ["strategic", "passive"])

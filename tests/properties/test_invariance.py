@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from oracles.dense import traces_of
 
 from clusterscale import attacks, mechanisms, priors
+from clusterscale.contracts import GroupRequest
 from clusterscale.cube import with_null_roi
 from clusterscale.game import play
 from clusterscale.seeds import stream
@@ -16,7 +17,7 @@ EXACT = mechanisms.create("exact")
 
 
 def aucs(traces, target, names=("projection",)):
-    game = PRIOR.set_up(traces, target, group_size=6, rng=stream(0, "groups", target))
+    game = PRIOR.set_up(GroupRequest(traces, target, group_size=6, rng=stream(0, "groups", target)))
     chosen = [attacks.create(name) for name in names]
     return [outcome.auc for outcome in play(game, [EXACT], chosen, seed=0, path=())]
 

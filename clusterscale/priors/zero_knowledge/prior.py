@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 
-from clusterscale.contracts import CellCoordinates, Count, Even, Game, NamedModel, Share, Traces
+from clusterscale.contracts import (
+    Count,
+    Even,
+    Game,
+    GroupRequest,
+    NamedModel,
+    Share,
+    Traces,
+)
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, subsample_trace
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
@@ -133,19 +140,7 @@ class ZeroKnowledge(NamedModel):
         for name, n_pool, n_groups in pools:
             check_pool(n_pool, size=group_size, n_groups=n_groups, name=f"{self.name} {name}")
 
-    def set_up(
-        self,
-        traces: Traces,
-        target: int,
-        *,
-        frame: CellCoordinates | None = None,
-        past: Sequence[Traces] = (),
-        group_size: int,
-        validate: bool = False,
-        rng: np.random.Generator,
-        control: np.random.Generator | None = None,
-        more: np.random.Generator | None = None,
-    ) -> Game:
+    def set_up(self, request: GroupRequest) -> Game:
         """Draw and count the challenges; the adversary gets the target's trace.
 
         Raises
@@ -155,6 +150,7 @@ class ZeroKnowledge(NamedModel):
         InputError
             If ``frame`` is missing, or ``crowd`` is ``counts`` and there is a null ROI.
         """
+        traces, frame = request.traces, request.frame
         if frame is None:
             raise InputError("this prior needs the positions of the ROIs: give a frame")
         if traces.null_roi and self.crowd == "counts":
@@ -163,24 +159,24 @@ class ZeroKnowledge(NamedModel):
                 "cannot give: set crowd to users, or null_roi to false"
             )
         everyone = np.arange(traces.n_users)
-        pool = Pool(traces, everyone, target, group_size, f"{self.name} challenge")
-        challenge, absent = pool.ask(self.challenges, rng=rng, control=control)
+        pool = Pool(traces, everyone, request.target, request.group_size, f"{self.name} challenge")
+        challenge, absent = pool.ask(self.challenges, rng=request.rng, control=request.control)
         adversary = ZeroKnowledgeAdversary(
-            group_size,
+            request.group_size,
             (traces.n_rois, traces.n_epochs),
             traces.null_roi,
             triangulate(frame),
             frame.days,
-            self._know(traces, target, rng),
-            self._study(validate),
+            self._know(traces, request.target, request.rng),
+            self._study(request.validate),
             self.refit == "per_release",
         )
         return Game(
-            group_size=group_size,
+            group_size=request.group_size,
             adversary=adversary,
             challenge=challenge,
             absent=absent,
-            more=None if more is None else partial(pool.add, more),
+            more=None if request.more is None else partial(pool.add, request.more),
         )
 
     def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> TargetInformation:

@@ -5,7 +5,7 @@ from conftest import draw_dense
 from oracles.dense import traces_of
 
 from clusterscale import mechanisms, priors
-from clusterscale.contracts import CellCoordinates, publish
+from clusterscale.contracts import CellCoordinates, GroupRequest, publish
 from clusterscale.cube import with_null_roi
 from clusterscale.seeds import stream
 
@@ -55,13 +55,15 @@ def set_up(option="of the paper", *, traces=None, frame=FRAME, size=SIZE, seed=0
     null_roi = settings.pop("null_roi", False)
     traces = people() if traces is None else traces
     return priors.create("zero_knowledge", **settings).set_up(
-        with_null_roi(traces) if null_roi else traces,
-        TARGET,
-        frame=frame,
-        group_size=size,
-        validate=True,
-        rng=stream(seed, "groups"),
-        control=stream(seed, "control"),
+        GroupRequest(
+            with_null_roi(traces) if null_roi else traces,
+            TARGET,
+            frame=frame,
+            group_size=size,
+            validate=True,
+            rng=stream(seed, "groups"),
+            control=stream(seed, "control"),
+        )
     )
 
 

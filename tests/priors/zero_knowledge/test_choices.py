@@ -15,6 +15,7 @@ from priors.zero_knowledge.choices import (
 )
 
 from clusterscale import attacks, priors
+from clusterscale.contracts import GroupRequest
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import ConfigError, InputError, PoolError
 from clusterscale.game import play
@@ -74,7 +75,7 @@ def test_a_raw_release_tells_who_is_inside_and_not_who_is_not(option):
     prior = priors.create("zero_knowledge", **settings)
     for target in range(10):
         streams = {"rng": stream(target), "control": stream(target, "control")}
-        game = prior.set_up(traces, target, frame=FRAME, group_size=6, **streams)
+        game = prior.set_up(GroupRequest(traces, target, frame=FRAME, group_size=6, **streams))
         by = [DEFENCES["raw"], DEFENCES["user-day"]]
         raw, noisy = play(game, by, ATTACKS[1:], seed=1, path=(target,))
         found.append([raw.auc, noisy.auc, raw.absent_auc, noisy.absent_auc])
