@@ -80,11 +80,11 @@ def test_results_written_a_few_targets_at_a_time_are_the_same(
     rng = np.random.default_rng(0)
     done = Done(plan, chosen, Journal(str(tmp_path / "journal")))
     levels = {name: tuple(range(N_PVALUE_BINS)) for name in ("level_inside", "level_outside")}
-    labels = [(m.label, a.label) for m in plan.mechanisms for a in plan.attacks]
+    keys = [(m.id, a.id) for m in plan.mechanisms for a in plan.attacks]
     for task in plan.tasks(cube, chosen):
         outcomes = (
             replace(outcome(auc=rng.random(), **levels), mechanism=mechanism, attack=attack)
-            for mechanism, attack in labels
+            for mechanism, attack in keys
         )
         done.add([Entry(task.key, tuple(outcomes))])
     found = []

@@ -22,6 +22,7 @@ from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.metrics import largest_bound
 from clusterscale.runtime import SerialExecutor
+from clusterscale.schema import with_labels
 
 N_ROIS, DAYS = 6, np.arange(24) // 8
 DENSE = crowd.draw(30, N_ROIS, 24, share=0.15, seed=1)
@@ -264,6 +265,7 @@ def test_the_config_that_shows_it(tmp_path):
     config = load(CONFIG)
     source = config.cube.model_copy(update={"path": str(tmp_path / "cube")})
     results = run(config.audit, source.open(), tmp_path / "run", SerialExecutor())
+    results = with_labels(results)
     names = [str(name) for name in results.mechanism.values]
     found = dict(zip(names, results.verdict.values[0, 0], strict=True))
     assert found == {
