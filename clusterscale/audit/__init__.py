@@ -1,4 +1,4 @@
-"""Audits: what to run, one task a target, results that survive a crash."""
+"""Membership audits of targets: plans, tasks, journals and results."""
 
 from clusterscale.audit.analysis import AuditAnalysis, run
 from clusterscale.audit.cost import Cost, predict

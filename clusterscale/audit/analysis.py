@@ -74,7 +74,7 @@ class AuditAnalysis(Analysis):
         return self.plan.describe()
 
     def check(self, cube: TraceCube, memory: int) -> None:
-        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
+        """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""
         self.plan.check(cube)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
@@ -133,13 +133,13 @@ def run(
 ) -> xr.Dataset:
     """Run or resume an audit; parameters and errors are those of :func:`clusterscale.study.run`.
 
-    If the traces of everyone and a task need more memory than a worker may use, counts are summed
+    If the traces of all users and a task need more memory than a worker may use, counts are summed
     over parts of the users.
 
     Returns
     -------
     xr.Dataset
-        Keeps :data:`clusterscale.schema.RESULTS`; ``seconds`` alone differs from run to run.
+        Conforms to :data:`clusterscale.schema.RESULTS`; only ``seconds`` differs between runs.
     """
     return study.run(AuditAnalysis(plan), cube, output, executor, **options)
 

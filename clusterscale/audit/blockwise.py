@@ -1,7 +1,7 @@
-"""The games of a task whose traces outgrow a worker: counted over parts of the users, and added.
+"""Games of a task whose traces exceed a worker's memory: counts summed over parts of the users.
 
-Every part draws the same groups, whoever it holds, and counts for its own users alone. All counts
-are whole numbers, so their sum is that of a worker who holds everyone, to the last bit.
+Every part draws the same groups and counts only its own users. Counts are integers, so their sum
+equals the counts of a worker that holds all users, bit for bit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["BlockCounts", "TaskPart", "add_parts", "count_part", "finish_task", 
 
 @dataclass(frozen=True, slots=True)
 class TaskPart:
-    """A task, and whose traces to count for it: an address and a few numbers."""
+    """A task and the users to count for it: a URI and a few numbers."""
 
     task: AuditTask
     users: Range
@@ -31,16 +31,16 @@ class TaskPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockCounts:
-    """What some users count for in one game.
+    """Counts of some users in one game.
 
     Attributes
     ----------
     game
-        All but what may be asked later.
+        Without the challenges that may be added later.
     bounds
-        The most that one unit of data of these users changes the counts.
+        Largest change of the counts by one unit of data of these users.
     spare
-        All challenges that may be asked later, in the order of asking; None if none may be.
+        All challenges that may be added later, in order; None if there are none.
     """
 
     game: Game
@@ -48,7 +48,7 @@ class BlockCounts:
     spare: GroupSample | None
 
     def plus(self, other: BlockCounts) -> BlockCounts:
-        """Add what other users count for, who follow these."""
+        """Add the counts of the users that follow these."""
         spare = self.spare
         if spare is not None and other.spare is not None:
             spare = spare.plus(other.spare)
@@ -62,18 +62,18 @@ Deals = tuple[BlockCounts, ...]
 def fold_task(
     task: AuditTask, users: Sequence[Range]
 ) -> Reduction[AuditTask, TaskPart, Deals, list[Outcome]]:
-    """Return the work of :func:`~clusterscale.audit.task.run_task`, by parts of the users."""
-    parts = tuple(TaskPart(task, each) for each in users)
+    """Return :func:`~clusterscale.audit.task.run_task` as a reduction over parts of the users."""
+    parts = tuple(TaskPart(task, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, finish_task)
 
 
 def count_part(part: TaskPart) -> Deals:
-    """Count what some users are in the games of a task, one for each list of trace steps.
+    """Count some users in the games of a task, one game for each list of trace steps.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read, is another one than was planned for, or a pool is too small.
+        If the cube cannot be read, is not the planned one, or a pool is too small.
     """
     n_more = part.task.stops[-1] - part.task.stops[0]
     with threadpool_limits(limits=1):
@@ -84,19 +84,19 @@ def count_part(part: TaskPart) -> Deals:
 
 
 def add_parts(one: Deals, other: Deals) -> Deals:
-    """Add what two ranges of users count for, of whom the others follow."""
+    """Add the counts of two ranges of users; ``other`` follows ``one``."""
     return tuple(mine.plus(theirs) for mine, theirs in zip(one, other, strict=True))
 
 
 def finish_task(task: AuditTask, total: Deals) -> list[Outcome]:
-    """Train and ask, once what all users count for is added."""
-    games = ((replace(deal.game, more=_serve(deal.spare)), deal.bounds) for deal in total)
+    """Train and challenge the attacks, on the summed counts of all users."""
+    games = ((replace(part.game, more=_serve(part.spare)), part.bounds) for part in total)
     with threadpool_limits(limits=1):
         return play_games(task, games)
 
 
 def _serve(spare: GroupSample | None) -> Callable[[int], GroupSample] | None:
-    """Return what hands out groups in order, as drawing them would."""
+    """Return a function that hands out groups in the order in which they were drawn."""
     if spare is None:
         return None
     n_served = 0

@@ -1,4 +1,4 @@
-"""Outcomes on the labelled dimensions of the dataset, and what they show together."""
+"""Outcomes on the labelled dimensions of the dataset, and statistics pooled over targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_ERROR", "lay_out_cases", "lay_out_pooled", "pool"]
 
 LONGEST_ERROR = 300
-"""Characters of an error that are kept."""
+"""Number of characters of an error that are kept."""
 
 _MEASURED = tuple(field.name for field in fields(Outcome) if field.type != "str")
 
@@ -42,42 +42,42 @@ def lay_out_cases(
     entries: dict[Key, Entry],
     attacked: NDArray[np.bool_] | None = None,
 ) -> Arrays:
-    """Return every variable on the targets of ``coords``.
+    """Return all variables for the targets of ``coords``.
 
     Cases of tasks without an entry are ``missing``, or ``unseen`` where the target is not attacked
     in the period (bool, shape (period, target)); those of failed tasks ``failed`` with the error.
     Their numbers are NaN, and their counts 0.
     """
     dims = RESULTS["auc"].dims
-    found = {name: empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
+    variables = {name: empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
     status, error = empty(coords, "status"), empty(coords, "error")
     status[:] = "missing"
     if attacked is not None:
         status[~attacked.T] = "unseen"
     keys = {dim: coords["period_id" if dim == "period" else dim][1].tolist() for dim in dims}
-    place = {dim: {value: i for i, value in enumerate(values)} for dim, values in keys.items()}
+    index = {dim: {value: i for i, value in enumerate(values)} for dim, values in keys.items()}
     for key, entry in entries.items():
-        at = tuple(place[dim][value] for dim, value in zip(dims, key, strict=False))
+        at = tuple(index[dim][value] for dim, value in zip(dims, key, strict=False))
         if entry.error:
             status[at], error[at] = "failed", entry.error[:LONGEST_ERROR]
         for outcome in entry.outcomes:
-            case = (*at, place["mechanism"][outcome.mechanism], place["attack"][outcome.attack])
+            case = (*at, index["mechanism"][outcome.mechanism], index["attack"][outcome.attack])
             status[case] = "done"
             for name in _MEASURED:
-                found[name][case] = getattr(outcome, name)
-            found["privacy_loss"][case] = privacy_loss(outcome.auc)
-    gain = _gains(found["auc"], coords["mechanism"][1].tolist())
-    return {**found, "privacy_gain": gain, "status": status, "error": error}
+                variables[name][case] = getattr(outcome, name)
+            variables["privacy_loss"][case] = privacy_loss(outcome.auc)
+    gain = _gains(variables["auc"], coords["mechanism"][1].tolist())
+    return {**variables, "privacy_gain": gain, "status": status, "error": error}
 
 
 def lay_out_pooled(cases: xr.Dataset, false_positive_rate: float) -> Arrays:
-    """Return what is pooled over targets, a setting at a time; see :func:`pool`.
+    """Return the statistics pooled over targets, one setting at a time; see :func:`pool`.
 
-    ``cases`` has what :func:`lay_out_cases` found, read as it is asked for.
+    ``cases`` has the variables of :func:`lay_out_cases`, and is read lazily.
     """
     dims = RESULTS["pooled_tpr"].dims
     shape = tuple(cases.sizes[dim] for dim in dims)
-    found = {name: np.full(shape, np.nan) for name in _POOLED}
+    variables = {name: np.full(shape, np.nan) for name in _POOLED}
     for at in np.ndindex(shape[:-1]):
         setting = cases.isel(dict(zip(dims, at, strict=False)))
         pooled = pool(
@@ -87,8 +87,8 @@ def lay_out_pooled(cases: xr.Dataset, false_positive_rate: float) -> Arrays:
             false_positive_rate,
         )
         for name, values in pooled.items():
-            found[name][at] = values
-    return found
+            variables[name][at] = values
+    return variables
 
 
 def pool(
@@ -97,35 +97,35 @@ def pool(
     epsilon_lower: NDArray[np.float64],
     false_positive_rate: float,
 ) -> Arrays:
-    """Return what all targets show together, for each setting, group size and attack.
+    """Return statistics pooled over targets, for each setting, group size and attack.
 
     Parameters
     ----------
     inside, outside
         int, shape (target, …, attack, level): see :func:`clusterscale.metrics.calibrated_counts`.
     epsilon_lower
-        float, shape (target, …, attack): not a number where challenges bound no ε.
+        float, shape (target, …, attack): NaN where challenges give no bound on ε.
     false_positive_rate
-        Where true positives are told.
+        False-positive rate at which the true-positive rate is reported.
 
     Returns
     -------
     dict
         ``pooled_epsilon_lower``, at a confidence that holds for the largest over all attacks,
-        ``pooled_tpr`` and ``resolvable_fpr``, each float64, shape (…, attack); not a number where
-        too few targets tell.
+        ``pooled_tpr`` and ``resolvable_fpr``, each float64, shape (…, attack); NaN where there
+        are too few targets.
     """
     shape = epsilon_lower.shape[1:]
-    found = {name: np.full(shape, np.nan) for name in _POOLED}
+    pooled = {name: np.full(shape, np.nan) for name in _POOLED}
     for at in np.ndindex(shape):
         cell = (slice(None), *at)
         counted = inside[cell].any(axis=1) & outside[cell].any(axis=1)
         bounding = counted & np.isfinite(epsilon_lower[cell])
         pair = inside[cell][counted], outside[cell][counted]
         try:
-            found["resolvable_fpr"][at] = pooled_resolvable_fpr(*pair)
-            found["pooled_tpr"][at] = pooled_tpr_at_fpr(*pair, false_positive_rate)
-            found["pooled_epsilon_lower"][at] = pooled_epsilon_lower_bound(
+            pooled["resolvable_fpr"][at] = pooled_resolvable_fpr(*pair)
+            pooled["pooled_tpr"][at] = pooled_tpr_at_fpr(*pair, false_positive_rate)
+            pooled["pooled_epsilon_lower"][at] = pooled_epsilon_lower_bound(
                 inside[cell][bounding],
                 outside[cell][bounding],
                 confidence=CONFIDENCE,
@@ -133,13 +133,13 @@ def pool(
             )
         except InputError:  # too few targets
             continue
-    return found
+    return pooled
 
 
 def _gains(auc: NDArray[np.float64], mechanisms: list[str]) -> NDArray[np.float64]:
-    """Compare each mechanism with bare counts, where these were attacked too."""
+    """Return the privacy gain of each mechanism over raw counts; NaN if these were not attacked."""
     if RAW_COUNTS not in mechanisms:
         return np.full_like(auc, np.nan)
     axis = RESULTS["auc"].dims.index("mechanism")
-    bare = np.take(auc, [mechanisms.index(RAW_COUNTS)], axis=axis)
-    return np.asarray(privacy_gain(np.broadcast_to(bare, auc.shape), auc))
+    raw = np.take(auc, [mechanisms.index(RAW_COUNTS)], axis=axis)
+    return np.asarray(privacy_gain(np.broadcast_to(raw, auc.shape), auc))

@@ -1,4 +1,4 @@
-"""Which tasks of a plan are done, and where their outcomes are: a few bytes a task."""
+"""Index of the finished tasks of a plan and of their journal files: a few bytes per task."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from clusterscale.errors import DamagedError
 
 __all__ = ["Done"]
 
-Place = tuple[int, int, int, int]
+Index = tuple[int, int, int, int]
 
 _NOWHERE = -1
 
 
 class Done:
-    """The tasks of a plan, one number each: the file of the journal that has its entry.
+    """The tasks of a plan, each with the number of the journal file that has its entry.
 
-    What an earlier run finished is found in the journal; what failed there is to be tried again.
+    Tasks that an earlier run finished are read from the journal; those that failed run again.
 
     Raises
     ------
@@ -45,63 +45,63 @@ class Done:
         for number in range(journal.n_files):
             for key, failed in journal.keys(number):
                 if not failed:
-                    self._file[self._place(key)] = number
+                    self._file[self._index(key)] = number
         self._file[~self._planned] = _NOWHERE
 
     @property
     def n_tasks(self) -> int:
-        """How many tasks there are."""
+        """Number of tasks."""
         return int(self._planned.sum())
 
     @property
     def n_failed(self) -> int:
-        """How many of those that ended have failed."""
+        """Number of tasks that failed."""
         return int(self._failed.sum())
 
     @property
     def n_done(self) -> int:
-        """How many ended well."""
+        """Number of tasks that succeeded."""
         return int((self._file != _NOWHERE).sum()) - self.n_failed
 
     def left(self, tasks: Iterable[AuditTask]) -> Iterator[AuditTask]:
-        """Yield those of all ``tasks`` of the plan, in its order, that have not ended."""
+        """Yield the tasks that have not ended; ``tasks`` are all of the plan, in its order."""
         ended = (self._file != _NOWHERE)[self._planned]
-        for task, known in zip(tasks, ended, strict=True):
-            if not known:
+        for task, has_ended in zip(tasks, ended, strict=True):
+            if not has_ended:
                 yield task
 
     def add(self, entries: list[Entry]) -> None:
-        """Keep a batch in the journal."""
+        """Write a batch to the journal."""
         number = self._journal.add(entries)
         for entry in entries:
-            place = self._place(entry.key)
-            self._file[place], self._failed[place] = number, bool(entry.error)
+            index = self._index(entry.key)
+            self._file[index], self._failed[index] = number, bool(entry.error)
 
     def entries(self, first: int, last: int) -> dict[Key, Entry]:
-        """Return what became of the targets at the places ``first`` up to ``last``."""
+        """Return the entries of the targets at positions ``first`` to ``last`` − 1."""
         return self._read(self._file[:, first:last], range(first, last))
 
     def failures(self, most: int) -> dict[Key, Entry]:
-        """Return entries of tasks that failed, ``most`` or fewer."""
+        """Return at most ``most`` entries of failed tasks."""
         numbers: NDArray[Any] = self._file[self._failed]
-        found: dict[Key, Entry] = {}
+        failures: dict[Key, Entry] = {}
         for number in np.unique(numbers):
             entries = self._read(numbers[numbers == number], range(len(self._users)))
-            found |= {key: entry for key, entry in entries.items() if entry.error}
-            if len(found) >= most:
+            failures |= {key: entry for key, entry in entries.items() if entry.error}
+            if len(failures) >= most:
                 break
-        return dict(list(found.items())[:most])
+        return dict(list(failures.items())[:most])
 
     def _read(self, numbers: NDArray[Any], targets: range) -> dict[Key, Entry]:
-        found = {}
+        entries = {}
         for number in np.unique(numbers[numbers != _NOWHERE]):
             for entry in self._journal.read(int(number)):
-                place = self._place(entry.key)
-                if place[1] in targets and self._file[place] == number:
-                    found[entry.key] = entry
-        return found
+                index = self._index(entry.key)
+                if index[1] in targets and self._file[index] == number:
+                    entries[entry.key] = entry
+        return entries
 
-    def _place(self, key: Key) -> Place:
+    def _index(self, key: Key) -> Index:
         target, period, prior, size = key
         at = int(np.searchsorted(self._users, target))
         try:
@@ -110,5 +110,5 @@ class Done:
             return self._periods[period], at, self._priors[prior], self._sizes[size]
         except (KeyError, IndexError):
             raise DamagedError(
-                "the journal holds entries of tasks that this plan has not"
+                "the journal has entries of tasks that are not in this plan"
             ) from None

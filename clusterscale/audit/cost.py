@@ -1,4 +1,4 @@
-"""What an audit will take, told before anything runs."""
+"""Predict what an audit takes, before anything runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ UNSURE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an audit will take.
+    """Predicted cost of an audit.
 
-    ``n_tasks`` are scheduled, games and prices, giving ``n_cases`` results. ``store_bytes`` are
-    read once by each worker, or a share of them where each holds a part of the users, as the
-    ``arrangement`` says. Its seconds are told with the factor :data:`UNSURE`; where the most
-    exposed are attacked, they include the screen that finds them, and it is assumed that each of
-    them has an event in every period.
+    ``n_tasks`` are scheduled, games and evaluations of mechanisms, and give ``n_cases`` results.
+    Each worker reads ``store_bytes`` once, or a share of them if it holds a part of the users; see
+    ``arrangement``. Its seconds are uncertain by the factor :data:`UNSURE`. If the most exposed
+    users are attacked, they include the screen that finds these users, and each of these is assumed
+    to have an event in every period.
     """
 
     n_targets: int
@@ -36,7 +36,7 @@ class Cost:
 
     @property
     def seconds_range(self) -> tuple[float, float]:
-        """Seconds of the cluster, at least and at most, as far as they can be told."""
+        """Lower and upper estimate of the seconds on the cluster."""
         return self.arrangement.seconds / UNSURE, self.arrangement.seconds * UNSURE
 
 
@@ -53,11 +53,11 @@ def predict(
     Parameters
     ----------
     plan, cube
-        What to ask, and of whom.
+        The audit, and the traces.
     memory
         Bytes that a worker may use.
     n_workers
-        How many there are.
+        Number of workers.
     slowness
         How many times slower processors are than those on which rates were measured
         (:func:`~clusterscale.audit.workload.measure_slowness`).
@@ -65,7 +65,7 @@ def predict(
     Raises
     ------
     ConfigError
-        If the cube cannot answer the plan, or memory is too short for it.
+        If the plan does not fit the cube, or needs more memory.
     """
     plan.check(cube)
     targets = plan.targets
@@ -75,13 +75,15 @@ def predict(
         chosen = plan.choose(cube)
         n_targets = len(chosen.users)
         n_attacked = sum(len(chosen.attacks(i)) for i in range(n_periods))
-    found = plan_resources(plan, cube, memory, n_workers, n_targets=n_targets, slowness=slowness)
+    resources = plan_resources(
+        plan, cube, memory, n_workers, n_targets=n_targets, slowness=slowness
+    )
     if n_exposed:
         screen = predict_screen(plan.whole_screen, cube, memory, n_workers)
-        found = replace(
-            found,
-            core_seconds=found.core_seconds + screen.core_seconds,
-            seconds=found.seconds + screen.seconds,
+        resources = replace(
+            resources,
+            core_seconds=resources.core_seconds + screen.core_seconds,
+            seconds=resources.seconds + screen.seconds,
         )
     n_games = n_attacked * len(plan.priors) * len(plan.group_sizes)
     return Cost(
@@ -89,5 +91,5 @@ def predict(
         n_tasks=n_games + n_periods * len(plan.group_sizes),
         n_cases=n_games * plan.n_cases,
         store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET_BYTES,
-        arrangement=found,
+        arrangement=resources,
     )

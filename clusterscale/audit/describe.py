@@ -1,4 +1,4 @@
-"""A plan in words, for notebooks: listed users are counted, not named."""
+"""Describe a plan for notebooks; listed users are counted, not named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["describe_plan", "describe_size"]
 
 
 def describe_plan(plan: AuditPlan) -> dict[str, Cell]:
-    """Return what a plan asks, by name."""
+    """Return the settings of a plan by name."""
     return {
         "targets": _targets(plan),
         "group sizes": ", ".join(f"{size:,}" for size in plan.group_sizes),
@@ -29,7 +29,7 @@ def describe_plan(plan: AuditPlan) -> dict[str, Cell]:
 
 
 def describe_size(plan: AuditPlan) -> str:
-    """Return how many results a target has, as a product."""
+    """Return the number of results per target, as a product."""
     parts = (
         (len(plan.periods), "period"),
         (len(plan.priors), "prior"),
@@ -41,5 +41,5 @@ def describe_size(plan: AuditPlan) -> str:
 
 
 def _targets(plan: AuditPlan) -> str:
-    told = plan.describe()["targets"]
-    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in told.items())
+    targets = plan.describe()["targets"]
+    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in targets.items())

@@ -1,4 +1,4 @@
-"""Is a promise kept? The data that it hides, left out and put back, published many times over."""
+"""Test a guarantee on many releases of groups with and without the data that it protects."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ __all__ = ["NOTHING_PROMISED", "DPTestResult", "VerdictPlan", "try_guarantee"]
 NOTHING_PROMISED = "nothing promised"
 """The verdict on a mechanism without a guarantee."""
 
-_MOST_VALUES = 20_000_000  # published of one side of a pair
-_BLOCK = 1_000_000  # values that are published together: a few of 8 MB are held at once
-_LEAST_TRIALS = 4  # two to choose a threshold, two to judge it
+_MOST_VALUES = 20_000_000  # published values per side of a pair
+_BLOCK = 1_000_000  # values that are published together: a few arrays of 8 MB
+_LEAST_TRIALS = 4  # two to choose a threshold, two to evaluate it
 _DIGITS = 2
 
 Score = Callable[[Values], Scores]
 
 
 class VerdictPlan(ConfigModel):
-    """How to try a promise: so many ``trials`` with and without each of so many ``units``.
+    """How to test a guarantee: ``trials`` releases with and without each of several ``units``.
 
     The first unit is the largest of the cube, where too little noise shows first; the others are
-    drawn at random. A mechanism that keeps its promise is called broken with a chance of at most
-    1 − ``confidence``, whatever the number of units and tests. Trials are fewer where what is
-    published of a unit is large: at most 20 million values of one side.
+    drawn at random. A mechanism that keeps its guarantee is called broken with probability at most
+    1 − ``confidence``, for any number of units and tests. There are fewer trials if releases are
+    large: at most 20 million values on one side.
     """
 
     trials: Even = 20_000
@@ -54,18 +54,18 @@ class VerdictPlan(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class DPTestResult:
-    """What was measured of a promise.
+    """Result of testing a guarantee.
 
     Attributes
     ----------
     verdict
-        ``broken``: more ε was seen than is promised. ``too few samples``: so many releases could
-        not have shown it. ``consistent``: they could have, and did not. ``nothing promised``.
+        ``broken``: the observed ε is larger than the declared one. ``too few samples``: this number
+        of releases could not have shown that. ``consistent``: it could have, and did not.
+        ``nothing promised``: the mechanism has no guarantee.
     epsilon_seen
-        The largest lower bound on ε at the promised unit and δ; not a number if nothing is
-        promised.
+        Largest lower bound on ε for the declared unit and δ; NaN without a guarantee.
     trials
-        Releases with the unit, and as many without; 0 if there were none.
+        Number of releases with the unit, and of those without it.
     """
 
     verdict: str
@@ -76,24 +76,24 @@ class DPTestResult:
 def try_guarantee(
     mechanism: Mechanism, neighbours: Neighbours, plan: VerdictPlan, *, key: str
 ) -> DPTestResult:
-    """Publish neighbouring groups again and again, and compare the ε that is seen with the stated.
+    """Publish neighbouring groups many times, and compare the observed ε with the declared one.
 
-    Nothing needs to be trained: the projection on the difference and, where the law of the noise
-    is stated, the likelihood ratio tell the two groups apart about as well as anything can. Both
-    are rounded to a hundredth of the difference, for what is finer tells how floating-point
-    numbers are spaced and not what the mechanism does to real ones (Mironov, CCS 2012). The
-    largest of all bounds counts, each at a share of the plan's confidence (Bonferroni).
+    Nothing is trained: the projection on the difference and, if the noise distribution is known,
+    the likelihood ratio distinguish the two groups about as well as any test. Both are rounded to
+    a hundredth of the difference, because finer digits show the spacing of floating-point numbers,
+    not what the mechanism does to real numbers (Mironov, CCS 2012). The result is the largest of
+    all bounds, each at its share of the plan's error probability (Bonferroni).
 
     Parameters
     ----------
     mechanism
-        Bound to the cube, so that it has all that its noise is scaled to.
+        Bound to the cube, so that the scale of its noise is known.
     neighbours
         Groups to publish, after the mechanism's trace steps.
     plan
-        How often, of how many units, how sure.
+        Number of trials and units, and the confidence.
     key
-        Names the stream of the noise.
+        Name of the random stream of the noise.
     """
     stated, kind = mechanism.guarantee, kind_of(mechanism.guarantee)
     if kind is None:
@@ -103,32 +103,33 @@ def try_guarantee(
         return DPTestResult("too few samples", 0.0, 0)
     most = max(inside.size for inside, _ in pairs)
     n_trials = max(min(plan.trials, _MOST_VALUES // most), _LEAST_TRIALS)
-    found: list[Scores] = []
+    scores_by_test: list[Scores] = []
     for i, pair in enumerate(pairs):
         tests = _tests(*pair, mechanism.noise)
         scores = [
             _publish(mechanism, counts, tests, n_trials, neighbours, (key, i, side))
             for side, counts in zip(("inside", "outside"), pair, strict=True)
         ]
-        found += list(np.concatenate(scores, axis=1))
-    seen, largest = _bounds(found, stated.delta, plan.confidence)
-    return DPTestResult(claim_verdict(seen, stated.epsilon, largest=largest), seen, n_trials)
+        scores_by_test += list(np.concatenate(scores, axis=1))
+    observed, largest = _bounds(scores_by_test, stated.delta, plan.confidence)
+    verdict = claim_verdict(observed, stated.epsilon, largest=largest)
+    return DPTestResult(verdict, observed, n_trials)
 
 
-def _bounds(found: list[Scores], delta: float, confidence: float) -> tuple[float, float]:
-    """Return the largest lower bound on ε over all tests, and the most that it could have been."""
-    n_trials, tries = len(found[0]) // 2, len(found)
+def _bounds(scores_by_test: list[Scores], delta: float, confidence: float) -> tuple[float, float]:
+    """Return the largest lower bound on ε over all tests, and the largest possible one."""
+    n_trials, tries = len(scores_by_test[0]) // 2, len(scores_by_test)
     labels = np.repeat([True, False], n_trials)
-    seen = max(
+    observed = max(
         epsilon_lower_bound(labels, scores, delta=delta, confidence=confidence, tries=tries)
-        for scores in found
+        for scores in scores_by_test
     )
     most = largest_bound(n_trials, n_trials, delta=delta, confidence=confidence, tries=tries)
-    return seen, most
+    return observed, most
 
 
 def _reached(inside: Counts, outside: Counts, reach: NoiseScope) -> Pair:
-    """Return the part of the counts that can be published otherwise when they differ."""
+    """Return the counts whose published values may depend on the difference."""
     changed = inside != outside
     if reach == "release":
         return inside, outside
@@ -139,20 +140,20 @@ def _reached(inside: Counts, outside: Counts, reach: NoiseScope) -> Pair:
 
 
 def _tests(inside: Counts, outside: Counts, noise: Noise | None) -> list[Score]:
-    """Return tests whose scores are the higher the more a release looks like *inside*."""
+    """Return tests whose scores increase with the evidence for *inside*."""
     change = (inside - outside).astype(np.float64).ravel()
     weights, middle = change / (change @ change), outside.ravel().astype(np.float64)
 
     def project(values: Values) -> Scores:
-        """0 where *outside* is expected, 1 where *inside* is."""
+        """Return scores with expectation 0 for *outside* and 1 for *inside*."""
         return np.asarray((values - middle) @ weights)
 
     def compare(values: Values) -> Scores:
-        """Log-likelihood ratio under Laplace noise, the same under geometric noise."""
+        """Return log-likelihood ratios under Laplace or geometric noise."""
         nearer = np.abs(values - middle) - np.abs(values - middle - change)
         return np.asarray(nearer.sum(axis=1) / scale)
 
-    if noise is None or noise.law not in ("laplace", "geometric"):  # under a normal law, the same
+    if noise is None or noise.law not in ("laplace", "geometric"):  # normal noise: the same ranks
         return [project]
     scale = noise.scale
     return [project, compare]
@@ -174,6 +175,6 @@ def _publish(
         n = min(step, n_trials - start)
         same = np.broadcast_to(counts, (n, *counts.shape))
         values = mechanism.release(same, group_size=neighbours.design.group_size, rng=rng)
-        for test, found in zip(tests, scores, strict=True):
-            found[start : start + n] = test(values.reshape(n, -1))
+        for test, row in zip(tests, scores, strict=True):
+            row[start : start + n] = test(values.reshape(n, -1))
     return np.round(scores, _DIGITS, out=scores)

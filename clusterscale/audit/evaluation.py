@@ -1,4 +1,4 @@
-"""What defences promise, keep, and leave of the data: one task a period and group size."""
+"""Evaluate mechanisms: guarantees, tests and utility; one task per period and group size."""
 
 from __future__ import annotations
 
@@ -35,22 +35,9 @@ from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
-__all__ = [
-    "CountedUsers",
-    "GuaranteeStatement",
-    "MechanismEvaluationTask",
-    "Price",
-    "PriceKey",
-    "PricePart",
-    "UtilityPlan",
-]
-__all__ += [
-    "add_evaluations",
-    "count_evaluation",
-    "evaluate_mechanism_task",
-    "finish_evaluation",
-    "fold_evaluation",
-]
+__all__ = ["CountedUsers", "GuaranteeStatement", "MechanismEvaluationTask", "Price", "PriceKey"]
+__all__ += ["PricePart", "UtilityPlan", "add_evaluations", "count_evaluation"]
+__all__ += ["evaluate_mechanism_task", "finish_evaluation", "fold_evaluation"]
 
 PriceKey = tuple[str, int]
 Floats = NDArray[np.float64]
@@ -73,10 +60,9 @@ _USUAL = (
 
 
 class UtilityPlan(ConfigModel):
-    """How to measure what is left of the data: on so many ``groups``, by these ``measures``.
+    """How to measure utility: the number of ``groups``, and the ``measures``.
 
-    Groups are drawn at random from all users, whoever is attacked, and are the same for all
-    mechanisms.
+    Groups are drawn from all users, not only targets, and are the same for all mechanisms.
     """
 
     groups: Count = 10
@@ -85,7 +71,7 @@ class UtilityPlan(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class MechanismEvaluationTask:
-    """An address and a few numbers, as :class:`~clusterscale.audit.AuditTask` is."""
+    """The mechanisms to evaluate at a period and group size: a URI and a few numbers."""
 
     source: TraceSource
     period: str
@@ -96,19 +82,19 @@ class MechanismEvaluationTask:
 
     @property
     def key(self) -> PriceKey:
-        """What tells this task from the others of its plan."""
+        """Id of the period, and group size."""
         return self.period, self.group_size
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The result of a :class:`MechanismEvaluationTask`, or the error that ended it, and its origin.
+    """Result of a :class:`MechanismEvaluationTask`, or the error that ended it, with traceback.
 
-    All but ``guess`` are keyed by the id of the mechanism. ``utility`` holds means over
-    groups and standard deviations (ddof 1), one a measure, ``guess`` the means of values drawn
-    without any data. Groups in which a measure has nothing to measure are left out. The
-    ``released_share`` is known whatever is measured: the released total over the raw total of cells
-    with a raw count, without the null ROI and with negative values as 0, mean over groups.
+    Dicts are keyed by the id of the mechanism. ``utility`` has means over groups and standard
+    deviations (ddof 1), one per measure; ``guess`` has the means for values drawn without any data.
+    Groups on which a measure is undefined are left out. ``released_share`` is the released total
+    over the raw total of cells with a raw count, without the null ROI and with negative values as
+    0, mean over groups; it does not depend on the measures.
     """
 
     key: PriceKey
@@ -122,26 +108,25 @@ class Price:
 
 
 def evaluate_mechanism_task(task: MechanismEvaluationTask) -> Price:
-    """Draw groups, publish them by every mechanism and measure; a pure function of the task.
+    """Publish groups by every mechanism and measure utility; a pure function of the task.
 
-    Promises are tried on groups of their own, by
-    :func:`~clusterscale.audit.dp_test.try_guarantee`.
+    :func:`~clusterscale.audit.dp_test.try_guarantee` tests guarantees on separate groups.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read or is another one than was planned for.
+        If the cube cannot be read or is not the planned one.
     """
     settings = load_settings(task.source, _lists(task))
     with threadpool_limits(limits=1):
         total = {steps: _count(task, steps, setting) for steps, setting in settings.items()}
         cells = {steps: setting.cells for steps, setting in settings.items()}
-        return _price(task, total, cells, lambda steps, user: settings[steps].traces)
+        return _evaluate(task, total, cells, lambda steps, user: settings[steps].traces)
 
 
 @dataclass(frozen=True, slots=True)
 class PricePart:
-    """A price, and whose traces to count for it: an address and a few numbers."""
+    """An evaluation and the users to count for it: a URI and a few numbers."""
 
     task: MechanismEvaluationTask
     users: Range
@@ -149,16 +134,16 @@ class PricePart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountedUsers:
-    """What some users count for once some trace steps are done.
+    """Counts of some users after some trace steps.
 
     Attributes
     ----------
     counts
-        Of the groups that utility is measured on, int32, shape (group, roi, epoch).
+        Counts of the groups for utility, int32, shape (group, roi, epoch).
     bounds
-        The most that one unit of data of these users changes the counts.
+        Largest change of the counts by one unit of data of these users.
     nearby
-        What neighbouring groups are made of.
+        Counts of the groups for tests of guarantees.
     """
 
     counts: Counts
@@ -166,7 +151,7 @@ class CountedUsers:
     nearby: Nearby
 
     def plus(self, other: CountedUsers) -> CountedUsers:
-        """Add what other users count for, who follow these."""
+        """Add the counts of the users that follow these."""
         bounds = merge_bounds(self.bounds, other.bounds)
         return CountedUsers(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
 
@@ -177,33 +162,30 @@ Tallies = dict[Steps, CountedUsers]
 def fold_evaluation(
     task: MechanismEvaluationTask, users: Sequence[Range]
 ) -> Reduction[MechanismEvaluationTask, PricePart, Tallies, Price]:
-    """Return the work of :func:`evaluate_mechanism_task`, by parts of the users."""
-    parts = tuple(PricePart(task, each) for each in users)
+    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users."""
+    parts = tuple(PricePart(task, part) for part in users)
     return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
 
 
 def count_evaluation(part: PricePart) -> Tallies:
-    """Count what some users are in a price, for each list of trace steps.
+    """Count some users for an evaluation, for each list of trace steps.
 
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is another one than was planned for.
+    Errors are those of :func:`evaluate_mechanism_task`.
     """
     settings = load_settings(part.task.source, _lists(part.task), part.users)
     with threadpool_limits(limits=1):
-        return {steps: _count(part.task, steps, each) for steps, each in settings.items()}
+        return {steps: _count(part.task, steps, setting) for steps, setting in settings.items()}
 
 
 def add_evaluations(one: Tallies, other: Tallies) -> Tallies:
-    """Add what two ranges of users count for, of whom the others follow."""
+    """Add the counts of two ranges of users; ``other`` follows ``one``."""
     return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
 
 
 def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> Price:
-    """Publish and measure, once what all users count for is added.
+    """Publish and measure, on the summed counts of all users.
 
-    Of traces only the blocks of the few users who are left out and put back are read.
+    Only reads the traces of the few users who are left out of neighbouring groups, by block.
     """
     source, span = task.source, task.source.spans[-1]
     cube = open_source(source)
@@ -217,11 +199,11 @@ def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> Price:
         return read(steps, user // block_size(cube) * block_size(cube))
 
     with threadpool_limits(limits=1):
-        return _price(task, total, {steps: map_cells(source, steps) for steps in total}, find)
+        return _evaluate(task, total, {steps: map_cells(source, steps) for steps in total}, find)
 
 
 def _lists(task: MechanismEvaluationTask) -> list[Steps]:
-    """Return all lists of trace steps, and that of none, which bare counts are made of."""
+    """Return all lists of trace steps, and first the empty one, of raw counts."""
     return list(dict.fromkeys([(), *(steps for steps, _ in group_by_trace_steps(task.mechanisms))]))
 
 
@@ -234,10 +216,9 @@ def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -
         members = np.sort(rng.choice(traces.n_users, size, replace=False, shuffle=False))
         row[:] = count_visits(traces, members[None])[0]
     mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
-    kinds = (kind_of(mechanism.guarantee) for mechanism in mechanisms)
-    design = _design(task)
-    wanted = dict.fromkeys(kind for kind in kinds if kind is not None)
-    nearby = count_nearby(design, list(wanted), traces, setting.cells.frame)
+    units = dict.fromkeys(kind_of(mechanism.guarantee) for mechanism in mechanisms)
+    kinds = [kind for kind in units if kind is not None]
+    nearby = count_nearby(_design(task), kinds, traces, setting.cells.frame)
     return CountedUsers(counts, setting.bounds, nearby)
 
 
@@ -253,7 +234,7 @@ def _design(task: MechanismEvaluationTask) -> Design:
     )
 
 
-def _price(
+def _evaluate(
     task: MechanismEvaluationTask,
     total: Tallies,
     cells: dict[Steps, CellMap],
@@ -281,27 +262,27 @@ def _price(
 def _publish(
     task: MechanismEvaluationTask, key: str, mechanism: Mechanism, cells: CellMap, counts: Counts
 ) -> Iterator[Values]:
-    """Yield what is published of each group, on the cells of the cube."""
+    """Yield the release of each group, on the cells of the cube."""
     rng = stream(task.source.seed, "utility noise", *task.key, key)
-    for each in counts:
-        yield cells.expand(mechanism.release(each, group_size=task.group_size, rng=rng))
+    for group in counts:
+        yield cells.expand(mechanism.release(group, group_size=task.group_size, rng=rng))
 
 
 def _measure(
     task: MechanismEvaluationTask, raw: list[Counts], released: Iterator[Values]
 ) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
-    """Return means and standard deviations of the measures, and the mean share released."""
-    found = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
-    columns = [column[np.isfinite(column)] for column in found.T]
+    """Return means and standard deviations of the measures, and the mean released share."""
+    values = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
+    columns = [column[np.isfinite(column)] for column in values.T]
     *mean, share = (float(known.mean()) if len(known) else np.nan for known in columns)
     *spread, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
     return (tuple(mean), tuple(spread)), share
 
 
 def _values(task: MechanismEvaluationTask, raw: Counts, released: Values) -> list[float]:
-    """Return every measure and the share released; no event is in the null ROI, the last one."""
-    places = slice(None, -1 if task.source.null_roi else None)
-    events = raw[places], released[places]
+    """Return every measure, and the released share; the null ROI, the last one, has no events."""
+    rois = slice(None, -1 if task.source.null_roi else None)
+    events = raw[rois], released[rois]
     values = [
         measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
         for measure in task.utility.measures

@@ -1,4 +1,4 @@
-"""Who is exposed, by what a run's folder holds of a plan: its audit, its screen, or both."""
+"""Find the exposure of users in the folder of a run: its audit, its screen, or both."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ __all__ = ["find_exposures"]
 
 
 def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[TargetAUCs]:
-    """Return an address for the AUCs of every case of a finished audit, then of a screen.
+    """Return where the AUCs of every case are: first of a finished audit, then of a screen.
 
     Parameters
     ----------
     plan, cube
-        What was asked, and of whom.
+        The plan of the run, and the traces.
     output
         Folder of the run.
 
     Raises
     ------
     MissingError
-        If neither has finished there.
+        If neither has finished.
     ExistsError
-        If what is there is of another plan or cube.
+        If one of them is of another plan or cube.
     """
-    found: list[TargetAUCs] = []
+    exposures: list[TargetAUCs] = []
     audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
     if exists(f"{audited}/zarr.json"):
         results = open_results(output)
         _compare(results, cube, output, results.attrs["plan_digest"] == plan.digest, "audit")
-        found += list_exposures(results, audited, "audit")
+        exposures += list_exposures(results, audited, "audit")
     if (screen := _open_screen(f"{output}/screen")) is not None:
         same = screen.attrs["plan_digest"] == plan.whole_screen.digest
         _compare(screen, cube, output, same, "screen")
-        found += list_exposures(screen, screened, "screen")
-    if not found:
+        exposures += list_exposures(screen, screened, "screen")
+    if not exposures:
         raise MissingError(
-            f"{output}: neither an audit nor a screen has finished there, so nobody is known to be "
-            "exposed; run `clusterscale audit` or `clusterscale screen` with this config first"
+            f"{output}: neither an audit nor a screen has finished there; "
+            "run `clusterscale audit` or `clusterscale screen` with this config first"
         )
-    return found
+    return exposures
 
 
 def _open_screen(uri: str) -> xr.Dataset | None:
@@ -66,5 +66,5 @@ def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what
     if other:
         raise ExistsError(
             f"{output} holds a{'n' * (what == 'audit')} {what} of another {' and '.join(other)}: "
-            f"run `clusterscale {what}` with this config first, or name its own output"
+            f"run `clusterscale {what}` with this config first, or choose another output"
         )

@@ -1,4 +1,4 @@
-"""What went wrong in a run, for whoever mends it: beside the results, and gone when all is well."""
+"""Write the errors of failed tasks to a file next to the results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from clusterscale.storage import put, remove
 
 __all__ = ["write_failures"]
 
-_MOST = 100  # tasks whose tracebacks are kept
+_MOST = 100  # tasks whose tracebacks are written
 
 
 def write_failures(done: Done, prices: Iterable[Price], uri: str) -> None:
     """Write each failed task with its traceback to a text file at ``uri``; without any, remove it.
 
-    Targets are told by their index, as everywhere.
+    Targets are named by their index.
     """
     parts = [
-        f"price of {price.key[0]}, groups of {price.key[1]:,}\n{price.traceback or price.error}"
+        f"evaluation of {price.key[0]}, groups of {price.key[1]:,}\n"
+        f"{price.traceback or price.error}"
         for price in prices
         if price.error
     ]

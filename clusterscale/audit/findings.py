@@ -1,4 +1,4 @@
-"""How exposed people are in each release that an audit attacked: the verdicts of an audit."""
+"""Verdicts on exposure for each release that an audit attacked."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What an audit found of one release: a period, a prior, a group size and a mechanism.
+    """Exposure in one release: a period, prior, group size and mechanism.
 
     Attributes
     ----------
     period, prior, group_size, mechanism
         Labels of the release.
     attacks
-        The strongest attack by mean AUC; several where their means agree to three digits. After
-        raw counts, an attack may have a mechanism beside it: who has raw counts can apply it.
+        The strongest attack by mean AUC; several if their means agree to three digits. For raw
+        counts, an attack may name a mechanism that the adversary applies to them first.
     n_targets, n_done
         Targets that were attacked, and those with a result.
     mean, low, high
-        Mean AUC of the strongest attack, and its 95 % interval; NaN where nothing was done.
+        Mean AUC of the strongest attack, and its 95 % interval; NaN without a result.
     n_above
         Targets whose AUC is above .75 by any attack.
     n_certain
-        Those of them whose true AUC is above .75: together with 95 % confidence over all cases of
+        Those of them whose true AUC is above .75 with 95 % confidence, jointly over all cases of
         the audit (Holm).
     exposure
         The verdict.
     reason
-        What decided it, as a clause.
+        The reason for the verdict, as a clause.
     """
 
     period: str
@@ -87,32 +87,32 @@ def find_exposures(results: xr.Dataset) -> list[Finding]:
     most targets are certainly above .75. ``partly exposed``: the interval of the mean is above .5,
     or at least one target is certainly above .75. ``not seen to be exposed``: the whole interval
     is below .75, no target's AUC is above .75, most targets have an interval below .75, all
-    finished, and controls give no reason for doubt. Else ``inconclusive``.
+    finished, and the controls pass. Else ``inconclusive``.
 
-    Who has raw counts can add any noise to them, so raw counts are also judged by the attacks on
-    every other mechanism with the same period, prior and group size.
+    An adversary with raw counts can apply any mechanism to them, so the verdict on raw counts also
+    uses the attacks on every other mechanism with the same period, prior and group size.
 
     Parameters
     ----------
     results
-        Dataset of an audit, which keeps :data:`clusterscale.schema.RESULTS`.
+        Dataset of an audit, conforming to :data:`clusterscale.schema.RESULTS`.
     """
     ordered = results.transpose(..., *_DIMS, missing_dims="ignore")
     cells, raw_counts = _CaseArrays(ordered), find_mechanism(results, RAW_COUNTS)
     labels = [ordered[dim].values.tolist() for dim in _DIMS[:4]]
-    found: list[Finding] = []
-    for place in np.ndindex(*(len(values) for values in labels[:3])):
-        names = [values[i] for values, i in zip(labels, place, strict=False)]
-        here = {}
+    findings: list[Finding] = []
+    for at in np.ndindex(*(len(values) for values in labels[:3])):
+        names = [values[i] for values, i in zip(labels, at, strict=False)]
+        by_mechanism = {}
         for mechanism, name in enumerate(labels[3]):
-            if candidates := list(cells.of(place, [mechanism])):
-                here[name] = _judge([*names, name], candidates)
-        if raw_counts in here:
-            every = list(cells.of(place, range(len(labels[3]))))
-            raw = _judge([*names, raw_counts], every)
-            here[raw_counts] = _as_bad_as(raw, here.values())
-        found += here.values()
-    return found
+            if candidates := list(cells.of(at, [mechanism])):
+                by_mechanism[name] = _judge([*names, name], candidates)
+        if raw_counts in by_mechanism:
+            candidates = list(cells.of(at, range(len(labels[3]))))
+            raw = _judge([*names, raw_counts], candidates)
+            by_mechanism[raw_counts] = _as_bad_as(raw, by_mechanism.values())
+        findings += by_mechanism.values()
+    return findings
 
 
 def _as_bad_as(raw: Finding, others: Iterable[Finding]) -> Finding:
@@ -120,7 +120,7 @@ def _as_bad_as(raw: Finding, others: Iterable[Finding]) -> Finding:
 
     The attack with the highest mean need not have the highest low end of its interval.
     """
-    worst = min(others, key=lambda each: EXPOSURES.index(each.exposure))
+    worst = min(others, key=lambda finding: EXPOSURES.index(finding.exposure))
     if EXPOSURES.index(raw.exposure) <= EXPOSURES.index(worst.exposure):
         return raw
     after = f", after applying {worst.mechanism}" if worst.mechanism != raw.mechanism else ""
@@ -128,17 +128,17 @@ def _as_bad_as(raw: Finding, others: Iterable[Finding]) -> Finding:
 
 
 def worst_findings(findings: Sequence[Finding]) -> dict[str, Finding]:
-    """Return the worst finding of each mechanism: by verdict, and then by mean AUC."""
+    """Return the worst finding of each mechanism, by verdict and then by mean AUC."""
     worst: dict[str, Finding] = {}
-    for each in findings:
-        kept = worst.setdefault(each.mechanism, each)
-        if _badness(each) > _badness(kept):
-            worst[each.mechanism] = each
+    for finding in findings:
+        known = worst.setdefault(finding.mechanism, finding)
+        if _badness(finding) > _badness(known):
+            worst[finding.mechanism] = finding
     return worst
 
 
 def worst_finding(findings: Sequence[Finding]) -> Finding | None:
-    """Return the worst of all, by verdict and then by mean AUC; None where there are none."""
+    """Return the worst finding, by verdict and then by mean AUC; None if there are none."""
     return max(findings, key=_badness, default=None)
 
 
@@ -148,7 +148,7 @@ def _badness(finding: Finding) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidate:
-    """An attack on the values of a mechanism; arrays have shape (target,)."""
+    """An attack on the values published by a mechanism; arrays have shape (target,)."""
 
     attack: str
     mechanism: str
@@ -160,7 +160,7 @@ class _Candidate:
 
     @property
     def mean(self) -> float:
-        """Mean AUC of the targets that were done, −inf where none was."""
+        """Mean AUC of the finished targets, −inf if there are none."""
         known = self.auc[np.isfinite(self.auc)]
         return float(known.mean()) if known.size else -np.inf
 
@@ -184,7 +184,7 @@ class _CaseArrays:
         self._attacks = [str(value) for value in ordered["attack"].values]
 
     def of(self, at: tuple[int, ...], mechanisms: Sequence[int]) -> Iterator[_Candidate]:
-        """Yield each attack that was run on each of ``mechanisms`` there."""
+        """Yield each attack that was run on one of ``mechanisms`` in that setting."""
         for mechanism in mechanisms:
             for attack, name in enumerate(self._attacks):
                 cell = (*at, mechanism, attack)
@@ -206,22 +206,22 @@ class _CaseArrays:
 
 def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding:
     """Return the finding of a release from the attacks that an adversary may run on it."""
-    best = max(candidates, key=lambda each: each.mean)
+    best = max(candidates, key=lambda candidate: candidate.mean)
     known = best.auc[np.isfinite(best.auc)]
     low, high = mean_interval(known)
     mean = best.mean if known.size else float("nan")
-    planned = np.logical_or.reduce([each.planned for each in candidates])
-    above = np.logical_or.reduce([each.auc > EXPOSED_AUC for each in candidates])
-    certain = np.logical_or.reduce([each.certain for each in candidates])
+    planned = np.logical_or.reduce([one.planned for one in candidates])
+    above = np.logical_or.reduce([one.auc > EXPOSED_AUC for one in candidates])
+    certain = np.logical_or.reduce([one.certain for one in candidates])
     n_certain, n_done = int(certain.sum()), int(known.size)
     unresolved = int((best.high[np.isfinite(best.auc)] > EXPOSED_AUC).sum())
     n_failed = sum(
-        int((each.planned & ~np.isfinite(each.auc)).sum())
-        for each in candidates
-        if each.mechanism == names[3]
+        int((one.planned & ~np.isfinite(one.auc)).sum())
+        for one in candidates
+        if one.mechanism == names[3]
     )
     doubts = [
-        (n_done == 0, "nothing was finished"),
+        (n_done == 0, "no target has a result"),
         (n_failed > 0, f"{n_failed} {'case' if n_failed == 1 else 'cases'} failed"),
         (high > EXPOSED_AUC, f"the interval of the mean reaches {high:.2f}"),
         (above.any(), f"{_share(int(above.sum()), n_done)} above {EXPOSED_AUC:g}, none certainly"),
@@ -242,8 +242,8 @@ def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding
     elif n_certain:
         exposure = "partly exposed"
         reason = f"{_share(n_certain, n_done)} certainly above {EXPOSED_AUC:g}"
-    elif found := [text for applies, text in doubts if applies]:
-        exposure, reason = "inconclusive", found[0]
+    elif reasons := [text for applies, text in doubts if applies]:
+        exposure, reason = "inconclusive", reasons[0]
     else:
         exposure = "not seen to be exposed"
         reason = f"the mean AUC is below {EXPOSED_AUC:g} with 95 % confidence, no target above it"
@@ -267,13 +267,13 @@ def _judge(names: Sequence[object], candidates: Sequence[_Candidate]) -> Finding
 
 
 def _ties(candidates: Sequence[_Candidate], own: str) -> list[str]:
-    """Return the attacks whose mean AUC is that of the best, those on the own values first."""
-    tied = [candidates[i] for i in find_ties([each.mean for each in candidates])]
-    here = [each.attack for each in tied if each.mechanism == own]
+    """Return the attacks with the best mean AUC, those on the mechanism's own values first."""
+    tied = [candidates[i] for i in find_ties([candidate.mean for candidate in candidates])]
+    here = [candidate.attack for candidate in tied if candidate.mechanism == own]
     elsewhere = [
-        f"{each.attack} after applying {each.mechanism}"
-        for each in tied
-        if each.mechanism != own and each.attack not in here
+        f"{candidate.attack} after applying {candidate.mechanism}"
+        for candidate in tied
+        if candidate.mechanism != own and candidate.attack not in here
     ]
     return here + elsewhere
 

@@ -1,4 +1,4 @@
-"""What a mechanism promises on a cube, and what that means for all of one user."""
+"""The guarantee of a mechanism on a cube, and what it implies for all data of one user."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from clusterscale.metrics import auc_ceiling
 
 __all__ = ["GuaranteeStatement", "state_guarantee"]
 
-_ANYTHING = 10**12  # visits: more than anybody can make
+_ANYTHING = 10**12  # visits: more than any user can make
 
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeStatement:
     """The guarantee of a mechanism for the counts of this cube and period.
 
-    The first five are :class:`~clusterscale.contracts.Guarantee`'s. ``sensitivity`` is the one that
-    the noise is scaled to, ``required_sensitivity`` that of a unit of this cube: if it is larger,
-    the guarantee does not hold here. The rest is for all of one user
-    (:class:`~clusterscale.mechanisms.UserLevel`), and the largest AUC that any attack can reach.
+    The first five fields are those of :class:`~clusterscale.contracts.Guarantee`. The noise is
+    scaled to ``sensitivity``; a unit of this cube needs ``required_sensitivity``: if that is
+    larger, the guarantee does not hold here. The others are for all data of one user
+    (:class:`~clusterscale.mechanisms.UserLevel`); ``ceiling`` is the largest AUC that any attack
+    can reach.
     """
 
     unit: str
@@ -40,10 +41,10 @@ class GuaranteeStatement:
 def state_guarantee(
     mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]
 ) -> GuaranteeStatement:
-    """Return what a bound mechanism promises where data are within ``bounds`` after the steps."""
+    """Return the guarantee of a bound mechanism for data within ``bounds`` after the steps."""
     stated, user = mechanism.guarantee, user_level(mechanism, bounds)
-    telling = [pair for pair in user.curve if pair[1] < 1]  # with δ = 1 nothing is promised
-    ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in telling]
+    curve = [pair for pair in user.curve if pair[1] < 1]  # δ = 1 guarantees nothing
+    ceilings = [float(auc_ceiling(epsilon, delta)) for epsilon, delta in curve]
     return GuaranteeStatement(
         unit=stated.unit,
         epsilon=stated.epsilon,
@@ -61,7 +62,7 @@ def state_guarantee(
 
 
 def _proviso(mechanism: Mechanism, bounds: Bounds, steps: tuple[TraceStep, ...]) -> str:
-    """Say so where the sensitivity would not do for a more active user than the cube has."""
+    """Return a proviso if the sensitivity is too small for users more active than the cube's."""
     anyone = Bounds(
         event=bounds.event,
         user_day=_ANYTHING,

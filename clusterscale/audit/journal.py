@@ -1,4 +1,4 @@
-"""What is finished, at rest: one small file a batch, kept at once, read back to resume."""
+"""Journals of finished tasks: one small file per batch, written at once and read to resume."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A task that ended: its outcomes, or the error that ended it and where that came from."""
+    """A task that ended: its outcomes, or the error that ended it, with traceback."""
 
     key: Key
     outcomes: tuple[Outcome, ...] = ()
@@ -55,7 +55,7 @@ class Entry:
 
 
 class _Folder:
-    """Files kept below ``uri`` (a local path or any fsspec URL), each put there whole."""
+    """Files below ``uri`` (a local path or any fsspec URL), each written atomically."""
 
     _ending: ClassVar[str]
 
@@ -63,9 +63,9 @@ class _Folder:
         self._uri = uri.rstrip("/")
 
     def _put(self, raw: bytes) -> str:
-        """Keep ``raw`` in a file of its own, whose address is returned; it outlives this process.
+        """Write ``raw`` to a new file, and return its URI.
 
-        When the driver dies, it is there whole or not at all.
+        If the driver dies, the file is complete or does not exist.
         """
         uri = f"{self._uri}/{uuid.uuid4().hex}.{self._ending}"
         storage.put(uri, raw)
@@ -88,10 +88,10 @@ class _Folder:
 
 
 class Journal(_Folder):
-    """The entries of one run: a Parquet file a batch of tasks, one row an outcome.
+    """The entries of one run: a Parquet file per batch of tasks, with one row per outcome.
 
-    Files are known by number, in the order in which this object met them, so that what is held in
-    memory for a task is one number.
+    Files are numbered in the order in which this object listed or wrote them, so that only one
+    number per task is in memory.
     """
 
     _ending = "parquet"
@@ -102,11 +102,11 @@ class Journal(_Folder):
 
     @property
     def n_files(self) -> int:
-        """How many files there are."""
+        """Number of files."""
         return len(self._files)
 
     def add(self, entries: Sequence[Entry]) -> int:
-        """Keep a batch; from then on it outlives this process. Return the number of its file."""
+        """Write a batch to stable storage, and return the number of its file."""
         sink = io.BytesIO()
         rows = [row for entry in entries for row in _rows(entry)]
         pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink)
@@ -114,7 +114,7 @@ class Journal(_Folder):
         return len(self._files) - 1
 
     def keys(self, number: int) -> list[tuple[Key, bool]]:
-        """Return what a file holds: the key of each entry, and whether its task failed.
+        """Return the key of each entry of a file, and whether its task failed.
 
         Raises
         ------
@@ -140,44 +140,44 @@ class Journal(_Folder):
 
 
 class PriceJournal(_Folder):
-    """The prices of one run: a JSON file a period and group size."""
+    """The evaluations of one run: a JSON file per period and group size."""
 
     _ending = "json"
 
     def add(self, price: Price) -> None:
-        """Keep ``price``; from then on it outlives this process."""
+        """Write the result of an evaluation to stable storage."""
         self._put(json.dumps(asdict(price), indent=1).encode())
 
     def prices(self) -> dict[PriceKey, Price]:
-        """Return what was kept by its key, a success before a failure of the same task.
+        """Return the evaluations by key; of the same task, a success rather than a failure.
 
         Raises
         ------
         DamagedError
             If a file cannot be read; names it.
         """
-        found: dict[PriceKey, Price] = {}
+        prices: dict[PriceKey, Price] = {}
         for path in self._paths():
             price = self._read(path, _price)
-            if not price.error or price.key not in found:
-                found[price.key] = price
-        return found
+            if not price.error or price.key not in prices:
+                prices[price.key] = price
+        return prices
 
 
 def _price(raw: bytes) -> Price:
-    found = json.loads(raw)
-    period, group_size = found["key"]
+    values = json.loads(raw)
+    period, group_size = values["key"]
     return Price(
         key=(str(period), int(group_size)),
-        promises={name: GuaranteeStatement(**each) for name, each in found["promises"].items()},
-        judgements={name: DPTestResult(**each) for name, each in found["judgements"].items()},
+        promises={key: GuaranteeStatement(**kept) for key, kept in values["promises"].items()},
+        judgements={key: DPTestResult(**kept) for key, kept in values["judgements"].items()},
         utility={
-            name: (tuple(mean), tuple(spread)) for name, (mean, spread) in found["utility"].items()
+            key: (tuple(mean), tuple(spread)) for key, (mean, spread) in values["utility"].items()
         },
-        released_share=found["released_share"],
-        guess=tuple(found["guess"]),
-        error=found["error"],
-        traceback=found["traceback"],
+        released_share=values["released_share"],
+        guess=tuple(values["guess"]),
+        error=values["error"],
+        traceback=values["traceback"],
     )
 
 

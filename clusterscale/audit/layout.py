@@ -1,4 +1,4 @@
-"""Prices on the labelled dimensions of the dataset."""
+"""Evaluations of mechanisms on the labelled dimensions of the dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ += ["lay_out_verdicts"]
 Coordinates = dict[str, tuple[str, NDArray[Any]]]
 Prices = dict[PriceKey, Price]
 
-# The variable of the dataset that each field of a promise becomes.
+# Variable of the dataset: field of a guarantee statement.
 _PROMISES = {
     "guarantee_unit": "unit",
     "guarantee_epsilon": "epsilon",
@@ -34,57 +34,57 @@ _PROMISES = {
     "auc_ceiling": "ceiling",
 }
 
-# The same of a judgement.
+# Variable of the dataset: field of a test result.
 _VERDICTS = {"epsilon_seen": "epsilon_seen", "verdict_trials": "trials", "verdict": "verdict"}
 
 
 def lay_out_promises(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
-    """Return every variable on (period, mechanism); group sizes do not change a promise."""
-    found = {name: empty(coords, name) for name in _PROMISES}
+    """Return the variables on (period, mechanism); guarantees do not depend on the group size."""
+    variables = {name: empty(coords, name) for name in _PROMISES}
     for at, price in _placed(coords, prices):
-        for place, key in enumerate(coords["mechanism"][1].tolist()):
+        for i, key in enumerate(coords["mechanism"][1].tolist()):
             if key in price.promises:
                 for name, attribute in _PROMISES.items():
-                    found[name][at[0], place] = getattr(price.promises[key], attribute)
-    return found
+                    variables[name][at[0], i] = getattr(price.promises[key], attribute)
+    return variables
 
 
 def lay_out_float_noise(
     coords: Coordinates, mechanisms: Sequence[Mechanism]
 ) -> dict[str, NDArray[Any]]:
     """Return whether each mechanism publishes unrounded noise, on (period, mechanism)."""
-    words = ["yes" if each.publishes_float_noise else "no" for each in mechanisms]
+    words = ["yes" if one.publishes_float_noise else "no" for one in mechanisms]
     n_periods = len(coords["period"][1])
     return {"float_noise": np.array([words] * n_periods, dtype=object)}
 
 
 def lay_out_verdicts(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
-    """Return every variable on (period, group_size, mechanism)."""
-    found = {name: empty(coords, name) for name in _VERDICTS}
+    """Return the variables on (period, group_size, mechanism)."""
+    variables = {name: empty(coords, name) for name in _VERDICTS}
     for at, price in _placed(coords, prices):
-        for place, key in enumerate(coords["mechanism"][1].tolist()):
+        for i, key in enumerate(coords["mechanism"][1].tolist()):
             if key in price.judgements:
                 for name, attribute in _VERDICTS.items():
-                    found[name][(*at, place)] = getattr(price.judgements[key], attribute)
-    return found
+                    variables[name][(*at, i)] = getattr(price.judgements[key], attribute)
+    return variables
 
 
 def lay_out_utility(coords: Coordinates, prices: Prices) -> dict[str, NDArray[Any]]:
     """Return ``utility``, ``utility_sd``, ``released_share`` and ``random_guess``."""
     names = ("utility", "utility_sd", "released_share", "random_guess")
-    utility, spread, share, guess = found = [empty(coords, name) for name in names]
+    utility, spread, share, guess = variables = [empty(coords, name) for name in names]
     for at, price in _placed(coords, prices):
-        for place, key in enumerate(coords["mechanism"][1].tolist()):
+        for i, key in enumerate(coords["mechanism"][1].tolist()):
             if key in price.utility:
-                utility[(*at, place)], spread[(*at, place)] = price.utility[key]
-                share[(*at, place)] = price.released_share[key]
+                utility[(*at, i)], spread[(*at, i)] = price.utility[key]
+                share[(*at, i)] = price.released_share[key]
         if price.guess:
             guess[at] = price.guess
-    return dict(zip(names, found, strict=True))
+    return dict(zip(names, variables, strict=True))
 
 
 def empty(coords: Coordinates, name: str) -> NDArray[Any]:
-    """Return a variable of which nothing is known: not a number, 0 of what is counted, no text."""
+    """Return a variable without values: NaN, 0 for counts, empty text."""
     variable = RESULTS[name]
     shape = tuple(len(coords[dim][1]) for dim in variable.dims)
     if variable.kinds == "f":

@@ -1,7 +1,7 @@
-"""Where attacks look: the components of the targets of one setting, as the audit trained on them.
+"""Components (loadings) of the attacks on the targets of one setting, trained as in the audit.
 
-Every prior has its view. An adversary with zero knowledge who studies each release anew is looked
-at as it studies the first; a perfect one, as it trains on the groups that it is asked about.
+There is a view for every prior. A zero-knowledge adversary that retrains for each release is
+viewed at the first one; a perfect one, as trained on the groups on which it is challenged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Single = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """A task of an audit, under one mechanism, and how many components count."""
+    """A task of an audit, under one mechanism, and the number of components."""
 
     audit: AuditTask
     components: int
@@ -53,7 +53,7 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ViewTargets:
-    """The targets of a view, and how exposed they are."""
+    """The targets of a view, and their exposure."""
 
     view: View
     told: Exposed
@@ -64,9 +64,9 @@ class ViewTargets:
         return self.told.users
 
     def groups(self, share: float) -> NDArray[np.bool_]:
-        """Return who is in each of :data:`~clusterscale.traits.WHO`, shape (who, target).
+        """Return membership in each of :data:`~clusterscale.traits.WHO`, bool, shape (who, target).
 
-        Neither side has anybody where targets are too few for two.
+        Both sides are empty if there are too few targets for two.
         """
         members = np.zeros((len(WHO), len(self.users)), np.bool_)
         members[0] = True
@@ -81,47 +81,47 @@ class ViewTargets:
 def list_seen(
     plan: AuditPlan, exposures: Sequence[TargetAUCs], how: TraitsPlan
 ) -> list[ViewTargets]:
-    """Return what is to be viewed: every period × prior × group size with finished targets.
+    """Return the views: every period × prior × group size with finished targets.
 
-    Counts are bare where the audit played ``exact``; else they are published by its first
-    mechanism. Exposure is told by the spectral attack, whose components these are, where it was
-    played, else by the attack of highest mean AUC, the first of equals.
+    Views are of raw counts if the audit has the mechanism ``exact``, else of its first mechanism.
+    Exposure is that of the spectral attack, whose components are shown, if it is in the audit, else
+    of the attack with the highest mean AUC, the first of equals.
     """
-    mechanism, found = _mechanism(plan).id, dict[View, list[TargetAUCs]]()
-    for each in exposures:
-        if each.source == "audit" and each.mechanism == mechanism:
-            view = View(each.period, each.prior, each.group_size, mechanism)
-            found.setdefault(view, []).append(each)
-    seen = []
-    for view, cases in found.items():
-        told = [(case.attack, case.read()) for case in cases]
-        told = [each for each in told if len(each[1].users)]
-        if told:
-            spectral = {each.id for each in plan.attacks if each.name == _PREFERRED}
-            _, chosen = max(told, key=lambda each: (each[0] in spectral, each[1].auc.mean()))
-            seen.append(_thin(ViewTargets(view, chosen), how.targets, plan.seed))
-    return seen
+    mechanism, cases_of = _mechanism(plan).id, dict[View, list[TargetAUCs]]()
+    for case in exposures:
+        if case.source == "audit" and case.mechanism == mechanism:
+            view = View(case.period, case.prior, case.group_size, mechanism)
+            cases_of.setdefault(view, []).append(case)
+    views = []
+    for view, cases in cases_of.items():
+        exposed = [(case.attack, case.read()) for case in cases]
+        exposed = [pair for pair in exposed if len(pair[1].users)]
+        if exposed:
+            spectral = {attack.id for attack in plan.attacks if attack.name == _PREFERRED}
+            _, chosen = max(exposed, key=lambda pair: (pair[0] in spectral, pair[1].auc.mean()))
+            views.append(_thin(ViewTargets(view, chosen), how.targets, plan.seed))
+    return views
 
 
-def _thin(seen: ViewTargets, most: int, seed: int) -> ViewTargets:
-    """Draw some of the targets, where there are more."""
-    if len(seen.users) <= most:
-        return seen
+def _thin(targets: ViewTargets, most: int, seed: int) -> ViewTargets:
+    """Draw ``most`` of the targets, if there are more."""
+    if len(targets.users) <= most:
+        return targets
     rng = stream(seed, "traits", "targets")
-    some = np.sort(rng.choice(len(seen.users), most, replace=False))
-    return ViewTargets(seen.view, seen.told.take(some))
+    some = np.sort(rng.choice(len(targets.users), most, replace=False))
+    return ViewTargets(targets.view, targets.told.take(some))
 
 
 def _mechanism(plan: AuditPlan) -> Mechanism:
-    return next((each for each in plan.mechanisms if each.name == "exact"), plan.mechanisms[0])
+    return next((one for one in plan.mechanisms if one.name == "exact"), plan.mechanisms[0])
 
 
 def tasks_of(
     seen: ViewTargets, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
 ) -> list[LoadTask]:
-    """Return a task for each target of a view, in their order."""
+    """Return a task for each target of a view, in order."""
     chosen = Chosen(seen.users, ("",) * len(seen.users))
-    period = next(each.id for each in plan.periods if each.name == seen.view.period)
+    period = next(period.id for period in plan.periods if period.name == seen.view.period)
     wanted = period, seen.view.prior, seen.view.group_size
     one = {"mechanisms": (_mechanism(plan),), "control": False, "precision": None}
     return [
@@ -132,48 +132,48 @@ def tasks_of(
 
 
 def load(task: LoadTask) -> Single:
-    """Return where the attack on a target looks, float32, shape (roi, epoch); pure.
+    """Return the loading of each cell in the attack on a target, float32, shape (roi, epoch); pure.
 
-    The training groups are those of the audit, to the last bit.
+    The training groups are exactly those of the audit.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read, is another one than was planned for, or a pool is too small.
+        If the cube cannot be read, is not the planned one, or a pool is too small.
     """
     with threadpool_limits(limits=1):
         (pair,) = set_up(task.audit)
-        return _look(task, *pair)
+        return _load(task, *pair)
 
 
 def fold_loading(
     task: LoadTask, users: Sequence[Range]
 ) -> Reduction[LoadTask, TaskPart, Deals, Single]:
-    """Return the work of :func:`load`, by parts of the users."""
-    parts = tuple(TaskPart(task.audit, each) for each in users)
+    """Return :func:`load` as a reduction over parts of the users."""
+    parts = tuple(TaskPart(task.audit, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, _finish)
 
 
 def _finish(task: LoadTask, total: Deals) -> Single:
-    (deal,) = total
+    (counts,) = total
     with threadpool_limits(limits=1):
-        return _look(task, deal.game, deal.bounds)
+        return _load(task, counts.game, counts.bounds)
 
 
-def _look(task: LoadTask, game: Game, bounds: Bounds) -> Single:
+def _load(task: LoadTask, game: Game, bounds: Bounds) -> Single:
     target, period, prior, size = task.audit.key
     (mechanism,), source = task.audit.mechanisms, task.audit.source
     path = period, prior, size, target
     training = study(game, mechanism, seed=source.seed, path=path, bounds=bounds).training
-    found = loading(training.release.flat, training.labels, components=task.components)
-    values = found.reshape(training.release.values.shape[1:])
+    weights = loading(training.release.flat, training.labels, components=task.components)
+    values = weights.reshape(training.release.values.shape[1:])
     if mechanism.trace_steps:
         values = map_cells(source, mechanism.trace_steps).expand(values)
     return values.astype(np.float32)
 
 
 class Sums:
-    """Loadings that come in any order, added in the order of targets, so that sums are the same."""
+    """Sums of loadings: they arrive in any order, and are added in that of the targets."""
 
     def __init__(self, members: NDArray[np.bool_]) -> None:
         self._members, self._next = members, 0
@@ -181,7 +181,7 @@ class Sums:
         self._total: Any = 0.0
 
     def add(self, place: int, found: Single) -> None:
-        """Add the loading of the target at a place, once all before it are there."""
+        """Add the loading of the target at position ``place``, once all before it have arrived."""
         self._waiting[place] = found
         for ready in self._ready():
             weights = self._members[:, self._next].astype(np.float64)
@@ -193,7 +193,7 @@ class Sums:
             yield self._waiting.pop(self._next)
 
     def means(self) -> tuple[list[int], Values]:
-        """Return how many are in each group, and their mean loading, shape (who, roi, epoch)."""
+        """Return the size of each group, and its mean loading, shape (who, roi, epoch)."""
         numbers = self._members.sum(axis=1)
         weights = np.where(numbers > 0, numbers, np.nan)
         return numbers.tolist(), self._total / weights[:, None, None]

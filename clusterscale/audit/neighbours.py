@@ -1,4 +1,4 @@
-"""Groups that differ in one unit of data: drawn, and counted among any of the users."""
+"""Neighbouring groups, which differ in one unit of data: drawn, and counted by part of users."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Pair = tuple[Counts, Counts]
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What is drawn to try the promises of one period and group size.
+    """The groups to draw for tests of guarantees at one period and group size.
 
     Attributes
     ----------
     n_users, block
-        Users in all, and how many are read together.
+        Number of users, and of those that are read together.
     group_size
-        Members of a group with all of its user.
+        Members of a group, with the user of the unit.
     n_units
-        How many units to try.
+        Number of units to test.
     seed, path
-        Root seed, and what the draws are for: the period and the group size.
+        Root seed, and the path of the draws below it: the period and the group size.
     """
 
     n_users: int
@@ -48,7 +48,7 @@ class Design:
     path: tuple[str, int]
 
     def groups(self, kind: Kind) -> Iterator[Ints]:
-        """Yield the group of each unit, shape (member,): whoever the unit is of, one must go."""
+        """Yield the group of each unit, shape (member,); the user of the unit replaces a member."""
         rng = stream(self.seed, "verdict groups", *self.path, kind)
         for _ in range(self.n_units):
             yield rng.choice(self.n_users, self.group_size, replace=False)
@@ -56,17 +56,17 @@ class Design:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearby:
-    """What some users count for in the groups of a design.
+    """Counts of some users in the groups of a design.
 
-    ``groups``: int32, shape (unit, roi, epoch), for each kind of unit that is promised; ``survey``:
-    who of them has the largest units, and how many have any.
+    ``groups``: int32, shape (unit, roi, epoch), for each kind of protected unit; ``survey``: which
+    of these users have the largest units, and how many have any.
     """
 
     groups: dict[Kind, Counts]
     survey: Survey
 
     def plus(self, other: Nearby) -> Nearby:
-        """Add what other users count for, who follow these."""
+        """Add the counts of the users that follow these."""
         groups = {kind: counts + other.groups[kind] for kind, counts in self.groups.items()}
         return Nearby(groups, self.survey.plus(other.survey))
 
@@ -74,16 +74,16 @@ class Nearby:
 def count_nearby(
     design: Design, kinds: Sequence[Kind], traces: Traces, frame: CellCoordinates
 ) -> Nearby:
-    """Count the groups of a design among those who are held, and see who has the largest units.
+    """Count the loaded users in the groups of a design, and find the largest units.
 
     Parameters
     ----------
     design
-        What is drawn.
+        The groups to draw.
     kinds
-        The units that are promised.
+        The protected units.
     traces, frame
-        As trace steps left them, and where and when their cells are.
+        The traces after the trace steps, and the places and times of their cells.
     """
     shape = design.n_units, traces.n_rois, traces.n_epochs
     groups = {kind: np.empty(shape, np.int32) for kind in kinds}
@@ -95,18 +95,18 @@ def count_nearby(
 
 @dataclass(slots=True)
 class Neighbours:
-    """Groups that differ in one unit, drawn once for all mechanisms that promise to hide it.
+    """Groups that differ in one unit, drawn once for all mechanisms that protect such a unit.
 
     Attributes
     ----------
     design
-        What is drawn.
+        The groups to draw.
     nearby
-        What all users count for in it.
+        Counts of all users in them.
     find
-        Returns traces that hold a user and all of their block, as trace steps left them.
+        Returns the traces of the block of a user, after the trace steps.
     frame
-        Where and when their cells are.
+        Places and times of their cells.
     """
 
     design: Design
@@ -116,7 +116,7 @@ class Neighbours:
     _pairs: dict[Kind, list[Pair]] = field(default_factory=dict)
 
     def pairs(self, kind: Kind) -> list[Pair]:
-        """Return counts with and without each unit, int32, shape (roi, epoch); empty if none."""
+        """Return counts with and without each unit, int32, shape (roi, epoch); empty if no unit."""
         if kind not in self._pairs:
             groups = zip(self.nearby.groups[kind], self.design.groups(kind), strict=True)
             self._pairs[kind] = [
@@ -127,7 +127,7 @@ class Neighbours:
         return self._pairs[kind]
 
     def _units(self, kind: Kind) -> Iterator[Unit | None]:
-        """Yield the largest unit of all users, and then some at random."""
+        """Yield the largest unit of all users, and then random ones."""
         survey, path = self.nearby.survey, ("verdict units", *self.design.path, kind)
         largest = survey.largest["user" if kind == "answer" else kind].user
         yield largest_unit(kind, self.find(largest), largest, self.frame)
@@ -136,7 +136,7 @@ class Neighbours:
             yield draw_unit(kind, survey, self.find, self.frame, rng=rng)
 
     def _count(self, unit: Unit, counts: Counts, members: Ints) -> Pair:
-        """Take one of a group out, the user if in it, and put the user in with and without."""
+        """Replace a member, the user if in the group, by the user with and without the unit."""
         leaves = unit.user if unit.user in members else int(members[-1])
         others = counts.copy()
         others.reshape(-1)[self.find(leaves).trace(leaves)] -= 1

@@ -1,4 +1,4 @@
-"""When: the epochs of a release, and of those before it."""
+"""Period: the epochs of a release, and of past ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ First = Annotated[int, Strict(), Field(ge=0)]
 class Period(ConfigModel):
     """The epochs of one release: ``epochs`` of them from the one numbered ``first``.
 
-    ``observed`` are the first epochs of past windows of the same length, whose releases priors of
-    past groups learn from: weeks, or the same day or hours of earlier weeks (NDSS18 §VI-B, §VI-C).
+    ``observed`` are the first epochs of past windows of the same length; priors of past groups
+    learn from their releases: weeks, or the same day or hours of earlier weeks (NDSS18 §VI-B,
+    §VI-C).
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -40,7 +41,7 @@ class Period(ConfigModel):
 
     @property
     def id(self) -> str:
-        """The epochs, which the name does not change: ``0-168``, and a digest of past windows."""
+        """The epochs, as in ``0-168``, and a digest of past windows; independent of the name."""
         span = f"{self.first}-{self.first + self.epochs}"
         return f"{span}-{hash_of(self.observed)[:12]}" if self.observed else span
 
@@ -49,8 +50,8 @@ class Period(ConfigModel):
         late = [first for first in self.observed if first + self.epochs > self.first]
         if late:
             raise ValueError(
-                f"observed: a window of {self.epochs} epochs from {late[0]} is not over when the "
-                f"period begins at {self.first}"
+                f"observed: the window of {self.epochs} epochs from {late[0]} ends after the "
+                f"period begins, at {self.first}"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""What an audit asks: a frozen plan, and the tasks that answer it."""
+"""The plan of an audit, frozen, and its tasks."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ else:
 class AuditPlan(AuditTemplate):
     """One audit: every target × period × prior × group size × mechanism × attack.
 
-    With ``null_roi``, being nowhere is counted as a place of its own. The other fields are those
-    of an :class:`~clusterscale.audit.AuditTemplate`.
+    With ``null_roi``, users without an event in an epoch are counted in a ROI of its own. The other
+    fields are those of an :class:`~clusterscale.audit.AuditTemplate`.
     """
 
     null_roi: bool = True
@@ -61,7 +61,7 @@ class AuditPlan(AuditTemplate):
         return list_facts("Audit", describe_plan(self))
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values that may be shown to anyone: listed users are counted, not named."""
+        """Return plain values that may be published: listed users are counted, not named."""
         values = self.model_dump(mode="json")
         values["targets"] = self.targets.model_dump(mode="json", exclude_defaults=True)
         if self.targets.listed is not None:
@@ -69,21 +69,21 @@ class AuditPlan(AuditTemplate):
         return values
 
     def check(self, cube: TraceCube) -> None:
-        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
-        if found := list(find_faults(self, cube)):
-            raise ConfigError("\n".join(found))
-        everyone = np.arange(cube.n_users)  # in place of a ranking, which there is not yet
+        """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""
+        if faults := list(find_faults(self, cube)):
+            raise ConfigError("\n".join(faults))
+        everyone = np.arange(cube.n_users)  # stands in for the ranking, which is not known yet
         self.choose(cube, everyone)
         if self.targets.most_exposed is not None:
             check_screen(self.whole_screen, cube)
 
     def choose(self, cube: TraceCube, ranking: Ints | None = None) -> Chosen:
-        """Choose whom to attack, as :meth:`~clusterscale.audit.targets.Targets.choose` does."""
+        """Choose the targets, as :meth:`~clusterscale.audit.targets.Targets.choose` does."""
         return self.targets.choose(cube, self.seed, ranking, periods=self.periods)
 
     @property
     def whole_screen(self) -> Screen:
-        """The screen of everyone under the plan's mechanisms, periods and group sizes."""
+        """The screen of all users under the plan's mechanisms, periods and group sizes."""
         return Screen(
             seed=self.seed,
             null_roi=self.null_roi,
@@ -95,9 +95,9 @@ class AuditPlan(AuditTemplate):
         )
 
     def tasks(self, cube: TraceCube, chosen: Chosen) -> Iterator[AuditTask]:
-        """Yield one task for each period, target, prior and group size; a period's together.
+        """Yield one task for each period, target, prior and group size, one period after another.
 
-        There is none for a target in a period in which it is not attacked.
+        There is no task for a target in a period in which it is not attacked.
         """
         for i, period in enumerate(self.periods):
             for target, prior, size in product(chosen.attacks(i), self.priors, self.group_sizes):
@@ -116,7 +116,7 @@ class AuditPlan(AuditTemplate):
                 )
 
     def prices(self, cube: TraceCube) -> Iterator[MechanismEvaluationTask]:
-        """Yield one task for each period and group size."""
+        """Yield the evaluation of mechanisms for each period and group size."""
         for period, size in product(self.periods, self.group_sizes):
             source = self._source(cube, period.spans[-1:])
             yield MechanismEvaluationTask(
@@ -128,10 +128,10 @@ class AuditPlan(AuditTemplate):
 
     @property
     def adds_noise(self) -> bool:
-        """Whether anything else is published than the counts themselves."""
+        """Whether any mechanism publishes other values than the raw counts."""
         return any(mechanism.noise != NO_NOISE for mechanism in self.mechanisms)
 
     @property
     def n_cases(self) -> int:
-        """Results of one task: mechanisms × attacks."""
+        """Number of results of one task: mechanisms × attacks."""
         return len(self.mechanisms) * len(self.attacks)

@@ -1,4 +1,4 @@
-"""When to stop asking about a target."""
+"""Precision: how many challenges a target gets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Precision", "interim_looks"]
 class Precision(ConfigModel):
     """Add challenges to a target until its AUC is known well enough.
 
-    After the first challenges, and each time their number has doubled, every mechanism and attack
-    is looked at: if the interval of each AUC is narrower than ``width``, the target is done. It
-    never gets more than ``most`` challenges. Training is done once, and of the challenges the
-    first ones are the same whatever is asked for here.
+    After the first challenges, and each time their number has doubled, there is an interim look: if
+    for every mechanism and attack the interval of the AUC is narrower than ``width``, the target is
+    done. It never gets more than ``most`` challenges. Training is done once, and the first
+    challenges do not depend on these settings.
 
-    With K looks possible, any of which may end it, each interval is made at a confidence of
-    1 − .05/K (Bonferroni), so that the one that is reported, the last, holds with 95 % after all.
+    With up to K looks, each of which may be the last, each interval has a confidence of 1 − .05/K
+    (Bonferroni), so that the reported interval, of the last look, has a confidence of 95 %.
     """
 
     width: Annotated[float, Strict(), Field(gt=0, lt=1)]
@@ -28,12 +28,11 @@ class Precision(ConfigModel):
 
 
 def interim_looks(first: int, precision: Precision | None) -> tuple[int, ...]:
-    """Return the numbers of challenges at which a target is looked at, increasing.
+    """Return the numbers of challenges at interim looks, increasing.
 
-    ``first`` challenges, doubled as long as there are no more than ``precision.most``; nothing is
-    added where no precision is asked for.
+    ``first`` challenges, doubled up to ``precision.most``; only ``first`` without a precision.
     """
-    found = [first]
-    while precision is not None and 2 * found[-1] <= precision.most:
-        found.append(2 * found[-1])
-    return tuple(found)
+    looks = [first]
+    while precision is not None and 2 * looks[-1] <= precision.most:
+        looks.append(2 * looks[-1])
+    return tuple(looks)

@@ -1,4 +1,4 @@
-"""What a guarantee hides: one event, one day, one person, as cells that change."""
+"""Privacy units, which a guarantee protects: an event, a day or a user, as cells that change."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Index = NDArray[np.int64]
 class Unit:
     """One unit of data of one user.
 
-    ``inside`` are the flat cells in which the user is counted with it, ``outside`` those without
-    it, both sorted, shape (event,), with those of the null ROI where there is one.
+    ``inside`` are the flat cells in which the user is counted with the unit, ``outside`` those
+    without it, both sorted, shape (event,), including cells of the null ROI if there is one.
     """
 
     user: int
@@ -33,10 +33,10 @@ class Unit:
 
 
 def kind_of(guarantee: Guarantee) -> Kind | None:
-    """Return what neighbouring inputs differ in, None where nothing is promised.
+    """Return the unit in which neighbouring inputs differ, None without a guarantee.
 
-    Where neighbours replace data, the unit is one ``answer``: what a user says of one cell, and
-    nothing else changes with it.
+    If neighbours replace data, the unit is an ``answer``: the report of a user on one cell, which
+    changes no other cell.
     """
     if guarantee.unit == "none" or not np.isfinite(guarantee.epsilon):
         return None
@@ -45,9 +45,9 @@ def kind_of(guarantee: Guarantee) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The size of the largest unit of some users, in visits that change, and the first whose it is.
+    """Size of the largest unit of some users, in visits that change, and the first user with it.
 
-    The size is 0 where none of them has such a unit.
+    The size is 0 if none of them has such a unit.
     """
 
     size: int
@@ -56,17 +56,17 @@ class Largest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """What is known of the units of some users.
+    """Statistics of the units of some users.
 
     Attributes
     ----------
     largest
-        Of each kind but answers, which are all of a size.
+        The largest unit of each kind, except answers, which all have the same size.
     n_counted
-        int64, shape (2, block): users of each block with a unit that idle hours are part of, and
-        with one that they are no part of.
+        int64, shape (2, block): in each block, users with a unit that includes idle epochs, and
+        users with a unit that does not.
     block
-        How many users a block has.
+        Number of users in a block.
     """
 
     largest: dict[Kind, Largest]
@@ -74,9 +74,9 @@ class Survey:
     block: int
 
     def plus(self, other: Survey) -> Survey:
-        """Return what is known of these users and of others, who follow them."""
+        """Return the statistics of these users and of those that follow them."""
         largest = {
-            kind: max(mine, other.largest[kind], key=lambda each: each.size)
+            kind: max(mine, other.largest[kind], key=lambda unit: unit.size)
             for kind, mine in self.largest.items()
         }
         n_counted = np.concatenate([self.n_counted, other.n_counted], axis=1)
@@ -84,16 +84,16 @@ class Survey:
 
 
 def survey_units(traces: Traces, frame: CellCoordinates, *, block: int) -> Survey:
-    """Look at the units of all users who are held.
+    """Return statistics of the units of all loaded users.
 
     Parameters
     ----------
     traces
-        Theirs over the period, with or without a null ROI; the first begins a block.
+        Their traces over the period, with or without a null ROI; the first user begins a block.
     frame
-        Where and when their cells are; asked for days alone.
+        Places and times of their cells; only days are used.
     block
-        How many users to count together.
+        Number of users to count together.
     """
     counted = _n_counted(traces)
     most = int(np.argmax(counted)) if len(counted) else 0
@@ -105,26 +105,26 @@ def survey_units(traces: Traces, frame: CellCoordinates, *, block: int) -> Surve
 
 
 def largest_unit(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Unit | None:
-    """Return the unit of one user that changes the counts most; None where there is none.
+    """Return the unit of one user that changes the counts most, the first of equals; or None.
 
-    The first of equals. Of the user whom a :class:`Survey` of everyone names, it is as large as
-    :class:`~clusterscale.contracts.Bounds` says, so noise that is scaled to less shows here first.
+    For the user that a :class:`Survey` of all users names, it is as large as the
+    :class:`~clusterscale.contracts.Bounds`, so noise that is scaled to less shows here first.
 
     Parameters
     ----------
     kind
-        Of what.
+        Kind of unit.
     traces
-        The user's, among others, over the period, with or without a null ROI.
+        Traces over the period that include the user's, with or without a null ROI.
     user
-        Whose.
+        Index of the user.
     frame
-        Where and when cells are; asked for days alone.
+        Places and times of cells; only days are used.
     """
     parts = _parts(kind, traces, user, frame)
-    if kind == "event":  # there can be thousands, and two sizes: alone in an hour, or not
-        _, place, n = np.unique(parts % traces.n_epochs, return_inverse=True, return_counts=True)
-        parts = parts[np.argsort(n[place] > 1, kind="stable")][:1]
+    if kind == "event":  # there can be thousands, of two sizes: alone in an epoch, or not
+        _, index, n = np.unique(parts % traces.n_epochs, return_inverse=True, return_counts=True)
+        parts = parts[np.argsort(n[index] > 1, kind="stable")][:1]
     elif kind == "answer":
         parts = parts[:1]
     return max((_unit(kind, traces, user, frame, part) for part in parts), key=_size, default=None)
@@ -138,20 +138,20 @@ def draw_unit(
     *,
     rng: np.random.Generator,
 ) -> Unit | None:
-    """Return a unit of a user, both drawn at random; None where nobody has one.
+    """Return a random unit of a random user; None if no user has one.
 
     Parameters
     ----------
     kind
-        Of what.
+        Kind of unit.
     survey
-        Of everyone.
+        Statistics of all users.
     find
-        Returns traces that hold a user and all of their block.
+        Returns the traces of the block of a user.
     frame
-        Where and when cells are.
+        Places and times of cells.
     rng
-        Source of the draws.
+        Source of randomness.
     """
     n_counted = survey.n_counted[0 if kind in _OF_NOWHERE else 1]
     if not n_counted.any():
@@ -169,16 +169,16 @@ def draw_unit(
 def units_of(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Iterator[Unit]:
     """Yield every unit of one user.
 
-    An event or a day that goes leaves hours idle, which enter the null ROI where there is one. A
-    day is all events in epochs that lie on it, even if these lie on another too. A series, the null
-    ROI's among them, and an answer change nothing beside them.
+    Without an event or a day, epochs become idle; they are counted in the null ROI if there is one.
+    A day has all events in epochs on it, even if an epoch is also on another day. A series,
+    including that of the null ROI, and an answer change no other cells.
     """
     for part in _parts(kind, traces, user, frame):
         yield _unit(kind, traces, user, frame, part)
 
 
 def _parts(kind: Kind, traces: Traces, user: int, frame: CellCoordinates) -> Ints:
-    """Return what tells the units of a user apart: cells, days, ROIs, or the user."""
+    """Return what identifies the units of a user: cells, days, ROIs, or the user."""
     trace = traces.trace(user)
     if kind == "user":
         return np.full(min(1, len(trace)), user)
@@ -216,7 +216,7 @@ def _n_events(traces: Traces, user: int) -> int:
 
 
 def _without(traces: Traces, events: Ints, nowhere: Ints, gone: NDArray[np.bool_]) -> Ints:
-    """Return the cells of a user whose events are gone, the hours these leave idle among them."""
+    """Return the cells of a user without the removed events, with epochs that become idle."""
     kept = events[~gone]
     if not traces.null_roi:
         return kept
@@ -229,11 +229,11 @@ def _size(unit: Unit) -> int:
     return len(np.setxor1d(unit.inside, unit.outside, assume_unique=True))
 
 
-_OF_NOWHERE = ("user", "roi_series", "answer")  # units that idle hours are part of
+_OF_NOWHERE = ("user", "roi_series", "answer")  # units that include idle epochs
 
 
 def _n_counted(traces: Traces) -> Index:
-    """Return in how many cells each user who is held is counted, shape (user,)."""
+    """Return the number of cells in which each loaded user is counted, shape (user,)."""
     counted: Index = np.diff(traces.offsets)
     return counted if traces.idle is None else counted + traces.idle.sum(axis=1)
 
@@ -273,7 +273,7 @@ def _find_largest(
         for i in range(offsets[user], offsets[user + 1]):
             roi, epoch = divmod(cells[i], n_epochs)
             in_epoch[epoch] += 1
-            # the hour itself would fall idle, once
+            # the epoch itself would become idle, once
             change = 2 if null_roi and in_epoch[epoch] == 1 else 1
             on = on_day[days[epoch] : until[epoch] + 1]
             on += change

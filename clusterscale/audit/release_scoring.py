@@ -1,4 +1,4 @@
-"""What was really published, scored for targets of whom it is known whether they are inside."""
+"""Score the published release on users whose membership is known."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from clusterscale.storage import open_group
 __all__ = ["VALUES", "PublishedTask", "fold_published", "list_published", "score_published"]
 
 VALUES = "values"
-"""The array of a Zarr group that holds what was published, float64, (roi, epoch)."""
+"""Name of the Zarr array with the published values, float64, (roi, epoch)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTask:
-    """A task of an audit under the declared mechanism, and where the published values are."""
+    """A task of an audit under the declared mechanism, and the URI of the published values."""
 
     audit: AuditTask
     uri: str
 
     @property
     def key(self) -> Key:
-        """What tells this task from the others."""
+        """The key of the task of the audit."""
         return self.audit.key
 
 
@@ -44,7 +44,7 @@ def list_published(
 ) -> Iterator[PublishedTask]:
     """Yield a task for each of ``users``, prior, period and group size of ``plan``.
 
-    The adversary trains on the very groups that the audit trains on for the same target.
+    The adversary trains on the same groups as in the audit of the target.
     """
     chosen = Chosen(users, ("",) * len(users))
     for task in plan.tasks(cube, chosen):
@@ -53,38 +53,38 @@ def list_published(
 
 
 def score_published(task: PublishedTask) -> list[ReleasePlacement]:
-    """Train on the groups of the audit and ask about the release itself; pure.
+    """Train on the groups of the audit and score the release itself; pure.
 
     Raises
     ------
     InputError
-        If the release has another shape than the mechanism publishes of this cube.
+        If the release does not have the shape that the mechanism publishes of this cube.
     ClusterscaleError
-        If the cube cannot be read, is another one than was planned for, or a pool is too small.
+        If the cube cannot be read, is not the planned one, or a pool is too small.
     """
     with threadpool_limits(limits=1):
         (pair,) = set_up(task.audit)
-        return _judge(task, *pair)
+        return _score(task, *pair)
 
 
 def fold_published(
     task: PublishedTask, users: Sequence[Range]
 ) -> Reduction[PublishedTask, TaskPart, Deals, list[ReleasePlacement]]:
-    """Return the work of :func:`score_published`, by parts of the users."""
-    parts = tuple(TaskPart(task.audit, each) for each in users)
+    """Return :func:`score_published` as a reduction over parts of the users."""
+    parts = tuple(TaskPart(task.audit, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, _finish)
 
 
 def _finish(task: PublishedTask, total: Deals) -> list[ReleasePlacement]:
-    (deal,) = total
+    (counts,) = total
     with threadpool_limits(limits=1):
-        return _judge(task, deal.game, deal.bounds)
+        return _score(task, counts.game, counts.bounds)
 
 
-def _judge(task: PublishedTask, game: Game, bounds: Bounds) -> list[ReleasePlacement]:
+def _score(task: PublishedTask, game: Game, bounds: Bounds) -> list[ReleasePlacement]:
     target, period, prior, size = task.key
     (mechanism,) = task.audit.mechanisms
-    contest = AttackEvaluation(
+    evaluation = AttackEvaluation(
         game,
         mechanism,
         task.audit.attacks,
@@ -93,10 +93,10 @@ def _judge(task: PublishedTask, game: Game, bounds: Bounds) -> list[ReleasePlace
         bounds=bounds,
         control=False,
     )
-    return contest.judge(_read(task.uri))
+    return evaluation.judge(_read(task.uri))
 
 
 @lru_cache(maxsize=2)
 def _read(uri: str) -> Values:
     values = np.asarray(open_group(uri)[VALUES][:], np.float64)
-    return cast(Values, np.nan_to_num(values, nan=0.0))  # what is redacted says nothing
+    return cast(Values, np.nan_to_num(values, nan=0.0))  # redacted cells carry no information

@@ -1,4 +1,4 @@
-"""The dataset of an audit: every outcome on labelled dimensions, written a block at a time."""
+"""The dataset of an audit: all outcomes on labelled dimensions, written by block of targets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["count_failed", "open_results", "write_results"]
 
-_TARGETS = 4096  # laid out at once
+_TARGETS = 4096  # written at once
 
 
 def write_results(
@@ -47,11 +47,11 @@ def write_results(
     prices: dict[PriceKey, Price],
     uri: str,
 ) -> None:
-    """Lay out what a run found as a dataset that keeps :data:`clusterscale.schema.RESULTS`.
+    """Write the results of a run as a dataset that conforms to :data:`clusterscale.schema.RESULTS`.
 
-    It is written to a Zarr store at ``uri``, some targets at a time, and replaces one that may be
-    there when it is whole. What did not run or failed has no numbers, nor have mechanisms without
-    a price.
+    It is written to a Zarr store at ``uri``, some targets at a time, and replaces an older one when
+    it is complete. Values are missing for tasks that did not run or failed, and for mechanisms
+    without an evaluation.
     """
     coords = _coordinates(plan, cube, chosen)
     n_targets = len(coords["target"][1])
@@ -83,49 +83,49 @@ def write_results(
 
 
 def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
-    import xarray as xr  # here, for it takes half a second, and workers need it not
+    import xarray as xr  # here, because it takes half a second, and workers do not need it
 
-    found = xr.Dataset(
+    dataset = xr.Dataset(
         {name: (RESULTS[name].dims, values, _describe(name)) for name, values in variables.items()},
         {name: (*pair, _describe(name)) for name, pair in coords.items()},
     )
-    for values in found.data_vars.values():
+    for values in dataset.data_vars.values():
         if values.dtype.kind == "f":  # a lost chunk must not be read as zeros
             values.encoding["fill_value"] = np.nan
-    return found
+    return dataset
 
 
 def _errors(prices: dict[PriceKey, Price]) -> str:
-    wrong = sorted({price.error[:LONGEST_ERROR] for price in prices.values() if price.error})
-    return json.dumps(wrong)
+    errors = sorted({price.error[:LONGEST_ERROR] for price in prices.values() if price.error})
+    return json.dumps(errors)
 
 
 def count_failed(results: xr.Dataset) -> int:
-    """Return how many cases and prices of an audit failed: the same run tries these again."""
-    unpriced = json.loads(results.attrs["price_errors"])
-    return int((results.status == "failed").sum()) + len(unpriced)
+    """Return the number of failed cases and evaluations of an audit; the same run retries them."""
+    errors = json.loads(results.attrs["price_errors"])
+    return int((results.status == "failed").sum()) + len(errors)
 
 
 def open_results(uri: str | Path) -> xr.Dataset:
     """Open the dataset of a run, from the run's folder or from the store itself.
 
-    Variables are read when they are asked for.
+    Variables are read lazily.
 
     Raises
     ------
     MissingError
-        If there is none.
+        If there is no dataset.
     FormatError
-        If what is there is not a dataset of an audit.
+        If it is not a dataset of an audit.
     """
     uri = str(uri).rstrip("/")
     inner = f"{uri}/results.zarr"
-    place = inner if exists(inner) else uri
-    if not exists(f"{place}/zarr.json"):
-        raise MissingError(f"{uri}: there are no results; has its audit finished?")
-    dataset = open_dataset(place)
+    store = inner if exists(inner) else uri
+    if not exists(f"{store}/zarr.json"):
+        raise MissingError(f"{uri}: there are no results; has the audit finished?")
+    dataset = open_dataset(store)
     if dataset.attrs.get("format") != RESULTS_FORMAT:
-        raise FormatError(f"{place} does not hold the results of an audit")
+        raise FormatError(f"{store} does not contain the results of an audit")
     return validate(dataset)
 
 
@@ -145,9 +145,9 @@ def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinate
         **_names("attack", plan.attacks),
         "level": ("level", np.arange(1, N_PVALUE_BINS + 1) / N_PVALUE_BINS),
         **_names("measure", measures),
-        "measure_name": ("measure", _texts(each.name for each in measures)),
-        "measure_kind": ("measure", _texts(each.kind for each in measures)),
-        "ideal": ("measure", np.array([each.ideal for each in measures], np.float64)),
+        "measure_name": ("measure", _texts(measure.name for measure in measures)),
+        "measure_kind": ("measure", _texts(measure.kind for measure in measures)),
+        "ideal": ("measure", np.array([measure.ideal for measure in measures], np.float64)),
     }
 
 

@@ -1,4 +1,4 @@
-"""The screen of a plan, and whom it finds most exposed."""
+"""The screen of a plan, and the ranking of users by exposure."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def screen(
     """Screen every user of ``cube`` under the plan's mechanisms, by attacks in closed form.
 
     For each user, each of ``plan.screen.groups`` groups is published in two worlds: with the user,
-    and with another instead. No adversary is trained, targets, priors and attacks of the plan do
-    not matter, and a user costs no more than their own events. Users without an event in a period
-    are scored, but statistics leave them out unless the plan says ``targets.unseen: include``.
+    and with another instead. No adversary is trained, and targets, priors and attacks of the plan
+    are not used; the cost of a user depends only on their own events. Users without an event in a
+    period are scored, but statistics leave them out unless ``targets.unseen`` is ``include``.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ def screen(
     Returns
     -------
     xr.Dataset
-        One row a user; keeps :data:`clusterscale.schema.SCREEN`; read lazily.
+        One row per user; conforms to :data:`clusterscale.schema.SCREEN`; read lazily.
 
     Raises
     ------
     InputError
-        If the plan or the cube is something else.
+        If the plan or the cube has another type.
     ConfigError, PoolError
-        If the cube cannot answer the plan, a mechanism cannot be screened, or memory is short.
+        If the plan does not fit the cube, a mechanism cannot be screened, or memory is too small.
     ExistsError
         If there is another screen and ``force`` is not set.
     """
@@ -62,7 +62,7 @@ def screen(
 def choose_targets(
     plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> Chosen:
-    """Choose whom the plan attacks; the most exposed are found by a screen first.
+    """Choose the targets of a plan; a screen finds the most exposed users first.
 
     Parameters and errors are those of :func:`screen`.
     """
@@ -73,7 +73,7 @@ def choose_targets(
 
 
 def rank(screened: xr.Dataset) -> NDArray[np.int64]:
-    """Return the users of a screen, the most exposed first; without those it does not count.
+    """Return the users that a screen counts, the most exposed first.
 
     A user's exposure is the mean AUC over group sizes, mechanisms, attacks and the periods in which
     the user is counted (:func:`~clusterscale.screening.is_counted`): several attacks agree better
@@ -93,6 +93,6 @@ def rank(screened: xr.Dataset) -> NDArray[np.int64]:
                 by_period = values[partly].reshape(int(partly.sum()), mine.shape[1], -1)
                 where = mine[partly][:, :, None]
                 mean[partly] = by_period.mean(axis=(1, 2), dtype=np.float64, where=where)
-            out[some] = np.where(np.isnan(mean), -np.inf, mean)  # nothing known goes last
+            out[some] = np.where(np.isnan(mean), -np.inf, mean)  # NaN goes last
     order: NDArray[np.int64] = np.lexsort((np.arange(n_users), -gap, -exposure))
     return order[np.asarray(counted.any(axis=1))[order]]

@@ -1,4 +1,4 @@
-"""The traces of a period in a worker's memory, as they are and as trace steps leave them."""
+"""The traces of a period in a worker's memory, before and after trace steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["CellMap", "TraceSetting", "TraceSource", "load_settings", "map_cells
 
 @dataclass(frozen=True, slots=True)
 class TraceSource(Source):
-    """Which traces: a few numbers and an address, all that a task carries.
+    """The traces that a task reads: a URI and a few numbers.
 
     ``spans`` are the first epoch and the one after the last of each observed window and then of
     the period of the release.
@@ -37,8 +37,8 @@ class TraceSource(Source):
 class CellMap:
     """The cells that counts are made of.
 
-    ``steps`` are what was done to traces; ``frames``: where and when cells were before each, and
-    are after the last.
+    ``steps`` are the trace steps; ``frames`` has the places and times of cells before each step and
+    after the last.
     """
 
     steps: Steps
@@ -46,7 +46,7 @@ class CellMap:
 
     @property
     def frame(self) -> CellCoordinates:
-        """Where and when cells are."""
+        """Places and times of the cells."""
         return self.frames[-1]
 
     def expand(self, values: Values) -> Values:
@@ -56,16 +56,16 @@ class CellMap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceSetting:
-    """Traces that counts are made of, once a mechanism's trace steps are done.
+    """Traces that are counted, after a mechanism's trace steps.
 
     Attributes
     ----------
     past, traces
-        Those of observed windows, and of the period of the release.
+        Traces of the observed windows, and of the period of the release.
     bounds
-        The most that one unit of data of whose traces these are changes the counts of the period.
+        Largest change of the counts of the period by one unit of data of these users.
     cells
-        What the traces are of.
+        The cells of the traces.
     """
 
     past: tuple[Traces, ...]
@@ -77,19 +77,19 @@ class TraceSetting:
 def load_settings(
     source: TraceSource, lists: Iterable[Steps], users: Range | None = None
 ) -> dict[Steps, TraceSetting]:
-    """Read the traces of a source once a process, and change them once for each list of steps.
+    """Read the traces of a source once per process, and apply each list of steps once.
 
-    Those of the last users and period are kept, for tasks of a period come together; they make
-    room before others are read.
+    The traces of the last users and period are kept, because tasks of a period follow each other;
+    they are dropped before others are read.
 
     Parameters
     ----------
     source
-        Which traces.
+        The traces to read.
     lists
-        What is done to them, one setting each.
+        Lists of trace steps; there is one setting for each.
     users
-        Whose, as :func:`~clusterscale.cube.blocks.read_users` takes them; everyone's where None.
+        Range of users, as for :func:`~clusterscale.cube.blocks.read_users`; all if None.
 
     Raises
     ------
@@ -101,18 +101,18 @@ def load_settings(
     cube = open_source(source)
     lists, users = list(lists), users or (0, cube.n_users)
     blocks = _hold(source, users, [(span, steps) for steps in lists for span in source.spans])
-    found = {}
+    settings = {}
     for steps in lists:
         *past, now = (blocks[span, steps] for span in source.spans)
         cells = CellMap(steps, now.frames)
-        found[steps] = TraceSetting(
-            tuple(each.traces for each in past), now.traces, now.bounds, cells
+        settings[steps] = TraceSetting(
+            tuple(block.traces for block in past), now.traces, now.bounds, cells
         )
-    return found
+    return settings
 
 
 def map_cells(source: TraceSource, steps: Steps) -> CellMap:
-    """Return what the cells of the period are after some steps; reads nobody's traces."""
+    """Return the cells of the period after some steps, without reading traces."""
     (nobody,) = read_block(source, [(source.spans[-1], steps)], 0, 0)
     return CellMap(steps, nobody.frames)
 
@@ -121,15 +121,15 @@ _HELD: dict[tuple[Source, Range, Window], Block] = {}
 
 
 def _hold(source: TraceSource, users: Range, windows: list[Window]) -> dict[Window, Block]:
-    """Return what is held, once it is."""
+    """Return the blocks of some windows; read those that are not in memory."""
     cube = Source(source.uri, source.fingerprint, source.null_roi, source.seed)
-    found = {window: _HELD.get((cube, users, window)) for window in windows}
-    missing = [window for window, block in found.items() if block is None]
+    blocks = {window: _HELD.get((cube, users, window)) for window in windows}
+    missing = [window for window, block in blocks.items() if block is None]
     if missing:
         for key in list(_HELD):
             if key[:2] != (cube, users) or key[2][0] not in source.spans:
                 _HELD.pop(key, None)
         read = dict(zip(missing, read_users(cube, missing, users), strict=True))
         _HELD.update({(cube, users, window): block for window, block in read.items()})
-        found |= read
-    return {window: block for window, block in found.items() if block is not None}
+        blocks |= read
+    return {window: block for window, block in blocks.items() if block is not None}

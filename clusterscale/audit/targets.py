@@ -1,4 +1,4 @@
-"""Whom to attack."""
+"""Targets: the users to attack."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ _KINDS = ("tertiles", "random", "most_exposed", "listed", "all")
 class Chosen:
     """Users to attack: indices in the cube, increasing, and the mobility tertile of each.
 
-    ``attacked``: bool, shape (period, target), the periods in which each is attacked; all where
-    None.
+    ``attacked``: bool, shape (period, target), the periods in which each is attacked; None for all.
     """
 
     users: Ints
@@ -39,13 +38,13 @@ class Chosen:
     attacked: NDArray[np.bool_] | None = None
 
     def attacks(self, period: int) -> Ints:
-        """Return the users who are attacked in the period of that number."""
+        """Return the users to attack in the period with that index."""
         return self.users if self.attacked is None else self.users[self.attacked[period]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Presence:
-    """Who has an event in the audited periods; those whom a prior observed before do not count.
+    """Events of users in the audited periods, without the past windows that priors observe.
 
     ``periods``: their names; ``n_events``: int64, shape (period, user); ``total``: int64, shape
     (user,), each event counted once where periods overlap.
@@ -57,7 +56,7 @@ class Presence:
 
     @classmethod
     def of(cls, cube: TraceCube, periods: Sequence[Period]) -> Self:
-        """Count the events of every user; of the whole cube where no period is given.
+        """Count the events of every user in the periods; in the whole cube if there are none.
 
         Raises
         ------
@@ -71,30 +70,31 @@ class Presence:
 
     @property
     def n_seen(self) -> NDArray[np.int64]:
-        """Users with an event in each period, int64, shape (period,)."""
+        """Number of users with an event in each period, int64, shape (period,)."""
         return np.asarray((self.n_events > 0).sum(axis=1), np.int64)
 
     def __str__(self) -> str:
         n_ever = f"{(self.total > 0).sum():,} of {len(self.total):,} users have an event in"
         if len(self.periods) == 1:
             return f"{n_ever} {self.periods[0]}"
-        each = zip(self.periods, self.n_seen.tolist(), strict=True)
-        return f"{n_ever} an audited period ({', '.join(f'{name}: {n:,}' for name, n in each)})"
+        by_period = zip(self.periods, self.n_seen.tolist(), strict=True)
+        numbers = ", ".join(f"{name}: {n:,}" for name, n in by_period)
+        return f"{n_ever} an audited period ({numbers})"
 
 
 class Targets(ConfigModel):
-    """Whom to attack; exactly one of the fields but ``unseen`` is given.
+    """Users to attack; exactly one of the fields other than ``unseen`` is set.
 
-    ``tertiles``: so many at random from each third of the users by number of events (NDSS18 §V-A);
-    ``random``: so many at random; ``most_exposed``: so many, or that share of all, whom a screen of
-    everyone finds easiest to tell (:func:`clusterscale.screen`, which the audit runs first);
-    ``listed``: the users with these pseudonyms, as results name them; ``all``: everyone.
+    ``tertiles``: this number at random from each third of users by number of events (NDSS18 §V-A);
+    ``random``: this number at random; ``most_exposed``: this number or share of users with the
+    highest AUC in a screen of all users (:func:`clusterscale.screen`; the audit runs it first);
+    ``listed``: the users with these pseudonyms, as results name them; ``all``: all users.
 
-    ``unseen``: what becomes of users without an event in the audited periods, who have nothing to
-    expose. With ``exclude`` users are those with an event in one of them, thirds are by the events
-    in them, and a target is not attacked in a period in which it has none. With ``include`` users
-    are all of the cube, and thirds are by all of their events, as in the papers. Groups are drawn
-    from all users either way.
+    ``unseen``: how to treat users without an event in the audited periods, who have nothing to
+    expose. With ``exclude``, targets are chosen from users with an event in one of the periods,
+    thirds are by events in these, and a target is not attacked in a period without its events. With
+    ``include``, targets are chosen from all users, and thirds are by all of their events, as in the
+    papers. Groups are always drawn from all users.
     """
 
     tertiles: Count | None = None
@@ -111,19 +111,19 @@ class Targets(ConfigModel):
         return self
 
     def n_most_exposed(self, cube: TraceCube, periods: Sequence[Period] = ()) -> int:
-        """Return how many of the most exposed are wanted, 0 where the choice is another.
+        """Return the number of most exposed users to attack, 0 if ``most_exposed`` is not set.
 
         Raises
         ------
         ConfigError
-            If there are fewer users to choose from.
+            If there are fewer users.
         """
-        wanted = self.most_exposed
-        if wanted is None:
+        most = self.most_exposed
+        if most is None:
             return 0
         presence = Presence.of(cube, periods)
         n_users = len(self._eligible(presence))
-        number = wanted if isinstance(wanted, int) else ceil(wanted * n_users)
+        number = most if isinstance(most, int) else ceil(most * n_users)
         if number > n_users:
             raise self._too_few("most_exposed", number, f"{n_users} users", n_users, presence)
         return number
@@ -136,26 +136,26 @@ class Targets(ConfigModel):
         *,
         periods: Sequence[Period] = (),
     ) -> Chosen:
-        """Choose users of ``cube``.
+        """Choose targets among the users of ``cube``.
 
         Parameters
         ----------
         cube, seed
-            Whose users, and the root seed of the draw.
+            The traces, and the root seed of the draw.
         ranking
             Users by their exposure in a screen, the most exposed first, int64; only for
             ``most_exposed``.
         periods
-            The audited periods; where none is given, users of the whole cube are chosen, and
+            The audited periods; if there are none, events of the whole cube count, and targets are
             attacked in every period.
 
         Raises
         ------
         ConfigError
-            If there are fewer users than asked for, none with a listed pseudonym, or nobody with
-            an event in a period.
+            If there are too few users, a listed pseudonym is unknown, or no user has an event in a
+            period.
         InputError
-            If the most exposed are wanted, and there is no ranking.
+            If the most exposed are to be attacked, and there is no ranking.
         """
         presence = Presence.of(cube, periods)
         eligible = self._eligible(presence)
@@ -171,7 +171,7 @@ class Targets(ConfigModel):
             users = self._draw(eligible, self.random, rng, "random", presence)
         elif self.most_exposed is not None:
             if ranking is None:
-                raise InputError("targets.most_exposed: a screen must rank everyone first")
+                raise InputError("targets.most_exposed: a screen must rank all users first")
             users = np.asarray(ranking, np.int64)
             users = users[np.isin(users, eligible)][: self.n_most_exposed(cube, periods)]
         elif self.listed is not None:
@@ -191,12 +191,12 @@ class Targets(ConfigModel):
         Raises
         ------
         ConfigError
-            If unseen users are left out, and there are no others in a period.
+            If unseen users are excluded, and no user has an event in a period.
         """
         if self.unseen == "include":
             return np.arange(len(presence.total))
         empty = [
-            f"periods.{i}: no user has an event in {name}, so there is nobody to attack; choose "
+            f"periods.{i}: no user has an event in {name}, so there is no target; choose "
             "other epochs"
             for i, name in enumerate(presence.periods)
             if not presence.n_seen[i]
@@ -210,38 +210,38 @@ class Targets(ConfigModel):
     ) -> Ints:
         if size > len(pool):
             smallest = len(self._eligible(presence)) // 3 if key == "tertiles" else len(pool)
-            words = f"{len(pool)} to draw from"
-            raise self._too_few(key, size, words, smallest, presence)
+            available = f"{len(pool)} to draw from"
+            raise self._too_few(key, size, available, smallest, presence)
         return rng.choice(pool, size, replace=False)
 
     def _too_few(
-        self, key: str, asked: int, there_are: str, n_fitting: int, presence: Presence
+        self, key: str, number: int, available: str, n_fitting: int, presence: Presence
     ) -> ConfigError:
-        text = f"targets.{key}: {asked} asked for, but there are {there_are}"
+        text = f"targets.{key}: {number} requested, but there are {available}"
         if self.unseen == "exclude" and not presence.total.all():
             text += f"{' in a third' * (key == 'tertiles')}: only {presence}"
-            fits = f"ask for {n_fitting} or fewer, or " if n_fitting else ""
-            text += f"; {fits}choose from the others as well (targets.unseen: include)"
+            fits = f"request {n_fitting} or fewer, or " if n_fitting else ""
+            text += f"; {fits}include the other users (targets.unseen: include)"
         return ConfigError(text)
 
     def _find(
-        self, cube: TraceCube, wanted: tuple[str, ...], eligible: Ints, presence: Presence
+        self, cube: TraceCube, pseudonyms: tuple[str, ...], eligible: Ints, presence: Presence
     ) -> Ints:
-        users = find_users(cube, wanted)
+        users = find_users(cube, pseudonyms)
         unknown = int((users < 0).sum())
         if unknown:
             raise ConfigError(
-                f"targets.listed: {unknown} of {len(wanted)} users are not in the cube"
+                f"targets.listed: {unknown} of {len(pseudonyms)} users are not in the cube"
             )
         absent = ~np.isin(users, eligible)
         if absent.any():
             names = list(dict.fromkeys(cube.pseudonyms(users[absent]).tolist()))
             more = ", …" if len(names) > _MOST_NAMED else ""
             raise ConfigError(
-                f"targets.listed: {len(names)} of {len(wanted)} users have no event in "
+                f"targets.listed: {len(names)} of {len(pseudonyms)} users have no event in "
                 f"{' or '.join(presence.periods)}, and nothing to expose there "
-                f"({', '.join(names[:_MOST_NAMED])}{more}); leave them out, or attack them all "
-                "the same (targets.unseen: include)"
+                f"({', '.join(names[:_MOST_NAMED])}{more}); remove them, or attack them "
+                "nevertheless (targets.unseen: include)"
             )
         return np.unique(users)
 
@@ -250,18 +250,18 @@ _MOST_NAMED = 5  # pseudonyms in an error
 
 
 def _thirds(events: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the third of each user by number of events, 0 to 2; among equals by place."""
+    """Return the third of each user by number of events, 0 to 2; ties are in order of users."""
     rank = np.empty(len(events), np.int64)
     rank[np.argsort(events, kind="stable")] = np.arange(len(events))
     return 3 * rank // max(1, len(events))
 
 
 def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
-    """Return the rows of users with these ids, or with the names that results call them by.
+    """Return the rows of users with these ids or pseudonyms, in order, int64, shape (user,).
 
-    int64, shape (user,), in their order; −1 of whom the cube does not know.
+    −1 for users that are not in the cube.
     """
-    import pandas as pd  # is slow to import, and NumPy's own search fails on two arrays of strings
+    import pandas as pd  # slow to import; but NumPy's search fails on two arrays of strings
 
     users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
     rows = [name.removeprefix("row ") for name in wanted]

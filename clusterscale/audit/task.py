@@ -1,4 +1,4 @@
-"""One task: one target's games at one period, prior and group size."""
+"""Audit task: the games of one target at one period, prior and group size."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Key = tuple[int, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class AuditTask:
-    """An address and a few numbers: all that a worker needs, never an array."""
+    """The games of one target: a URI and a few numbers, never an array."""
 
     source: TraceSource
     target: int
@@ -44,31 +44,31 @@ class AuditTask:
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """The numbers of challenges at which the target is looked at."""
+        """The numbers of challenges at interim looks."""
         return interim_looks(self.prior.n_challenges, self.precision)
 
 
 def run_task(task: AuditTask) -> list[Outcome]:
     """Play the games of one task; a pure function of the task and the cube it names.
 
-    Group draws leave mechanism and attack out of their seed path, so these are compared on the
-    same groups, whose traces a mechanism may change before they are counted. Numeric libraries are
-    held to one thread: sums then never depend on the machine.
+    The seed path of group draws does not include mechanism and attack, so these are compared on the
+    same groups; a mechanism may change their traces before they are counted. Numeric libraries use
+    one thread, so that sums do not depend on the machine.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read, is another one than was planned for, or a pool is too small.
+        If the cube cannot be read, is not the planned one, or a pool is too small.
     """
     with threadpool_limits(limits=1):
         return play_games(task, set_up(task))
 
 
 def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, Bounds]]:
-    """Draw and count the groups for each list of trace steps, with the bounds that hold then.
+    """Draw and count the groups for each list of trace steps; yield games and their bounds.
 
-    Nothing is trained. Of some ``users``, whole blocks of them, all that is counted is what these
-    count for; who is drawn never hangs on it.
+    Nothing is trained. With ``users``, a range of whole blocks, only these users are counted; the
+    groups that are drawn do not depend on it.
     """
     target, period, prior, size = task.key
     path, seed = (period, prior, size, target), task.source.seed
@@ -93,17 +93,17 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
 
 
 def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Outcome]:
-    """Train and ask every attack, one game for each list of trace steps, in order."""
+    """Train and challenge every attack, one game for each list of trace steps, in order."""
     confidence = 1 - (1 - CONFIDENCE) / len(task.stops)
     tables: Iterable[_GroupEvaluations] = _lay(task, games)
-    if task.precision is not None:  # all are trained before any is asked more
-        tables = [replace(table, contests=list(table.contests)) for table in tables]
-        _ask_more(tables, task.stops, task.precision.width, confidence)
+    if task.precision is not None:  # train all before challenges are added
+        tables = [replace(table, evaluations=list(table.evaluations)) for table in tables]
+        _add_challenges(tables, task.stops, task.precision.width, confidence)
     return [
         outcome
         for table in tables
-        for contest in table.contests
-        for outcome in contest.outcomes(
+        for evaluation in table.evaluations
+        for outcome in evaluation.outcomes(
             false_positive_rate=task.false_positive_rate, confidence=confidence
         )
     ]
@@ -111,9 +111,9 @@ def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Ou
 
 @dataclass(frozen=True, slots=True)
 class _GroupEvaluations:
-    """The contests on one set of counted groups, and what draws more of these."""
+    """The evaluations on one set of counted groups, and a function that draws more groups."""
 
-    contests: Iterable[AttackEvaluation]
+    evaluations: Iterable[AttackEvaluation]
     more: Callable[[int], GroupSample] | None
 
 
@@ -122,7 +122,7 @@ def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Gro
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True
     ):
-        contest = partial(
+        evaluate = partial(
             AttackEvaluation,
             game,
             attacks=task.attacks,
@@ -131,21 +131,23 @@ def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_Gro
             bounds=bounds,
             control=task.control,
         )
-        yield _GroupEvaluations((contest(mechanism) for mechanism in mechanisms), game.more)
+        yield _GroupEvaluations((evaluate(mechanism) for mechanism in mechanisms), game.more)
 
 
-def _ask_more(
+def _add_challenges(
     tables: list[_GroupEvaluations], stops: tuple[int, ...], width: float, confidence: float
 ) -> None:
     """Double the challenges until every AUC is known to ``width``, or there are no more stops."""
     for n_before, n_after in pairwise(stops):
         widest = max(
-            each.max_interval_width(confidence) for table in tables for each in table.contests
+            evaluation.max_interval_width(confidence)
+            for table in tables
+            for evaluation in table.evaluations
         )
         if widest < width:
             return
         for table in tables:
             assert table.more is not None
             challenge = table.more(n_after - n_before)
-            for contest in table.contests:
-                contest.ask(challenge)
+            for evaluation in table.evaluations:
+                evaluation.ask(challenge)

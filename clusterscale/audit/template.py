@@ -1,4 +1,4 @@
-"""What is asked of any release, whatever it is: an audit without its periods, sizes, mechanisms."""
+"""Audit settings for any release: those of a plan without periods, group sizes, mechanisms."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["AuditTemplate"]
 if TYPE_CHECKING:
     Priors = tuple[Prior, ...]
     Attacks = tuple[Attack, ...]
-else:  # unions of whatever the registries hold
+else:  # unions of the registered classes
     Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
     Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
 
 
 class AuditTemplate(ConfigModel):
-    """Whom to attack, who attacks, how, and what is measured of what is left.
+    """Targets, priors, attacks, measures of utility, and tests of guarantees.
 
-    With ``control`` every attack is also trained on shuffled labels, asked about groups with a
-    stand-in for the target, and compared with adding up all published values. True positives are
-    told at the ``false_positive_rate``. With a ``precision`` challenges are added to a target
-    until its AUC is known to that.
+    With ``control`` every attack is also trained on shuffled labels, challenged on groups with a
+    substitute for the target, and compared with the sum of all published values. The true-positive
+    rate is reported at ``false_positive_rate``. With a ``precision``, challenges are added to a
+    target until its AUC is known to that precision.
     """
 
     seed: Annotated[int, Strict()] = 0

@@ -1,4 +1,4 @@
-"""What exposed users have in common, as an analysis: how they move, and where attacks look."""
+"""Traits of exposed users, as an analysis: their mobility, and the components of attacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["TraitsAnalysis", "traits"]
 
 
 class TraitsAnalysis(Analysis):
-    """What the users have in common whom the audit or the screen of a run found most exposed."""
+    """Comparison of the users that a run's audit or screen found most and least exposed."""
 
     kind: ClassVar[str] = "traits"
 
@@ -159,15 +159,15 @@ def traits(
     Returns
     -------
     xr.Dataset
-        Keeps :data:`clusterscale.schema.TRAITS`; read lazily.
+        Conforms to :data:`clusterscale.schema.TRAITS`; read lazily.
 
     Raises
     ------
     MissingError
         If neither an audit nor a screen has finished there.
     ExistsError
-        If these, or traits that are there, are of something else.
+        If these, or existing traits, are of another plan or cube.
     ConfigError
-        If the cube cannot answer, or memory is too short.
+        If the plan does not fit the cube, or memory is too small.
     """
     return study.run(TraitsAnalysis(plan, how), cube, output, executor, **options)

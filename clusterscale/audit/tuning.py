@@ -1,4 +1,4 @@
-"""What an adversary would tune its attacks on, and what it would choose: never a challenge."""
+"""Tuning of attacks by cross-validation on the adversary's own groups, never on challenges."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class TuningCase:
 
     @property
     def path(self) -> tuple[str | int, ...]:
-        """What tells this case from the others of its plan."""
+        """Path that identifies this case within its plan."""
         target, period, prior, size = self.task.key
         return period, prior, size, target, self.mechanism.id
 
     def form(self) -> tuple[Examples, Examples | None]:
-        """Return the groups the adversary trains on, and fresh ones of its own to judge by.
+        """Return the adversary's training groups, and new groups of its own for validation.
 
-        The first are those of the audit, to the last bit (but for what is forgotten of the target's
-        trace, where that is not known whole); of an adversary who studies every release anew, those
-        of the first. There are fresh ones where the prior has them for attacks that choose a
-        threshold.
+        The training groups are exactly those of the audit, except for the events that are omitted
+        if the target's trace is known in part; for an adversary that retrains for each release,
+        those of the first. The second is None if the prior has no groups for attacks that choose
+        a threshold.
         """
         task = self.task
         target, period, prior, size = task.key
@@ -70,11 +70,11 @@ class TuningCase:
 
 @dataclass(frozen=True, slots=True)
 class TuningResult:
-    """What cross-validation says of one attack of a plan.
+    """Result of cross-validation for one attack of a plan.
 
     ``auc`` and ``given_auc`` are means over all cases and folds, of the variant that was chosen
-    and of the attack as given; ``spread`` is the standard error over targets of the difference, not
-    a number for a single target.
+    and of the attack as given; ``spread`` is the standard error over targets of the difference, NaN
+    for a single target.
     """
 
     given: LearnedAttack
@@ -92,13 +92,13 @@ def tunable(plan: AuditPlan) -> tuple[LearnedAttack, ...]:
     ConfigError
         If there are none.
     """
-    found = tuple(attack for attack in plan.attacks if isinstance(attack, LearnedAttack))
-    if not found:
+    attacks = tuple(attack for attack in plan.attacks if isinstance(attack, LearnedAttack))
+    if not attacks:
         names = ", ".join(
             cls.model_fields["name"].default for cls in LearnedAttack.__subclasses__()
         )
-        raise ConfigError(f"attacks: there is none to tune; those that can be are {names}")
-    return found
+        raise ConfigError(f"attacks: none of them can be tuned; these can be: {names}")
+    return attacks
 
 
 def list_cases(
@@ -120,11 +120,11 @@ def choose(
     Parameters
     ----------
     variants
-        Those of one attack, as given first.
+        Variants of one attack; the first is the attack as given.
     scores
         float64, shape (case, variant, fold): AUC.
     targets
-        int64, shape (case,): whose case it is.
+        int64, shape (case,): target of each case.
     """
     means = scores.mean(axis=(0, 2))
     best = int(np.argmax(means))

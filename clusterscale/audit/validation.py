@@ -1,4 +1,4 @@
-"""What a cube cannot answer, with the keys of the config that ask it."""
+"""Check an audit plan against a cube; each fault names the key of the config."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_faults"]
 
-_NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of nobody
+_NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of no users
 
 
 def find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
@@ -27,18 +27,16 @@ def find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     yield from long
     yield from _too_large(plan, cube.n_users)
     yield from _too_precise(plan)
-    yield from _not_known(plan)
+    yield from _missing_knowledge(plan)
     if not long:  # else there are no cells to try mechanisms on
-        yield from _nonsense(plan, cube)
+        yield from _unfit_mechanisms(plan, cube)
 
 
 def _too_long(plan: AuditPlan, n_epochs: int) -> Iterator[str]:
     for i, period in enumerate(plan.periods):
         first, stop = period.spans[-1]
         if stop > n_epochs:
-            yield (
-                f"periods.{i}: epochs {first} to {stop} reach beyond the cube, which has {n_epochs}"
-            )
+            yield (f"periods.{i}: epochs {first} to {stop} exceed the {n_epochs} of the cube")
 
 
 def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
@@ -50,53 +48,53 @@ def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
 
 
 def _too_precise(plan: AuditPlan) -> Iterator[str]:
-    """Find priors that have no more challenges to give."""
+    """Find priors that cannot add challenges."""
     if plan.precision is None:
         return
     for i, prior in enumerate(plan.priors):
         twice = 2 * prior.n_challenges
         if not prior.adds_challenges:
             yield (
-                f"precision: {prior.name} (priors.{i}) asks about the groups that it has, and no "
-                "challenges can be added; leave one of them out"
+                f"precision: challenges of {prior.name} (priors.{i}) are its own training groups, "
+                "and none can be added; remove one of them"
             )
         elif twice > plan.precision.most:
             yield (
-                f"precision.most: {plan.precision.most} leaves no room to double the "
-                f"{prior.n_challenges} challenges of priors.{i}; give at least {twice}"
+                f"precision.most: {plan.precision.most} is too small to double the "
+                f"{prior.n_challenges} challenges of priors.{i}; set at least {twice}"
             )
 
 
-def _not_known(plan: AuditPlan) -> Iterator[str]:
-    """Find what a prior or an attack needs and is not given."""
+def _missing_knowledge(plan: AuditPlan) -> Iterator[str]:
+    """Find priors and attacks without the knowledge that they need."""
     for (i, period), prior in product(enumerate(plan.periods), plan.priors):
         if prior.needs_past and not period.observed:
             yield (
-                f"periods.{i}: {prior.name} learns from past releases: give the first epochs "
+                f"periods.{i}: {prior.name} learns from past releases: set the first epochs "
                 f"of past windows, e.g. observed: [{max(0, period.first - period.epochs)}]"
             )
     for (i, attack), prior in product(enumerate(plan.attacks), plan.priors):
         if attack.needs_whereabouts and not prior.gives_whereabouts:
             yield (
-                f"attacks.{i}: {attack.name} asks where the target was, and {prior.name} does "
-                "not tell; leave one of them out"
+                f"attacks.{i}: {attack.name} needs the target's locations, which {prior.name} does "
+                "not provide; remove one of them"
             )
 
 
-def _nonsense(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
-    """Find mechanisms that make no sense for the cells and group sizes, one line each."""
+def _unfit_mechanisms(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
+    """Find mechanisms that do not fit the cells and group sizes, one line each."""
     frames = [(period, cube.frame(period.spans[-1])) for period in plan.periods]
     for i, mechanism in enumerate(plan.mechanisms):
         try:
             for period, frame in frames:
-                nobody = Traces(_NONE_BEFORE, _NO_CELLS, cube.n_rois, period.epochs)
-                _try(mechanism, nobody, frame, plan)
+                empty = Traces(_NONE_BEFORE, _NO_CELLS, cube.n_rois, period.epochs)
+                _try(mechanism, empty, frame, plan)
         except ConfigError as error:
             yield f"mechanisms.{i}: {error}"
 
 
 def _try(mechanism: Mechanism, traces: Traces, frame: CellCoordinates, plan: AuditPlan) -> None:
-    """Follow a mechanism up to what it asks of counts."""
+    """Apply the trace steps of a mechanism to no traces, and check the counts that it gets."""
     for step in mechanism.trace_steps:
         traces, frame = step.apply(traces, frame, rng=np.random.default_rng(0))
     mechanism.bind(Bounds(1 + plan.null_roi, 1, 1, 1, 1, plan.null_roi))

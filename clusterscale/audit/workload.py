@@ -1,8 +1,8 @@
-"""How much an audit computes, and how long a processor takes for it.
+"""Processor seconds of an audit.
 
-The rates are processor seconds of tasks on one quiet core of a Xeon of 2 cores, numba's code
-compiled before; ``tests/benchmarks/explain.py`` compares what they predict with what audits take.
-:func:`measure_slowness` says how many times slower this machine is.
+The rates are processor seconds on one idle core of a Xeon of 2 cores, with numba's code compiled
+beforehand; ``tests/benchmarks/explain.py`` compares predictions with measurements.
+:func:`measure_slowness` returns how many times slower this machine is.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from clusterscale.cube import TraceCube
 __all__ = ["Workload", "measure_slowness"]
 
 # Seconds to read an event from the store, to draw a member, to look up a member's trace, to count
-# an event of it and an idle epoch, and to store a count.
+# one event and one idle epoch of it, and to store a count.
 _READ, _DRAW, _LOOK_UP, _ADD, _IDLE, _COUNT = 3e-8, 1e-8, 4e-8, 1e-9, 1.5e-10, 5e-10
 _START = 4.0  # to start a process, import libraries and load compiled loops
-_CASE = 8e-3  # of a mechanism and attack for a target, whatever its size
+_CASE = 8e-3  # for each mechanism, attack and target, independent of size
 # Seconds to publish a value; mechanisms not listed take _PUBLISH_OTHER.
 _PUBLISH = {
     "exact": 0.0,
@@ -38,7 +38,7 @@ _PUBLISH = {
     "randomized_response": 2.1e-7,
 }
 _PUBLISH_OTHER, _PUBLISH_DISCRETE = 1.5e-8, 4.6e-8
-# Seconds of an attack for a value of a training group, and of a release that it scores.
+# Seconds of an attack per value of a training group, and per value of a release that it scores.
 _TRAIN_AND_SCORE = {
     "projection": (1.3e-9, 1.3e-9),
     "diagonal": (1.2e-9, 1.2e-9),
@@ -48,11 +48,11 @@ _TRAIN_AND_SCORE = {
     "spectral": (1.2e-9, 1.2e-9),
 }
 _OTHER_ATTACK = (1.3e-9, 1.3e-9)
-_LIKELIHOOD_OF_CHANGES = 2.7e-7  # for a value that was changed, but not by noise
-_GRAM = 6.5e-12  # for each pair of training groups and cell: principal components
-# Attacks that classify seven statistics of each ROI: seconds for a value, which counts are faster
-# than noise, for each pair of training groups to eliminate statistics, and for the classifier by
-# training group and by pair of training groups.
+_LIKELIHOOD_OF_CHANGES = 2.7e-7  # per value that was changed, but not by noise
+_GRAM = 6.5e-12  # per pair of training groups and cell: principal components
+# Attacks that classify seven statistics of each ROI: seconds per value (integers are faster than
+# noise), per pair of training groups to eliminate statistics, and of the classifier per training
+# group and per pair of training groups.
 _FEATURES_OF_COUNTS, _FEATURES_OF_NOISE, _ELIMINATE = 6e-10, 6e-9, 1e-6
 _CLASSIFY = {
     "logistic": (1e-5, 0.0),
@@ -61,18 +61,18 @@ _CLASSIFY = {
     "perceptron": (4e-4, 9e-7),
     "cross_validated": (1.6e-3, 5e-6),
 }
-# Seconds to measure the utility of a value, of one mechanism or of a guess, and to try a promise.
+# Seconds to measure the utility of a value, of a mechanism or of a guess, and of a trial release.
 _MEASURE, _TRY = 1.5e-7, 5e-6
-_REFERENCE = 0.0142  # seconds of _exercise where the rates were measured
+_REFERENCE = 0.0142  # seconds of _exercise on the reference machine
 
 
 def measure_slowness(clock: Callable[[], float] = process_time) -> float:
-    """Return how many times the processor time of the reference machine this one takes.
+    """Return the processor time of this machine relative to the reference machine.
 
     Parameters
     ----------
     clock
-        Processor seconds of this process.
+        Returns processor seconds of this process.
     """
     seconds = []
     for _ in range(5):
@@ -83,7 +83,7 @@ def measure_slowness(clock: Callable[[], float] = process_time) -> float:
 
 
 def _exercise() -> None:
-    """Do what audits do most, in one thread: draw noise, and add it to counts."""
+    """Do the most frequent work of audits, in one thread: draw noise, and add it to counts."""
     rng = np.random.default_rng(0)
     counts = rng.poisson(3.0, size=20_000)
     for _ in range(40):
@@ -91,7 +91,7 @@ def _exercise() -> None:
 
 
 class Workload:
-    """What a plan asks of processors, in seconds of the reference machine for one target."""
+    """Processor time of a plan, in seconds of the reference machine for one target."""
 
     def __init__(self, plan: AuditPlan, cube: TraceCube) -> None:
         self._plan, self._cube = plan, cube
@@ -127,33 +127,33 @@ class Workload:
         for period, prior in self._games():
             n_studies, n_own = self._studies(prior)
             n_rows = self._rows(period, prior)[0]
-            n_asked = interim_looks(prior.n_challenges, self._plan.precision)[-1]
-            n_known = n_own or max(0, n_rows - n_asked)
+            n_challenges = interim_looks(prior.n_challenges, self._plan.precision)[-1]
+            n_known = n_own or max(0, n_rows - n_challenges)
             n_fits = max(1, n_studies)
-            n_told = n_rows + n_studies * n_own
+            n_published = n_rows + n_studies * n_own
             cells = self._n_rois * period.epochs
             for mechanism in self._plan.mechanisms:
-                one = n_told * cells * _publish_seconds(mechanism)
-                one += self._attack_seconds(mechanism, n_known, n_asked, n_fits, cells)
+                one = n_published * cells * _publish_seconds(mechanism)
+                one += self._attack_seconds(mechanism, n_known, n_challenges, n_fits, cells)
                 total += one * len(sizes)
-            made_up = n_studies * n_own * sum(sizes) * (_DRAW + self._count_one(period))
-            total += made_up * len(self._plan.mechanisms)
+            synthetic = n_studies * n_own * sum(sizes) * (_DRAW + self._count_one(period))
+            total += synthetic * len(self._plan.mechanisms)
         return total
 
     @property
     def price_seconds(self) -> float:
-        """Seconds to measure utility and try promises, once for all targets."""
+        """Seconds to measure utility and test guarantees, once for all targets."""
         plan, total = self._plan, 0.0
         for period in plan.periods:
             values = plan.utility.groups * self._cube.n_rois * period.epochs
             one = values * _MEASURE * (1 + len(plan.mechanisms))
-            n_tried = sum(_promises(mechanism) for mechanism in plan.mechanisms)
-            one += n_tried * plan.verdict.trials * plan.verdict.units * _TRY
+            n_tested = sum(_has_guarantee(mechanism) for mechanism in plan.mechanisms)
+            one += n_tested * plan.verdict.trials * plan.verdict.units * _TRY
             total += one * len(plan.group_sizes)
         return total
 
     def _attack_seconds(
-        self, mechanism: Mechanism, n_known: int, n_asked: int, n_fits: int, cells: int
+        self, mechanism: Mechanism, n_known: int, n_challenges: int, n_fits: int, cells: int
     ) -> float:
         total, classifies = 0.0, False
         repeats = 1 + self._plan.control  # once more with shuffled labels
@@ -167,12 +167,12 @@ class Workload:
             train, score = _TRAIN_AND_SCORE.get(attack.name, _OTHER_ATTACK)
             if attack.name == "likelihood" and _only_changes(mechanism):
                 score = _LIKELIHOOD_OF_CHANGES
-            total += repeats * cells * (train * n_known * n_fits + score * n_asked)
+            total += repeats * cells * (train * n_known * n_fits + score * n_challenges)
             if attack.name == "spectral":
                 total += repeats * n_fits * _GRAM * n_known**2 * cells
         if classifies:  # statistics are computed once for all of these
             rate = _FEATURES_OF_NOISE if _publish_seconds(mechanism) else _FEATURES_OF_COUNTS
-            total += rate * cells * (n_known * n_fits + n_asked)
+            total += rate * cells * (n_known * n_fits + n_challenges)
             total += repeats * n_fits * _ELIMINATE * n_known**2
         return total
 
@@ -199,27 +199,27 @@ class Workload:
         return 1 + (len(period.observed) if prior.needs_past else 0)
 
     def _events(self, n_users: int, n_epochs: int) -> int:
-        """Events of so many users, if they are spread evenly over users and time."""
+        """Events of ``n_users`` users, if they are spread evenly over users and time."""
         return ceil(
             self._cube.n_events * n_users / self._cube.n_users * n_epochs / self._cube.n_epochs
         )
 
     def _rows(self, period: Period, prior: Prior) -> tuple[int, int]:
-        """Return how many groups are counted in all, and how many at most are held at once."""
+        """Return the number of groups that are counted, and the largest number in memory."""
         n_past = self._n_windows(period, prior) - 1
         n_first = prior.n_rows(n_past, validate=self._validates, control=self._plan.control)
         stops = interim_looks(prior.n_challenges, self._plan.precision)
         n_later = stops[-1] - stops[0]
-        # by the last look, what was counted to train on is gone
+        # by the last look, the training groups are no longer in memory
         return n_first + n_later, max(n_first, stops[-1] // 2)
 
 
-def _promises(mechanism: Mechanism) -> bool:
+def _has_guarantee(mechanism: Mechanism) -> bool:
     return mechanism.guarantee.unit != "none"
 
 
 def _only_changes(mechanism: Mechanism) -> bool:
-    """Return whether a mechanism changes counts without noise, as by leaving small ones out."""
+    """Return whether a mechanism changes counts without noise, e.g. suppresses small ones."""
     return mechanism.noise is None
 
 
@@ -231,5 +231,5 @@ def _publish_seconds(mechanism: Mechanism) -> float:
     if getattr(mechanism, "discrete", False):
         return _PUBLISH_DISCRETE
     if mechanism.trace_steps:
-        return 0.0  # counted, not published, otherwise
+        return 0.0  # changes traces, not counts
     return _PUBLISH.get(mechanism.name, _PUBLISH_OTHER)

@@ -53,7 +53,7 @@ def beside(plan, cube):
 def test_what_fits_is_held_in_memory(cube, plan_fields):
     found = predict(plan(plan_fields), cube).arrangement
     assert found.users == ()
-    assert found.why.startswith("everyone's traces and a task need ")
+    assert found.why.startswith("the traces of all users and a task need ")
     assert found.worker_bytes < 2 * GB
 
 
@@ -99,7 +99,7 @@ def test_more_memory_means_fewer_parts_and_all_are_kept_to(wide, memory, workers
 
 def test_too_little_memory_is_told_with_what_is_needed(cube, plan_fields):
     chosen = plan(plan_fields)
-    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes a worker are too few") as caught:
+    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes per worker are too few") as caught:
         predict(chosen, cube, 1000)
     needed = int(str(caught.value).split(" need ")[1].split(";")[0].replace(",", ""))
     assert needed > _PROCESS

@@ -69,7 +69,7 @@ def test_entries_of_another_plan_are_refused(plan, cube, chosen, tmp_path, other
     key = next(iter(plan.tasks(cube, chosen))).key
     strange = tuple(new or old for new, old in zip(other, key, strict=True))
     Journal(str(tmp_path)).add([Entry(strange, (outcome(),))])
-    with pytest.raises(DamagedError, match="entries of tasks that this plan has not"):
+    with pytest.raises(DamagedError, match="entries of tasks that are not in this plan"):
         Done(plan, chosen, Journal(str(tmp_path)))
 
 

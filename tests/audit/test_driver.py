@@ -198,7 +198,7 @@ def test_results_that_are_not_there(tmp_path):
     with pytest.raises(MissingError) as caught:
         open_results(tmp_path / "nowhere")
     assert str(caught.value) == (
-        f"{tmp_path}/nowhere: there are no results; has its audit finished?"
+        f"{tmp_path}/nowhere: there are no results; has the audit finished?"
     )
 
 

@@ -86,7 +86,7 @@ NEAR_CHANCE = np.linspace(0.45, 0.55, 18)
             "attack-0 does no better than the sum of all published values",
         ),
         (NEAR_CHANCE, {"status": ["failed"] + ["done"] * 17}, "inconclusive", "1 case failed"),
-        (NEAR_CHANCE, {"status": "failed"}, "inconclusive", "nothing was finished"),
+        (NEAR_CHANCE, {"status": "failed"}, "inconclusive", "no target has a result"),
         (
             NEAR_CHANCE,
             {},

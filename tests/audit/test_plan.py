@@ -60,8 +60,8 @@ def test_users_of_long_ids_are_found_by_these_and_by_the_names_of_results(tmp_pa
             {"listed": ["u001", "nobody"]},
             "targets.listed: 1 of 2 users are not in the cube",
         ),
-        ({"random": 61}, "targets.random: 61 asked for, but there are 60 to draw from"),
-        ({"tertiles": 21}, "targets.tertiles: 21 asked for, but there are 20 to draw from"),
+        ({"random": 61}, "targets.random: 61 requested, but there are 60 to draw from"),
+        ({"tertiles": 21}, "targets.tertiles: 21 requested, but there are 20 to draw from"),
     ],
 )
 def test_targets_that_are_not_there(cube, targets, message):
@@ -76,7 +76,7 @@ def test_a_plan_the_cube_cannot_answer(cube, plan_fields):
     with pytest.raises(ConfigError) as caught:
         AuditPlan(**plan_fields).check(cube)
     assert str(caught.value).splitlines() == [
-        "periods.0: epochs 24 to 192 reach beyond the cube, which has 48",
+        "periods.0: epochs 24 to 192 exceed the 48 of the cube",
         "group_sizes.1: groups of 29 are too large: the known_subset training pool has 30 users "
         "including the target, and 40 distinct groups are needed; the largest that fits is 28",
     ]
@@ -88,10 +88,10 @@ def test_what_is_not_known_cannot_be_used(cube, plan_fields):
     with pytest.raises(ConfigError) as caught:
         AuditPlan(**plan_fields).check(cube)
     assert str(caught.value).splitlines() == [
-        "periods.0: same_groups learns from past releases: give the first epochs of past windows, "
+        "periods.0: same_groups learns from past releases: set the first epochs of past windows, "
         "e.g. observed: [0]",
-        "attacks.1: projection asks where the target was, and same_groups does not tell; "
-        "leave one of them out",
+        "attacks.1: projection needs the target's locations, which same_groups does not provide; "
+        "remove one of them",
     ]
     plan_fields["periods"][0]["observed"] = [0]
     plan_fields["attacks"].pop()
@@ -148,8 +148,7 @@ def test_digest_is_of_the_question(plan_fields):
         ({"group_sizes": [1]}, "group_sizes.0: is 1, but should be greater than or equal to 2"),
         (
             {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [8, 0]}]},
-            "periods.0: observed: a window of 24 epochs from 8 is not over when the period begins "
-            "at 24",
+            "periods.0: observed: the window of 24 epochs from 8 ends after the period begins, at 24",
         ),
         (
             {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [0, 0]}]},

@@ -146,13 +146,13 @@ def test_stopping_when_it_looks_sure_keeps_the_confidence(auc, width):
     [
         (
             {"priors": [{"name": "perfect", "groups": 20}]},
-            "precision: perfect (priors.0) asks about the groups that it has, and no challenges "
-            "can be added; leave one of them out",
+            "precision: challenges of perfect (priors.0) are its own training groups, "
+            "and none can be added; remove one of them",
         ),
         (
             {"precision": {"width": 0.1, "most": 38}},
-            "precision.most: 38 leaves no room to double the 20 challenges of priors.0; "
-            "give at least 40",
+            "precision.most: 38 is too small to double the 20 challenges of priors.0; "
+            "set at least 40",
         ),
         (
             {

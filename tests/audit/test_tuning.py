@@ -112,6 +112,6 @@ def test_what_can_be_tuned(plan):
     assert tunable(plan) == (create("logistic"),)
     fields = plan.model_dump() | {"attacks": [{"name": "projection"}]}
     with pytest.raises(
-        ConfigError, match=r"none to tune; .* logistic, nearest, forest, perceptron"
+        ConfigError, match=r"none of them can be tuned; .* logistic, nearest, forest, perceptron"
     ):
         tunable(AuditPlan.model_validate(fields))

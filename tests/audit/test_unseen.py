@@ -151,26 +151,26 @@ def test_the_draw_is_that_of_a_cube_of_the_seen(tmp_path_factory, events, seed, 
     [
         (
             {"tertiles": 14},
-            "targets.tertiles: 14 asked for, but there are 13 to draw from in a third: only 40 of "
-            "60 users have an event in late; ask for 13 or fewer, or choose from the others as "
-            "well (targets.unseen: include)",
+            "targets.tertiles: 14 requested, but there are 13 to draw from in a third: only 40 of "
+            "60 users have an event in late; request 13 or fewer, or include the other users "
+            "(targets.unseen: include)",
         ),
         (
             {"random": 41},
-            "targets.random: 41 asked for, but there are 40 to draw from: only 40 of 60 users have "
-            "an event in late; ask for 40 or fewer, or choose from the others as well "
+            "targets.random: 41 requested, but there are 40 to draw from: only 40 of 60 users have "
+            "an event in late; request 40 or fewer, or include the other users "
             "(targets.unseen: include)",
         ),
         (
             {"most_exposed": 41},
-            "targets.most_exposed: 41 asked for, but there are 40 users: only 40 of 60 users have "
-            "an event in late; ask for 40 or fewer, or choose from the others as well "
+            "targets.most_exposed: 41 requested, but there are 40 users: only 40 of 60 users have "
+            "an event in late; request 40 or fewer, or include the other users "
             "(targets.unseen: include)",
         ),
         (
             {"listed": ["u001", "u002", "u004"]},
             "targets.listed: 2 of 3 users have no event in late, and nothing to expose there "
-            "(row 1, row 4); leave them out, or attack them all the same (targets.unseen: include)",
+            "(row 1, row 4); remove them, or attack them nevertheless (targets.unseen: include)",
         ),
     ],
 )

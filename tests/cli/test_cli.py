@@ -122,7 +122,7 @@ def test_explain_with_too_little_memory_names_the_flag(config, monkeypatch, caps
         cli.main()
     assert ending.value.code == 2
     said = capsys.readouterr().err
-    assert "600,000 bytes a worker are too few" in said
+    assert "600,000 bytes per worker are too few" in said
     assert said.strip().endswith("give that or more with `--memory`")
 
 

@@ -86,5 +86,5 @@ def test_a_config_without_anything_to_tune_is_refused_before_anything_runs(confi
     fields = yaml.safe_load(config.read_text())
     fields["audit"]["attacks"] = [{"name": "projection"}]
     config.write_text(yaml.safe_dump(fields))
-    with pytest.raises(ConfigError, match="there is none to tune"):
+    with pytest.raises(ConfigError, match="none of them can be tuned"):
         call("tune", config)

@@ -381,7 +381,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     assert set(found.target.values) == set(rank(screened)[:5])
     share = AuditPlan(**fields | {"targets": {"most_exposed": 0.1}}).targets
     assert share.n_most_exposed(cube) == 6
-    with pytest.raises(ConfigError, match=r"targets\.most_exposed: 61 asked for, but there are 60"):
+    with pytest.raises(ConfigError, match=r"targets\.most_exposed: 61 requested, but there are 60"):
         AuditPlan(**fields | {"targets": {"most_exposed": 61}}).check(cube)
     refused = fields | {"mechanisms": [{"name": "suppress_unpopular", "fraction": 0.5}]}
     with pytest.raises(ConfigError, match="suppress_unpopular looks at all counts"):
