@@ -1,21 +1,20 @@
-"""Every release judged once: against a policy, against itself, and against those before it.
+"""Re-audit of releases over time: each gets one verdict under a policy.
 
-A :class:`Catalogue` lists releases, tables of counts over (roi, epoch) as they were published, and
-what is said of each: group size, mechanism, epochs. :class:`Reaudit` finds what has no verdict yet,
-and for each release
+A :class:`Catalogue` lists releases: published tables of counts over (roi, epoch), with group size,
+mechanism and epochs. :class:`Reaudit` finds releases without a verdict, and for each of them
 
-- plays the game of an audit at its group size and under its mechanism, and screens everyone;
-- asks the attacks about the very values, for users of whom it is known whether they are inside;
+- runs an audit at its group size and under its mechanism, and screens all users;
+- runs the attacks on the published values, for users whose membership is known;
 - checks the values (:mod:`clusterscale.consistency`): against the declared mechanism, against
-  totals beside them, and against earlier releases of the same epochs;
+  published totals, and against earlier releases of the same epochs;
 - compares exposure and utility with the last releases of the series;
-- judges all of it by a :class:`Policy`: ``pass``, ``warn`` or ``fail``, with every reason.
+- applies a :class:`Policy`: ``pass``, ``warn`` or ``fail``, with all reasons.
 
-Verdicts are rows of a :class:`Ledger`, written once and never again. A release is judged anew when
-its content, what is said of it, the question, the policy, the cube or the software is another; what
-is the same to be audited is not audited again. A :class:`Lease` lets one process do so at a time,
-and another take over when that one has died. No row hangs on when, where or by how many workers it
-was made.
+Verdicts are rows of a :class:`Ledger`, which are never overwritten. A release gets a new verdict if
+its content, its metadata, the audit settings, the policy, the cube or the results revision changes;
+an audit is repeated only if its own inputs change. A :class:`Lease` admits one process at a time;
+another takes over if that one dies. Rows do not depend on when, where, or with how many workers
+they were computed.
 """
 
 from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases

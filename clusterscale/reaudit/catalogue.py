@@ -1,4 +1,4 @@
-"""What releases there are: listed in a file, or found in a folder; opened only when they change."""
+"""Catalogue of releases, listed or found in a folder; each is opened only if it changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A release that cannot be listed, and why."""
+    """A release that cannot be listed or audited, and the error."""
 
     name: str
     error: ClusterscaleError
@@ -33,67 +33,68 @@ class Problem:
 
 
 def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
-    """Return the releases in a folder, or those whose name fits a pattern, by name.
+    """Return the releases in a folder, or those whose name matches a pattern, sorted by name.
 
     Parameters
     ----------
     pattern
-        A folder, a local path or fsspec URL, of which everything is taken whose name ends as a
-        Zarr group or a NetCDF file; or such a folder with a pattern for names, as in
-        ``s3://bucket/releases/week-*.zarr``.
+        A folder, a local path or fsspec URL, with all names that end like a Zarr group or a NetCDF
+        file; or a folder with a pattern for names, as in ``s3://bucket/releases/week-*.zarr``.
 
     Raises
     ------
     MissingError
         If there are none.
     InputError
-        If two have the same name but for the ending.
+        If two names differ only in the ending.
     """
     folder, _, last = pattern.rstrip("/").rpartition("/")
-    wanted = last if any(sign in last for sign in "*?[") else None
-    place = (folder or ".") if wanted else pattern.rstrip("/")
+    glob = last if any(sign in last for sign in "*?[") else None
+    uri = (folder or ".") if glob else pattern.rstrip("/")
     names = [
         name
-        for name in storage.list_names(place)
-        if (fnmatchcase(name, wanted) if wanted else name.endswith(ENDINGS))
+        for name in storage.list_names(uri)
+        if (fnmatchcase(name, glob) if glob else name.endswith(ENDINGS))
     ]
     if not names:
         raise MissingError(f"{pattern}: there are no releases")
     names.sort(key=lambda name: PurePosixPath(name).stem)  # "week-3", then "week-3-revised"
-    entries = tuple(ReleaseEntry(counts=f"{place}/{name}") for name in names)
+    entries = tuple(ReleaseEntry(counts=f"{uri}/{name}") for name in names)
     labels = [entry.label for entry in entries]
     for label in labels:
         same = [name for name, other in zip(names, labels, strict=True) if other == label]
         if len(same) > 1:
-            raise InputError(f"{pattern}: {' and '.join(same)} have one name; list them with names")
+            raise InputError(
+                f"{pattern}: {' and '.join(same)} have the same name: list them with names"
+            )
     return entries
 
 
 def expand(entry: ReleaseEntry) -> tuple[ReleaseEntry, ...]:
-    """Return an entry for each release whose name fits, all else the same; itself if no pattern."""
+    """Return a copy of an entry for each release that its pattern matches; itself if no pattern."""
     if not entry.is_pattern:
         return (entry,)
     try:
-        found = find_releases(entry.counts)
+        matches = find_releases(entry.counts)
     except MissingError:
         return ()
-    return tuple(entry.model_copy(update={"counts": each.counts}) for each in found)
+    return tuple(entry.model_copy(update={"counts": match.counts}) for match in matches)
 
 
 class Catalogue:
-    """Releases, and what is known of them from earlier.
+    """Releases, with a cache of what was read of them.
 
-    A release whose files are as they were (their sizes and times of change, or what an object store
-    calls their content) is not opened again.
+    A release is not opened again if its files did not change: their sizes and modification times,
+    or the ETags of an object store.
 
     Parameters
     ----------
     entries
         The releases, in order.
     cube
-        Address of the cube of those whose entry does not give another.
+        URI of the cube of releases whose entry does not name another.
     memory
-        File that keeps what is known; it may be lost, and is then made again.
+        File of the cache; it may be removed, and is then written again.
     """
 
     def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str, memory: str) -> None:
@@ -102,7 +103,7 @@ class Catalogue:
         self._cubes: dict[str, TraceCube] = {}
 
     def cube_of(self, listed: ResolvedRelease) -> TraceCube:
-        """Return the cube that a release is made of, opened once."""
+        """Return the cube of a release; it is opened once."""
         return self._open(listed.cube)
 
     def _open(self, uri: str | None) -> TraceCube:
@@ -116,23 +117,23 @@ class Catalogue:
     ) -> list[ResolvedRelease | Problem]:
         """Return every release in order, or why it cannot be listed.
 
-        ``tell`` is called with how many there are, and how many are listed.
+        ``tell`` is called with the number of releases, and the number listed so far.
         """
-        found: list[ResolvedRelease | Problem] = []
+        releases: list[ResolvedRelease | Problem] = []
         known: dict[str, Any] = {}
         for entry in self._entries:
             try:
-                key, listed, behind = self._look(entry)
+                key, listed, inputs = self._look(entry)
             except ClusterscaleError as error:
-                found.append(Problem(entry.label, error))
+                releases.append(Problem(entry.label, error))
             else:
-                known[key] = {"listed": listed.model_dump(mode="json"), "behind": behind}
-                found.append(listed)
-            tell(len(self._entries), len(found))
+                known[key] = {"listed": listed.model_dump(mode="json"), "behind": inputs}
+                releases.append(listed)
+            tell(len(self._entries), len(releases))
         if known != self._known:
             storage.put(self._memory, json.dumps(known, indent=1, sort_keys=True).encode())
             self._known = known
-        return found
+        return releases
 
     def read(self, listed: ResolvedRelease) -> Content:
         """Return the values of a release.
@@ -140,20 +141,20 @@ class Catalogue:
         Raises
         ------
         ClusterscaleError
-            If they cannot be read, or are no longer those that were listed.
+            If they cannot be read, or changed since they were listed.
         """
         for entry in self._entries:
             if (entry.label, entry.counts) == (listed.name, listed.counts):
                 again, content = self._settle(entry)
                 if again.content == listed.content:
                     return content
-        raise MissingError(f"{listed.name} ({listed.counts}) changed while it was looked at")
+        raise MissingError(f"{listed.name} ({listed.counts}) changed since it was listed")
 
     def _look(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
-        """Return a release, with the key that it is known by and the hash of what is behind it."""
+        """Return the key of a release in the cache, the release, and the hash of its inputs."""
         _refuse_indirect(entry.counts)
-        said = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
-        key = hash_of([*said, self._cube, [*_stamp(entry.counts)]])
+        fields = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
+        key = hash_of([*fields, self._cube, [*_stamp(entry.counts)]])
         known = self._known.get(key)
         if isinstance(known, dict):
             try:
@@ -161,13 +162,13 @@ class Catalogue:
             except ValidationError:  # written by another version
                 pass
             else:
-                same_places = all(getattr(listed, at) == getattr(entry, at) for at in PLACES)
-                if same_places and known.get("behind") == (behind := self._behind(listed)):
-                    return key, listed, behind
+                same_uris = all(getattr(listed, at) == getattr(entry, at) for at in PLACES)
+                if same_uris and known.get("behind") == (inputs := self._inputs(listed)):
+                    return key, listed, inputs
         listed, _ = self._settle(entry)
-        return key, listed, self._behind(listed)
+        return key, listed, self._inputs(listed)
 
-    def _behind(self, listed: ResolvedRelease) -> str:
+    def _inputs(self, listed: ResolvedRelease) -> str:
         """Return the hash of a release's cube and members."""
         members = [*_stamp(listed.members)] if listed.members else []
         return hash_of([self.cube_of(listed).fingerprint, members])
@@ -179,12 +180,12 @@ class Catalogue:
 
 
 def read_file(uri: str) -> bytes:
-    """Return the bytes of a file that somebody named.
+    """Return the bytes of a file that a user named.
 
     Raises
     ------
     MissingError
-        If there is none.
+        If there is no such file.
     StoreError
         If it cannot be read.
     """
@@ -195,11 +196,11 @@ def read_file(uri: str) -> bytes:
 
 
 def _refuse_indirect(uri: str) -> None:
-    """Refuse an address through which a release, or its name, would say what else is opened."""
+    """Refuse URIs through which a release, or its name, could make other files be opened."""
     if "::" in uri or urlsplit(uri).scheme == "reference":
         raise InputError(
-            f"{uri}: chained addresses (::) and reference:// are not opened: a release could point "
-            "to any file through them; give the address of its own store"
+            f"{uri}: chained URLs (::) and reference:// are not opened: through them a release "
+            "could point to any file; give the URL of its own store"
         )
 
 
@@ -212,12 +213,12 @@ def _recall(memory: str) -> dict[str, Any]:
 
 
 def _stamp(uri: str) -> Iterator[list[Any]]:
-    """Yield what tells the files below an address from what they were."""
+    """Yield the name, size and modification marks of each file below a URI."""
     filesystem, path = storage.connect(uri)
     filesystem.invalidate_cache()
-    found = filesystem.find(path, detail=True)
-    if not found:
+    files = filesystem.find(path, detail=True)
+    if not files:
         raise MissingError(f"{uri}: nothing is stored there")
-    for name, facts in sorted(found.items()):
-        marks = (facts.get(key) for key in ("size", "mtime", "ETag", "LastModified", "created"))
+    for name, info in sorted(files.items()):
+        marks = (info.get(key) for key in ("size", "mtime", "ETag", "LastModified", "created"))
         yield [PurePosixPath(name).name, *map(str, marks)]

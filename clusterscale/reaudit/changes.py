@@ -1,4 +1,4 @@
-"""How a release compares with the last ones of its series."""
+"""Compare a release with the last ones of its series."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Change", "change_since"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change since the last releases: of exposure, None where there were none; of utility."""
+    """Change since the last releases: of exposure, None if there are none, and of utility."""
 
     drift: Drift | None = None
     utility: dict[str, float] = field(default_factory=dict)
@@ -30,30 +30,30 @@ def change_since(
 ) -> Change:
     """Compare a release with the last ones.
 
-    Exposure is compared user by user with the mean of those releases in which the same people were
-    looked at, everyone or the targets; utility with the last release.
+    Exposure is compared user by user with the mean of those last releases with the same kind of
+    users, all or targets only; utility is compared with the last release.
 
     Parameters
     ----------
     last
         Verdicts and exposures of the last releases, the newest last.
     now, found
-        Exposures and numbers of this one.
+        Exposures and metrics of this release.
     limit
-        The privacy loss above which somebody is exposed.
+        The privacy loss above which a user is exposed.
     """
     if not last:
         return Change()
     before = json.loads(last[-1][0].utility)
     utility = {
-        key: each.value - before[key] for key, each in found.utility.items() if key in before
+        key: measure.value - before[key] for key, measure in found.utility.items() if key in before
     }
-    alike = [told for _, told in last if told.everyone == now.everyone]
-    if not alike:
+    similar = [then for _, then in last if then.everyone == now.everyone]
+    if not similar:
         return Change(None, utility)
-    users, loss = pool_exposure([(each.users, each.loss) for each in alike])
-    _, low = pool_exposure([(each.users, each.low) for each in alike])
-    _, high = pool_exposure([(each.users, each.high) for each in alike])
+    users, loss = pool_exposure([(then.users, then.loss) for then in similar])
+    _, low = pool_exposure([(then.users, then.low) for then in similar])
+    _, high = pool_exposure([(then.users, then.high) for then in similar])
     drift = compare_exposure(
         users,
         loss,

@@ -1,4 +1,4 @@
-"""Audit what is new in a catalogue, judge it, and put it in the ledger, once."""
+"""Audit the new releases of a catalogue, and append their verdicts to the ledger."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _RUNS = "runs"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A release that is to be judged; ``audit`` is the key of its audit, perhaps done already."""
+    """A release without a verdict; ``audit`` is the key of its audit, which may be finished."""
 
     listed: ResolvedRelease
     audit: str
 
 
 class Reaudit:
-    """The re-audit of a catalogue; everything is kept below ``output``.
+    """The re-audit of a catalogue; all results are written below ``output``.
 
     Parameters
     ----------
     plan, catalogue
-        What is asked, of what.
+        The settings, and the releases.
     output
         Folder, a local path or fsspec URL that all workers reach: ``verdicts.parquet/`` with one
-        file a verdict, ``runs/`` with a folder for each audit.
+        file per verdict, ``runs/`` with a folder for each audit.
     tell
-        Told of how far the listing is: what there is, and what is listed.
+        Called with the number of releases, and the number listed so far.
     """
 
     def __init__(
@@ -71,26 +71,26 @@ class Reaudit:
         self._policy = plan.policy.digest
         self.output = storage.absolute(output).rstrip("/")
         self.ledger = Ledger(self.output)
-        found = catalogue.look(tell)
-        self.listed = [each for each in found if isinstance(each, ResolvedRelease)]
-        self.problems = [each for each in found if isinstance(each, Problem)]
+        releases = catalogue.look(tell)
+        self.listed = [release for release in releases if isinstance(release, ResolvedRelease)]
+        self.problems = [release for release in releases if isinstance(release, Problem)]
 
     def pending(self) -> list[Pending]:
-        """Return what has no verdict yet, in the order of the catalogue.
+        """Return the releases without a verdict, in the order of the catalogue.
 
-        A release is judged again when its content, what is said of it, the plan, the policy, the
-        cube or the revision of the results changed.
+        A release needs a new verdict if its content, its metadata, the plan, the policy, the cube
+        or the results revision changed.
         """
-        judged, found = self.ledger.keys(), []
+        judged, pending = self.ledger.keys(), []
         for listed in self.listed:
             cube = self._catalogue.cube_of(listed)
             audit = self._plan.key(listed.identity(), cube.fingerprint, RESULTS_REVISION)
             if key_of(listed.series, listed.name, audit, self._policy) not in judged:
-                found.append(Pending(listed, audit))
-        return found
+                pending.append(Pending(listed, audit))
+        return pending
 
     def is_audited(self, pending: Pending) -> bool:
-        """Tell whether all is there to judge a release by."""
+        """Return whether the audit of a release has finished."""
         return self._folder(pending.audit).facts() is not None
 
     def judge(
@@ -102,45 +102,45 @@ class Reaudit:
         check: Callable[[], None] = lambda: None,
         tell: Tell = lambda now: None,
     ) -> Verdict | Problem:
-        """Audit one release, unless that is done, and add its verdict to the ledger.
+        """Audit one release, unless that has finished, and append its verdict to the ledger.
 
         Parameters
         ----------
         pending
-            Which.
+            The release.
         executor, memory
-            Where the work is done, and the bytes that a worker may use.
+            Runs the tasks, and the bytes that a worker may use.
         check
-            Called before anything is added; raises if that is no longer allowed.
+            Called before a verdict is appended; raises if that is no longer allowed.
         tell
-            Told how far it is.
+            Called with the progress.
 
         Returns
         -------
         Verdict or Problem
-            No verdict where the release cannot be audited, or tasks failed: the same call tries
-            again what failed.
+            A problem if the release cannot be audited, or tasks failed; the same call runs failed
+            tasks again.
 
         Raises
         ------
         ClusterError, StoreError
-            If the cluster or a store gave out: the same call goes on.
+            If the cluster or a store fails; finished work is kept, and the same call resumes it.
         """
         listed = pending.listed
         try:
-            facts = self._audit(pending, executor, memory, tell)
-            if facts.n_failed:
-                error = ClusterscaleError(f"{facts.n_failed} tasks failed; no verdict without them")
+            record = self._audit(pending, executor, memory, tell)
+            if record.n_failed:
+                error = ClusterscaleError(f"{record.n_failed} tasks failed, so there is no verdict")
                 return Problem(listed.name, error, passing=True)
-            row = self._judge(pending, facts)
+            row = self._judge(pending, record)
         except StoreError:
             raise
         except ClusterscaleError as error:
-            if isinstance(error, RuntimeError):  # of the cluster, not of the release
+            if isinstance(error, RuntimeError):  # an error of the cluster, not of the release
                 raise
             return Problem(listed.name, error)
         if row.verdict == "error":
-            texts = [each["text"] for each in row.why if each["level"] == "error"]
+            texts = [reason["text"] for reason in row.why if reason["level"] == "error"]
             return Problem(listed.name, InputError("; ".join(texts)))
         check()
         self.ledger.append(row)
@@ -150,66 +150,65 @@ class Reaudit:
         self, pending: Pending, executor: Executor, memory: int, tell: Tell
     ) -> ReleaseRecord:
         folder, listed = self._folder(pending.audit), pending.listed
-        facts = folder.facts()
-        if facts is not None:
-            return facts
+        record = folder.facts()
+        if record is not None:
+            return record
         content = self._catalogue.read(listed)
         cube, members = self._catalogue.cube_of(listed), NOBODY
         if listed.members:
-            known = read_file(listed.members)
-            members = read_members(known, listed.members, cube, listed.group_size)
+            table = read_file(listed.members)
+            members = read_members(table, listed.members, cube, listed.group_size)
         plan = self._plan
-        question = AuditSpec(listed.plan(plan.audit), plan.everyone, plan.published)
+        spec = AuditSpec(listed.plan(plan.audit), plan.everyone, plan.published)
         return audit_release(
-            listed, content, members, cube, question, folder, executor, memory=memory, tell=tell
+            listed, content, members, cube, spec, folder, executor, memory=memory, tell=tell
         )
 
-    def _judge(self, pending: Pending, facts: ReleaseRecord) -> Verdict:
+    def _judge(self, pending: Pending, record: ReleaseRecord) -> Verdict:
         listed, policy = pending.listed, self._plan.policy
         folder = self._folder(pending.audit)
         results, screen = folder.results(), folder.screen()
         label = find_mechanism(results, listed.mechanism.id) or listed.mechanism.label
         exposures = exposures_of(results, screen, label)
-        found = measure(results, exposures, label, exposed_above=policy.exposed_above)
-        change = change_since(self._last(listed), exposures, found, limit=policy.exposed_above)
+        metrics = measure(results, exposures, label, exposed_above=policy.exposed_above)
+        change = change_since(self._last(listed), exposures, metrics, limit=policy.exposed_above)
         reasons = [
-            *evaluate_policy(policy, found, facts.published),
-            *judge_findings(policy, [*facts.findings, *self._compare(listed, folder, facts)]),
+            *evaluate_policy(policy, metrics, record.published),
+            *judge_findings(policy, [*record.findings, *self._compare(listed, folder, record)]),
             *judge_change(policy, change.drift),
         ]
-        return self._row(pending, found, facts, change, reasons)
+        return self._row(pending, metrics, record, change, reasons)
 
     def _compare(
-        self, listed: ResolvedRelease, folder: ReleaseStore, facts: ReleaseRecord
+        self, listed: ResolvedRelease, folder: ReleaseStore, record: ReleaseRecord
     ) -> list[CheckResult]:
-        """Look at a release beside those of the same epochs that were judged before it."""
-        table = make_table(listed, folder.content(), facts.bounds)
+        """Check a release against earlier releases of the same epochs."""
+        table = make_table(listed, folder.content(), record.bounds)
         comparing = [check for check in map(CHECKS.create, CHECKS) if check.compares]
-        others = list(self._others(listed, facts.cube))
+        others = list(self._others(listed, record.cube))
         return check_table(table, others, comparing, seed=self._plan.audit.seed)
 
     def _others(self, listed: ResolvedRelease, cube: str) -> Iterator[PublishedTable]:
         newest = {row.release: row for row in self.ledger.rows if row.release != listed.name}
         for row in newest.values():
             folder = ReleaseStore(f"{self.output}/{row.run}")
-            meet = row.first < listed.span[1] and listed.first < row.span[1]
-            facts = folder.facts() if meet else None
-            if facts is not None and facts.cube == cube:
-                table = make_table(facts.listed, folder.content(), facts.bounds)
+            overlaps = row.first < listed.span[1] and listed.first < row.span[1]
+            record = folder.facts() if overlaps else None
+            if record is not None and record.cube == cube:
+                table = make_table(record.listed, folder.content(), record.bounds)
                 yield replace(table, name=row.release)
 
     def _last(self, listed: ResolvedRelease) -> list[tuple[Verdict, Exposures]]:
         """Return the last releases of the series that can be compared, the newest last."""
-        cube, found = self._catalogue.cube_of(listed).fingerprint, []
+        cube, releases = self._catalogue.cube_of(listed).fingerprint, []
         for row in self.ledger.last_of(listed.series, listed.name, self._plan.policy.last):
             folder = ReleaseStore(f"{self.output}/{row.run}")
-            facts = folder.facts()
-            if facts is not None and facts.cube == cube:
+            record = folder.facts()
+            if record is not None and record.cube == cube:
                 results = folder.results()
                 name = find_mechanism(results, row.mechanism_id) or row.mechanism
-                told = exposures_of(results, folder.screen(), name)
-                found.append((row, told))
-        return found
+                releases.append((row, exposures_of(results, folder.screen(), name)))
+        return releases
 
     def _folder(self, audit: str) -> ReleaseStore:
         return ReleaseStore(f"{self.output}/{_RUNS}/{audit}")
@@ -217,8 +216,8 @@ class Reaudit:
     def _row(
         self,
         pending: Pending,
-        found: ReleaseMetrics,
-        facts: ReleaseRecord,
+        metrics: ReleaseMetrics,
+        record: ReleaseRecord,
         change: Change,
         reasons: Sequence[Reason],
     ) -> Verdict:
@@ -236,19 +235,19 @@ class Reaudit:
             mechanism_id=listed.mechanism.id,
             verdict=verdict_of(reasons),
             reasons=json.dumps([json_safe(asdict(reason)) for reason in reasons]),
-            n_targets=found.n_targets,
-            mean_privacy_loss=found.mean_loss.value,
-            mean_privacy_loss_low=found.mean_loss.low,
-            mean_privacy_loss_high=found.mean_loss.high,
-            worst_privacy_loss=found.worst_loss,
-            share_above=found.share_exposed.value,
-            loss_above=found.exposed_above,
-            epsilon_lower=found.epsilon_seen,
-            epsilon_declared=found.epsilon_declared,
-            published_auc=facts.published.value,
-            published_auc_low=facts.published.low,
-            published_auc_high=facts.published.high,
-            utility=json.dumps({key: each.value for key, each in found.utility.items()}),
+            n_targets=metrics.n_targets,
+            mean_privacy_loss=metrics.mean_loss.value,
+            mean_privacy_loss_low=metrics.mean_loss.low,
+            mean_privacy_loss_high=metrics.mean_loss.high,
+            worst_privacy_loss=metrics.worst_loss,
+            share_above=metrics.share_exposed.value,
+            loss_above=metrics.exposed_above,
+            epsilon_lower=metrics.epsilon_seen,
+            epsilon_declared=metrics.epsilon_declared,
+            published_auc=record.published.value,
+            published_auc_low=record.published.low,
+            published_auc_high=record.published.high,
+            utility=json.dumps({key: measure.value for key, measure in metrics.utility.items()}),
             change=drift.change if drift else np.nan,
             change_low=drift.low if drift else np.nan,
             change_high=drift.high if drift else np.nan,

@@ -1,4 +1,4 @@
-"""A release as its publisher describes it: in a catalogue, or beside the values themselves."""
+"""Metadata of a release, from a catalogue or from the attributes of its store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterscale.mechanisms import MECHANISMS
 __all__ = ["PLACES", "Declared", "First", "Name", "ReleaseEntry", "ReleaseMetadata", "Size"]
 
 PLACES = ("cube", "members")
-"""Fields that say where something is: a catalogue may set them, a release's own store may not."""
+"""Fields with URIs: a catalogue may set them, the attributes of a release may not."""
 
 First = Annotated[int, Strict(), Field(ge=0)]
 Size = Annotated[int, Strict(), Field(ge=2)]
@@ -27,14 +27,14 @@ else:
 
 
 class ReleaseMetadata(ConfigModel):
-    """What may be said of a release; each field also as an attribute of its store.
+    """Metadata of a release; each field may also be an attribute of its store.
 
-    ``group_size``: how many people are counted. ``mechanism``: how counts were published, as in an
-    audit. ``first``: the first epoch of the cube that is told; or ``start``, when that begins, an
-    ISO date and time in the time zone of the cube; ``epochs``: how many, where the mechanism merges
-    some. ``observed``: first epochs of past windows that
-    adversaries have seen. ``null_roi``: is being nowhere counted as a last place? ``series``:
-    releases of one series follow each other, and are compared.
+    ``group_size``: number of users counted. ``mechanism``: how counts were published, as in an
+    audit. ``first``: the first epoch of the release, in the cube; or ``start``, its ISO date and
+    time in the time zone of the cube. ``epochs``: number of epochs of the cube, needed if the
+    mechanism merges some. ``observed``: first epochs of past windows that adversaries have seen.
+    ``null_roi``: whether users without an event are counted in a last ROI. ``series``: consecutive
+    releases of one series are compared.
     """
 
     group_size: Size | None = None
@@ -53,24 +53,24 @@ class ReleaseMetadata(ConfigModel):
         return self
 
     def or_else(self, other: ReleaseMetadata) -> dict[str, Any]:
-        """Return the fields that are set here, and where they are not, those set in ``other``."""
+        """Return the fields that are set here, and else those that are set in ``other``."""
         fields = set(ReleaseMetadata.model_fields)
         mine = {name: getattr(self, name) for name in self.model_fields_set & {*fields, *PLACES}}
         theirs = {name: getattr(other, name) for name in other.model_fields_set & fields}
         if mine.keys() & {"first", "start"}:
-            theirs = {name: each for name, each in theirs.items() if name not in ("first", "start")}
+            theirs = {key: value for key, value in theirs.items() if key not in ("first", "start")}
         return theirs | mine
 
 
 class ReleaseEntry(ReleaseMetadata):
-    """One release of a catalogue: where its ``counts`` are, and what is said of them.
+    """One release of a catalogue: the URI of its ``counts``, and metadata.
 
-    ``counts``: a Zarr group or NetCDF file with a ``variable`` of dimensions (roi, epoch), or the
-    only one that has these; or a pattern for the names in a folder, as in ``releases/week-*.zarr``.
-    ``cube``: the cube that it was made from, if not the catalogue's. ``members``: a table, Parquet
-    or CSV, with columns ``user`` (as in the cube) and ``inside`` (true or false) for users whose
-    membership is known. In both, ``{name}`` stands for the name of the release. All other fields
-    are taken from the attributes of the store where they are not given here.
+    ``counts``: a Zarr group or NetCDF file with a ``variable`` of dimensions (roi, epoch), by
+    default the only one; or a pattern for the names in a folder, as in ``releases/week-*.zarr``.
+    ``cube``: the cube that it was computed from, if not the catalogue's. ``members``: a table,
+    Parquet or CSV, with columns ``user`` (as in the cube) and ``inside`` (true or false) for users
+    whose membership is known. In both, ``{name}`` is replaced by the name of the release. All other
+    fields default to the attributes of the store.
     """
 
     counts: Address
@@ -82,7 +82,7 @@ class ReleaseEntry(ReleaseMetadata):
     @model_validator(mode="after")
     def _one_name(self) -> Self:
         if self.name is not None and self.is_pattern:
-            raise ValueError(f"name: counts is a pattern ({self.counts}), so there may be several")
+            raise ValueError(f"name: counts is a pattern ({self.counts}) that may match several")
         return self
 
     @property
@@ -91,14 +91,14 @@ class ReleaseEntry(ReleaseMetadata):
         return any(sign in self.counts.rstrip("/").rpartition("/")[2] for sign in "*?[")
 
     def placed(self, members: str | None) -> ReleaseEntry:
-        """Return the entry with its name filled in, and ``members`` where it does not set them."""
-        given = {key: getattr(self, key) for key in PLACES if key in self.model_fields_set}
+        """Return the entry with ``{name}`` replaced, and ``members`` if it does not set them."""
+        fields = {key: getattr(self, key) for key in PLACES if key in self.model_fields_set}
         if members is not None:
-            given = {"members": members} | given
-        filled = {key: at and at.replace("{name}", self.label) for key, at in given.items()}
+            fields = {"members": members} | fields
+        filled = {key: uri and uri.replace("{name}", self.label) for key, uri in fields.items()}
         return self.model_copy(update=filled)
 
     @property
     def label(self) -> str:
-        """The name, or that of the store without its ending."""
+        """The name; by default that of the store without its ending."""
         return self.name or PurePosixPath(self.counts.rstrip("/")).stem

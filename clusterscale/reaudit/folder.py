@@ -1,4 +1,4 @@
-"""The folder of one audited release: results, and what was found beside them."""
+"""The folder of one audited release: results, and a record of its checks and scores."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _FACTS = "release/facts.json"
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRecord:
-    """What was found of a release beside its audit.
+    """Results for a release in addition to its audit.
 
-    ``listed`` is what was audited, of the cube with the fingerprint ``cube``. ``n_failed`` tasks of
-    any kind failed; ``published`` is the AUC over known users of the attack on the values
-    themselves, by the ``attack`` that is strongest there; ``findings`` are of checks on this table
-    alone, and ``bounds`` what one unit of data changes.
+    ``listed`` is the audited release; ``cube`` is the fingerprint of its cube. ``n_failed`` is the
+    number of failed tasks of any kind. ``published`` is the AUC of ``attack``, the strongest one on
+    the published values, over users with known membership. ``findings`` are results of checks on
+    this table alone, and ``bounds`` the largest changes by one unit of data.
     """
 
     listed: ResolvedRelease
@@ -51,76 +51,76 @@ class ReleaseRecord:
 
 
 class ReleaseStore:
-    """The folder of one audited release, written in parts, each whole or not at all."""
+    """The folder of one audited release; each part is written atomically."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri.rstrip("/")
 
     @property
     def tables(self) -> str:
-        """Zarr group with the values as published, and the rows of known members."""
+        """Zarr group with the published values, and the rows of known members."""
         return f"{self.uri}/{_ROWS}"
 
     def facts(self) -> ReleaseRecord | None:
-        """Return what was found, None while that is not all there."""
+        """Return the record, None while it is not complete."""
         try:
-            told = json.loads(storage.read(f"{self.uri}/{_FACTS}"))
+            record = json.loads(storage.read(f"{self.uri}/{_FACTS}"))
         except FileNotFoundError:
             return None
         return ReleaseRecord(
-            listed=ResolvedRelease.model_validate(told["listed"], strict=False),
-            cube=told["cube"],
-            n_failed=told["n_failed"],
+            listed=ResolvedRelease.model_validate(record["listed"], strict=False),
+            cube=record["cube"],
+            n_failed=record["n_failed"],
             published=IntervalEstimate(
-                **{key: _number(each) for key, each in told["published"].items()}
+                **{key: _number(value) for key, value in record["published"].items()}
             ),
-            attack=told["attack"],
-            findings=tuple(_finding(each) for each in told["findings"]),
-            bounds=Bounds(**told["bounds"]),
+            attack=record["attack"],
+            findings=tuple(_finding(finding) for finding in record["findings"]),
+            bounds=Bounds(**record["bounds"]),
         )
 
     def keep(self, facts: ReleaseRecord) -> None:
-        """Write what was found; it is all there then."""
-        told = asdict(facts) | {"listed": facts.listed.model_dump(mode="json")}
-        text = json.dumps(json_safe(told), indent=1, sort_keys=True)
+        """Write the record, which completes the folder."""
+        record = asdict(facts) | {"listed": facts.listed.model_dump(mode="json")}
+        text = json.dumps(json_safe(record), indent=1, sort_keys=True)
         storage.put(f"{self.uri}/{_FACTS}", text.encode())
 
     def content(self) -> Content:
-        """Return what was published."""
+        """Return the published values and totals."""
         group = storage.open_group(self.tables)
-        found = {name: np.asarray(group[name][:]) for name in group.array_keys()}
-        totals = PublishedTotals(found.get("roi_total"), found.get("epoch_total"))
-        return Content(found[VALUES], totals)
+        arrays = {name: np.asarray(group[name][:]) for name in group.array_keys()}
+        totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))
+        return Content(arrays[VALUES], totals)
 
     def lay(self, content: Content, inside: Ints) -> None:
-        """Write what workers read and later releases are compared with, unless it is there."""
+        """Write the content for workers and for later comparisons, unless it exists."""
         if storage.exists(f"{self.tables}/zarr.json"):
             return
         arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
         totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
-        arrays |= {name: each for name, each in totals.items() if each is not None}
-        with staged(self.tables, force=True) as place:
-            group = storage.create_group(place)
+        arrays |= {name: total for name, total in totals.items() if total is not None}
+        with staged(self.tables, force=True) as staging:
+            group = storage.create_group(staging)
             for name, array in arrays.items():
-                kept = group.create_array(name, shape=array.shape, dtype=array.dtype)
+                stored = group.create_array(name, shape=array.shape, dtype=array.dtype)
                 if array.size:
-                    kept[:] = array
+                    stored[:] = array
 
     def results(self) -> xr.Dataset:
         """Open the results of the audit, by labels."""
         return with_labels(open_results(self.uri))
 
     def screen(self) -> xr.Dataset | None:
-        """Open the screen, by labels; None where there is none."""
-        place = f"{self.uri}/screen"
-        if not storage.exists(f"{place}/results.zarr"):
+        """Open the screen, by labels; None if there is none."""
+        uri = f"{self.uri}/screen"
+        if not storage.exists(f"{uri}/results.zarr"):
             return None
-        return with_labels(open_screen(place))
+        return with_labels(open_screen(uri))
 
 
-def _finding(told: dict[str, Any]) -> CheckResult:
-    numbers = {key: _number(told[key]) for key in ("measured", "expected")}
-    return CheckResult(**{**told, **numbers})
+def _finding(values: dict[str, Any]) -> CheckResult:
+    numbers = {key: _number(values[key]) for key in ("measured", "expected")}
+    return CheckResult(**{**values, **numbers})
 
 
 def _number(value: float | None) -> float:

@@ -1,4 +1,4 @@
-"""Values as JSON can hold them."""
+"""Convert values to types that JSON supports."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["json_safe"]
 
 
 def json_safe(value: Any) -> Any:
-    """Return what JSON can hold: what is not a finite number is null."""
+    """Return a value for JSON; numbers that are not finite become None."""
     if isinstance(value, dict):
-        return {key: json_safe(each) for key, each in value.items()}
+        return {key: json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [json_safe(each) for each in value]
+        return [json_safe(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""What is known of the true counts behind a release, counted over blocks of users."""
+"""Known true counts of a release, counted over parts of the users."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from clusterscale.storage import open_group
 __all__ = ["INSIDE", "KnownCounts", "count_known"]
 
 INSIDE = "inside"
-"""The array of a Zarr group that holds the rows of known members, int64, (user,)."""
+"""Name of the Zarr array with the rows of known members, int64, (user,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTask:
-    """Whose traces to count: addresses and a few numbers."""
+    """The users to count: URIs and a few numbers."""
 
     source: TraceSource
     steps: tuple[TraceStep, ...]
@@ -35,7 +35,7 @@ class KnownTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownCounts:
-    """What some users are behind a release.
+    """Counts of some users for a release.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class KnownCounts:
     everyone
         Visits of all users, int64, the same shape.
     bounds
-        The most that one unit of data of these users changes the counts.
+        Largest change of the counts by one unit of data of these users.
     """
 
     inside: Counts
@@ -52,10 +52,10 @@ class KnownCounts:
     bounds: Bounds
 
     def counts(self, *, complete: bool) -> Counts:
-        """Return the true counts where they are known and −1 where not, int32, (roi, epoch).
+        """Return the true counts, −1 where they are not known, int32, shape (roi, epoch).
 
-        They are known everywhere if all members are (``complete``). Else they are where nobody of
-        the cube was, whoever is counted: there it was nobody.
+        If all members are known (``complete``), so are all counts. Otherwise a count is only known,
+        to be 0, where no user of the cube has a visit.
         """
         if complete:
             return self.inside
@@ -69,20 +69,20 @@ def count_known(
     uri: str,
     executor: Executor,
 ) -> KnownCounts:
-    """Count known members and everyone, in parts of the users.
+    """Count known members and all users, over parts of the users.
 
     Parameters
     ----------
     source, steps
-        Which traces, and what is done to them before they are counted.
+        The traces, and the trace steps before they are counted.
     users
         First user of each part and the one after its last.
     uri
         Zarr group with the rows of known members.
     executor
-        Where the work is done.
+        Runs the tasks.
     """
-    tasks = [KnownTask(source, steps, each, uri) for each in users]
+    tasks = [KnownTask(source, steps, part, uri) for part in users]
     return executor.reduce(_count, tasks, _add)
 
 

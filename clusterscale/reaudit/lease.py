@@ -1,4 +1,4 @@
-"""One at a time: a lease on a folder, which another takes over when its holder has died."""
+"""Lease on a folder for one process at a time; another takes over if the holder dies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from clusterscale.errors import ClusterscaleError, DamagedError, StoreError
 __all__ = ["BEAT", "PATIENCE", "Lease", "LeaseHeldError", "LostLeaseError"]
 
 BEAT = 5.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 PATIENCE = 30.0
-"""Seconds without any, after which the holder is taken for dead."""
+"""Seconds without a heartbeat after which the holder is presumed dead."""
 
 _WATCH = 0.5
 _NAME = re.compile(r"(\d{8,})\.json")
@@ -33,11 +33,11 @@ _About = dict[str, Any]
 
 
 class LostLeaseError(StoreError):
-    """Another process took over, for this one gave no sign of life for too long."""
+    """Another process took over, because this one sent no heartbeat for too long."""
 
 
 class LeaseHeldError(Exception):
-    """Another process holds the lease, and is alive; ``holder`` says which."""
+    """Another live process, ``holder``, has the lease."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)
@@ -47,11 +47,12 @@ class LeaseHeldError(Exception):
 class Lease:
     """A lease on a folder, as a context; raises :class:`LeaseHeldError` if another process has it.
 
-    Holders are numbered. Whoever can create the file of the next number, which a file system or
-    object store lets one alone do, is the holder; it renews that file as long as it lives. A
-    holder of this machine whose process is gone is taken over from at once, another one when its
-    file stays as it is for ``patience`` seconds: no clocks of two machines are compared. A holder
-    who was taken for dead finds that out by :meth:`check` before it writes.
+    Holders are numbered. The process that creates the file of the next number is the holder; the
+    file system or object store lets only one process create it. The holder renews its file as long
+    as it lives. Another process takes over at once if the holder ran on this machine and has ended,
+    and otherwise when the file has not changed for ``patience`` seconds; clocks of different
+    machines are never compared. A holder that lost its lease learns so from
+    :meth:`check`, before it writes.
 
     Parameters
     ----------
@@ -60,15 +61,15 @@ class Lease:
     beat, patience
         Seconds.
     clock, pause
-        Return the seconds since some moment; wait for so many seconds. Tests pass a clock of
-        their own, which moves only when somebody waits.
+        Return the seconds since some moment; wait for a number of seconds. Tests pass their own
+        clock, which advances only by waiting.
 
     Raises
     ------
     DamagedError
-        If the file of a holder is not what one writes.
+        If the file of a holder is malformed.
     StoreError
-        If the place cannot be used, or cannot let one of several processes alone make a file.
+        If the store cannot be used, or cannot create a file exclusively.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Lease:
                 break
         self._thread.start()
         for old in self._numbers():
-            if old < self._number:  # nobody needs them: the largest number counts
+            if old < self._number:  # not needed: the largest number counts
                 storage.remove(self._name(old))
         return self
 
@@ -114,22 +115,22 @@ class Lease:
         """Raise :class:`LostLeaseError` if another process has taken over."""
         if not self._is_mine():
             raise LostLeaseError(
-                f"{self._uri}: another process took over, for this one gave no sign of life for "
-                f"{self._patience:g} s; it goes on with what is left"
+                f"{self._uri}: another process took over, because this one sent no heartbeat for "
+                f"{self._patience:g} s; it continues with the remaining releases"
             )
 
     def _numbers(self) -> list[int]:
-        """Return the numbers of all holders whose files are there."""
-        found = (_NAME.fullmatch(name) for name in storage.list_names(self._uri))
-        return [int(match[1]) for match in found if match]
+        """Return the numbers of all holders with a file."""
+        matches = (_NAME.fullmatch(name) for name in storage.list_names(self._uri))
+        return [int(match[1]) for match in matches if match]
 
     def _last(self) -> tuple[int, _About | None]:
-        """Return the number of the last holder and what it says; 0 and None where there is none."""
+        """Return the number of the last holder and its file's content; 0 and None without one."""
         number = max(self._numbers(), default=0)
         return number, self._read(number) if number else None
 
     def _outwait(self, number: int, about: _About) -> None:
-        """Return when a holder is dead or done; raise :class:`LeaseHeldError` when it is alive."""
+        """Return once a holder is dead or done; raise :class:`LeaseHeldError` if it is alive."""
         if _is_gone(about):
             return
         began = self._clock()
@@ -142,12 +143,12 @@ class Lease:
                 raise LeaseHeldError(f"{now['host']}, process {now['process']}")
 
     def _take(self, number: int) -> bool:
-        """Try to be the holder of that number, and tell whether this is now the last one."""
+        """Try to become the holder with a number, and return whether it is the last one."""
         self._number = number
         taken = storage.put_new(self._name(number), self._text())
-        if self._is_mine():  # also where an upload was tried again, and the first had come through
+        if self._is_mine():  # also if an upload was retried after the first one had succeeded
             return True
-        if taken:  # of a number that was over, and removed since it was looked for
+        if taken:  # of an old number, whose file was removed meanwhile
             storage.remove(self._name(number))
         return False
 
@@ -156,9 +157,9 @@ class Lease:
             self._renew()
 
     def _renew(self) -> None:
-        """Give one sign of life, unless another process has taken over."""
+        """Send one heartbeat, unless another process has taken over."""
         self._count += 1
-        # One that fails is given up: the next one comes after another beat.
+        # A heartbeat that fails is skipped; the next one follows.
         with suppress(ClusterscaleError):
             if self._is_mine():
                 storage.put(self._name(self._number), self._text())
@@ -168,16 +169,16 @@ class Lease:
         return number == self._number and about is not None and about["id"] == self._id
 
     def _read(self, number: int) -> _About | None:
-        place = self._name(number)
+        uri = self._name(number)
         try:
-            about = json.loads(storage.read(place))
+            about = json.loads(storage.read(uri))
         except FileNotFoundError:
             return None
         except ValueError:
             about = None
         if not isinstance(about, dict) or not about.keys() >= _KEYS:
             raise DamagedError(
-                f"{place} does not say who holds this lease: remove it if nobody is at work"
+                f"{uri} does not name the holder of this lease: remove it if no process is running"
             )
         return about
 
@@ -197,7 +198,7 @@ class Lease:
 
 
 def _is_gone(about: _About) -> bool:
-    """Tell whether a holder was a process of this machine that has ended."""
+    """Return whether a holder was a process of this machine that has ended."""
     if (about["host"], about["boot"]) != (platform.node(), _boot()) or not about["boot"]:
         return False
     try:
@@ -210,7 +211,7 @@ def _is_gone(about: _About) -> bool:
 
 
 def _boot() -> str:
-    """Return what tells this start of the machine from any other, and containers on it apart."""
+    """Return an id of this boot of the machine, and of the container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return boot + str(Path("/proc/self/ns/pid").readlink())

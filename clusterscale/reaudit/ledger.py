@@ -1,4 +1,4 @@
-"""The ledger: a row for each verdict, a folder for each audit; nothing in it is ever rewritten."""
+"""Append-only ledger: one row per verdict."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ _ADDED = ("mechanism_id", "results_revision")  # columns that rows before result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A row of the ledger; what is not known is not a number, and texts of JSON are so named.
+    """A row of the ledger; unknown numbers are NaN, and fields with JSON text are documented so.
 
     Attributes
     ----------
     number
-        From 0, in the order of verdicts.
+        Index of the row, from 0.
     series, release, period, first, epochs, group_size, mechanism
-        What was released. ``period`` names its days.
+        The release. ``period`` names its days.
     verdict, reasons
-        ``pass``, ``warn`` or ``fail``, and why: JSON of a list of
+        ``pass``, ``warn`` or ``fail``, and JSON of a list of
         :class:`~clusterscale.contracts.Reason`.
     n_targets, mean_privacy_loss, …, worst_privacy_loss, share_above, loss_above
-        What the audit measured; ``share_above`` of everyone screened loses more than
-        ``loss_above``.
+        Results of the audit; ``share_above`` is the share of screened users with a privacy loss
+        above ``loss_above``.
     epsilon_lower, epsilon_declared
-        Seen and promised, at the unit of the promise.
+        Observed and declared ε, for the unit of the guarantee.
     published_auc, published_auc_low, published_auc_high
-        Of the attack on the values themselves, over users of whom it is known.
+        AUC of the attack on the published values, over users with known membership.
     utility
-        JSON of each measure.
+        JSON of the measures of utility.
     change, change_low, change_high, change_p
-        Of privacy loss, since the last releases of the series.
+        Change of the privacy loss since the last releases of the series.
     n_common, n_newly_exposed, n_no_longer_exposed
-        Users compared, and those who crossed ``loss_above``.
+        Number of users compared, and of those who crossed ``loss_above``.
     utility_change
-        JSON: change of each measure since the last release.
+        JSON of the change of each measure since the last release.
     run
         Folder of the audit, below the ledger's.
     content, audit, question, policy, version
-        Hashes of what was published, of its audit, of what is asked of every release and of the
-        policy; version of the software.
+        Hashes of the published content, of its audit, of the settings for every release and of
+        the policy; version of the software.
     mechanism_id, results_revision
         Stable id of the mechanism, and :data:`clusterscale.schema.RESULTS_REVISION` of the audit.
     """
@@ -99,7 +99,7 @@ class Verdict:
 
     @property
     def key(self) -> str:
-        """What tells this judgement from any other: what is judged under one key is not again."""
+        """Key of this verdict; a release is not evaluated twice under the same key."""
         return key_of(self.series, self.release, self.audit, self.policy)
 
     @property
@@ -110,17 +110,17 @@ class Verdict:
     @property
     def why(self) -> list[dict[str, Any]]:
         """The reasons."""
-        found: list[dict[str, Any]] = json.loads(self.reasons)
-        return found
+        reasons: list[dict[str, Any]] = json.loads(self.reasons)
+        return reasons
 
 
 def key_of(series: str, release: str, audit: str, policy: str) -> str:
-    """Return the key of a judgement."""
+    """Return the key of a verdict."""
     return hash_of([series, release, audit, policy])
 
 
 class Ledger:
-    """Verdicts below ``uri``: a Parquet table of one file a row, which is written once.
+    """Verdicts below ``uri``: a Parquet table with one file per row, which is written once.
 
     Raises
     ------
@@ -132,25 +132,25 @@ class Ledger:
         self.uri = uri.rstrip("/")
         self.rows: list[Verdict] = []
         names = storage.list_names(f"{self.uri}/{_TABLE}")
-        for number, name in enumerate(each for each in names if each.endswith(".parquet")):
+        for number, name in enumerate(file for file in names if file.endswith(".parquet")):
             if name != _name(number):
-                raise DamagedError(f"{self.uri}/{_TABLE}: row {number} is missing, {name} is there")
+                raise DamagedError(f"{self.uri}/{_TABLE}: row {number} is missing before {name}")
             self.rows.append(self._read(name))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def keys(self) -> set[str]:
-        """Return the keys of all that was judged."""
+        """Return the keys of all verdicts."""
         return {row.key for row in self.rows}
 
     def append(self, row: Verdict) -> None:
-        """Add a row, for good.
+        """Append a row, permanently.
 
         Raises
         ------
         ExistsError
-            If another process has added one meanwhile.
+            If another process has appended one meanwhile.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -158,19 +158,19 @@ class Ledger:
         sink = io.BytesIO()
         table = pa.Table.from_pylist([asdict(row)], schema=_schema())
         pq.write_table(table, sink, write_page_checksum=True)
-        place = f"{self.uri}/{_TABLE}/{_name(row.number)}"
-        if row.number != len(self.rows) or not storage.put_new(place, sink.getvalue()):
-            raise ExistsError(f"{place} is there already; is another process at work?")
+        uri = f"{self.uri}/{_TABLE}/{_name(row.number)}"
+        if row.number != len(self.rows) or not storage.put_new(uri, sink.getvalue()):
+            raise ExistsError(f"{uri} exists already; is another process running?")
         self.rows.append(row)
 
     def last_of(self, series: str, release: str, most: int) -> list[Verdict]:
         """Return the last verdict of each of the last releases of a series, without ``release``."""
-        found: dict[str, Verdict] = {}
+        last: dict[str, Verdict] = {}
         for row in self.rows:
             if row.series == series and row.release != release:
-                found.pop(row.release, None)
-                found[row.release] = row
-        return list(found.values())[-most:]
+                last.pop(row.release, None)
+                last[row.release] = row
+        return list(last.values())[-most:]
 
     def table(self) -> pd.DataFrame:
         """Return all rows, oldest first."""
@@ -181,22 +181,22 @@ class Ledger:
     def _read(self, name: str) -> Verdict:
         import pyarrow.parquet as pq
 
-        place = f"{self.uri}/{_TABLE}/{name}"
-        content = io.BytesIO(storage.read(place))
+        uri = f"{self.uri}/{_TABLE}/{name}"
+        content = io.BytesIO(storage.read(uri))
         try:
-            # not read_table, which imports pandas: half a second where nothing is new
+            # not read_table, which imports pandas: that takes half a second
             table = pq.ParquetFile(content, page_checksum_verification=True).read()
             (row,) = table.to_pylist()
-            if not any(table.schema.equals(_schema(each)) for each in ((), _ADDED)):
-                raise ValueError("its columns are others")
-            found = Verdict(**row)
+            if not any(table.schema.equals(_schema(without)) for without in ((), _ADDED)):
+                raise ValueError("it has other columns")
+            verdict = Verdict(**row)
         except MemoryError:
             raise
-        except Exception as error:  # whatever Arrow makes of the bytes
-            raise DamagedError(f"{place} is not a row of this ledger: {error}") from error
-        if _name(found.number) != name:
-            raise DamagedError(f"{place} is not a row of this ledger: it is row {found.number}")
-        return found
+        except Exception as error:  # Arrow raises many types
+            raise DamagedError(f"{uri} is not a row of this ledger: {error}") from error
+        if _name(verdict.number) != name:
+            raise DamagedError(f"{uri} is not a row of this ledger: it is row {verdict.number}")
+        return verdict
 
 
 def _name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""Of whom it is known whether they are among those a release counts."""
+"""Users whose membership in a release is known."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ class Membership:
     outside: Ints
 
     def among(self, chosen: NDArray[np.bool_]) -> Membership:
-        """Return those who are ``chosen``, bool, one of each user of the cube."""
+        """Return the users that are ``chosen``, bool, shape (user of the cube,)."""
         return Membership(self.inside[chosen[self.inside]], self.outside[chosen[self.outside]])
 
     def draw(self, most: int, seed: int) -> tuple[Ints, np.ndarray]:
-        """Return up to ``most`` users, as many of either side, and who of them is inside.
+        """Return up to ``most`` users, half of them inside, and their labels (True inside).
 
-        Both have shape (user,), by row. There are none where one side is empty.
+        Both have shape (user,), sorted by row; they are empty if one side is empty.
         """
         rng = stream(seed, "published targets")
-        each = min(most // 2, len(self.inside), len(self.outside))
-        sides = [rng.choice(side, each, replace=False) for side in (self.inside, self.outside)]
-        users, labels = np.concatenate(sides), np.repeat([True, False], each)
+        n_side = min(most // 2, len(self.inside), len(self.outside))
+        sides = [rng.choice(side, n_side, replace=False) for side in (self.inside, self.outside)]
+        users, labels = np.concatenate(sides), np.repeat([True, False], n_side)
         order = np.argsort(users)
         return users[order], labels[order]
 
 
 NOBODY = Membership(np.zeros(0, np.int64), np.zeros(0, np.int64))
-"""Nothing is known of anybody."""
+"""No user has a known membership."""
 
 
 def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> Membership:
@@ -53,32 +53,32 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
     Parameters
     ----------
     content, uri
-        A Parquet or CSV file, and where it is from, for messages.
+        Bytes of a Parquet or CSV file, and its URI, for messages.
     cube
-        Whose users they are.
+        The cube of the users.
     group_size
-        How many people the release counts.
+        Number of users that the release counts.
 
     Raises
     ------
     FormatError
-        If it is no such table, or has other columns.
+        If it is not such a table, or has other columns.
     InputError
         If a user is listed twice or is not in the cube, if ``inside`` is neither true nor
-        false, or if more are inside than are counted. No user is named.
+        false, or if more users are inside than the release counts. Messages name no users.
     """
     import pandas as pd
 
     try:
         if content[:4] == b"PAR1":
             table = pd.read_parquet(io.BytesIO(content))
-        else:  # text as it stands: 007 is not 7
+        else:  # as text: 007 is not 7
             table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
     except Exception as error:
         raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
     if sorted(map(str, table.columns)) != ["inside", "user"]:
-        # Which it has is not said: without a header they are a user.
-        raise FormatError(f"{uri} has other columns than user and inside")
+        # The columns are not named: without a header they are a user.
+        raise FormatError(f"{uri}: the columns must be user and inside")
     words = table["inside"].astype(str).str.lower().map(_WORDS)
     if words.isna().any():
         raise InputError(f"{uri}: {int(words.isna().sum())} values of inside are not true or false")
@@ -88,7 +88,7 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
         raise InputError(f"{uri}: {int((rows < 0).sum())} of {len(rows)} users are not in the cube")
     n_twice = len(rows) - len(np.unique(rows))
     if n_twice:
-        raise InputError(f"{uri}: {n_twice} users stand there twice")
+        raise InputError(f"{uri}: {n_twice} users are listed twice")
     if labels.sum() > group_size:
         raise InputError(f"{uri}: {int(labels.sum())} users are inside a group of {group_size}")
     return Membership(np.sort(rows[labels]), np.sort(rows[~labels]))

@@ -1,4 +1,4 @@
-"""Verdicts for machines: JSON, JUnit, and a post to whoever wants to know; no people in them."""
+"""Verdicts as JSON, as JUnit XML and for a webhook; they contain no users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusterscale.redaction import clean
 
 __all__ = ["junit", "post", "summary"]
 
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 does not allow, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ATTEMPTS, _TIMEOUT, _LONGEST = 5, 10.0, 20.0
 _NUMBERS = (
@@ -39,18 +39,18 @@ _NUMBERS = (
 
 
 def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return what JSON can hold of some verdicts: the worst of them, and each with its reasons.
+    """Return verdicts as JSON values: the worst of them, and each with its reasons.
 
-    The worst is ``error`` where a release could not be audited.
+    The worst is ``error`` if a release could not be audited.
     """
     return {
         "verdict": "error" if problems else worst_of(row.verdict for row in verdicts),
-        "releases": [_told(row) for row in verdicts],
-        "problems": [{"release": each.name, "error": _say(each)} for each in problems],
+        "releases": [_release(row) for row in verdicts],
+        "problems": [{"release": one.name, "error": _message(one)} for one in problems],
     }
 
 
-def _told(row: Verdict) -> dict[str, Any]:
+def _release(row: Verdict) -> dict[str, Any]:
     numbers = {name: getattr(row, name) for name in _NUMBERS}
     return {
         "series": row.series,
@@ -68,7 +68,7 @@ def _told(row: Verdict) -> dict[str, Any]:
 
 
 def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
-    """Return JUnit XML: a suite a release, a case a reason; a warning is told as skipped."""
+    """Return JUnit XML: a suite per release, a case per reason; warnings are skipped cases."""
     report = JUnitXml("clusterscale")
     for row in verdicts:
         suite = TestSuite(_xml(row.release))
@@ -80,24 +80,24 @@ def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
                 case.result = [Skipped(_xml(f"{reason['level']}: {reason['text']}"))]
             suite.add_testcase(case)
         report.add_testsuite(suite)
-    for each in problems:
-        suite, case = TestSuite(_xml(each.name)), TestCase("audit", classname="releases")
-        case.result = [Error(_xml(_say(each)))]
+    for problem in problems:
+        suite, case = TestSuite(_xml(problem.name)), TestCase("audit", classname="releases")
+        case.result = [Error(_xml(_message(problem)))]
         suite.add_testcase(case)
         report.add_testsuite(suite)
     return str(report.tostring().decode())  # type: ignore[no-untyped-call]
 
 
 def post(url: str, content: dict[str, Any]) -> None:
-    """Post ``content`` as JSON, tried again while the other side is busy or away.
+    """Post ``content`` as JSON; retry while the server is busy or unreachable.
 
     Raises
     ------
     StoreError
-        If it was not taken; the message does not say where, for an address may be a secret.
+        If the server did not accept it; the message omits the URL, which may contain a secret.
     """
     if not url.startswith(("https://", "http://")):
-        raise StoreError("the webhook's address does not begin with https:// or http://")
+        raise StoreError("the webhook's URL does not begin with https:// or http://")
     headers = {"Content-Type": "application/json", "User-Agent": "clusterscale"}
     body = json.dumps(content, allow_nan=False).encode()
 
@@ -109,35 +109,35 @@ def post(url: str, content: dict[str, Any]) -> None:
     policy = Retrying(
         stop=stop_after_attempt(_ATTEMPTS),
         wait=wait_random_exponential(multiplier=0.5, max=_LONGEST),
-        retry=retry_if_exception(_is_passing),
+        retry=retry_if_exception(_is_transient),
         reraise=True,
     )
     try:
         policy(send)
     except HTTPError as error:
         error.close()
-        said = f"it answered {error.code}"
-    except (OSError, HTTPException, ValueError) as error:  # the last: of what is no address
-        said = type(error).__name__
+        reason = f"it answered {error.code}"
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
+        reason = type(error).__name__
     else:
         return
-    raise StoreError(f"the webhook did not take the verdicts: {said}")
+    raise StoreError(f"the webhook did not accept the verdicts: {reason}")
 
 
 class _Stay(HTTPRedirectHandler):
-    """Follow nobody elsewhere: what is posted would become a question without content."""
+    """Follow no redirects: they would turn the POST into a GET without content."""
 
     def redirect_request(self, *args: Any) -> None:
         return None
 
 
-def _is_passing(error: BaseException) -> bool:
-    """Tell whether the other side may take it a moment later."""
+def _is_transient(error: BaseException) -> bool:
+    """Return whether an error is transient."""
     if isinstance(error, HTTPError):
-        passes = error.code in (408, 425, 429) or error.code >= 500
-        if passes:
+        is_transient = error.code in (408, 425, 429) or error.code >= 500
+        if is_transient:
             error.close()
-        return passes
+        return is_transient
     return isinstance(error, OSError)
 
 
@@ -145,5 +145,5 @@ def _xml(text: str) -> str:
     return _NO_XML.sub("\ufffd", text)
 
 
-def _say(problem: Problem) -> str:
+def _message(problem: Problem) -> str:
     return clean(str(problem.error))

@@ -1,4 +1,4 @@
-"""What is asked of every release, and what is made of the answer."""
+"""The plan of a re-audit: audit settings for every release, and the policy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ __all__ = ["ReauditPlan"]
 
 
 class ReauditPlan(ConfigModel):
-    """The question and the policy of a catalogue.
+    """Audit settings and policy for the releases of a catalogue.
 
-    ``audit``: the game that is played with groups of the release's size under its mechanism; with
-    ``everyone``, every user of the cube is screened too. ``published``: of so many users of whom it
-    is known whether they are in the release, half of them inside, the attacks are asked by the
-    values themselves.
+    ``audit``: the settings of the audit with groups of the release's size under its mechanism; with
+    ``everyone``, all users of the cube are screened too. ``published``: the number of users with
+    known membership, half of them inside, on which attacks on the published values are scored.
     """
 
     audit: AuditTemplate
@@ -27,11 +26,11 @@ class ReauditPlan(ConfigModel):
 
     @property
     def question(self) -> str:
-        """Hash of what is asked, whatever the policy."""
+        """Hash of the settings without the policy."""
         return hash_of(self.model_dump(mode="json", exclude={"policy"}))
 
     def key(self, identity: dict[str, Any], cube: str, revision: int) -> str:
-        """Return what tells the audit of a release from any other, whatever the policy.
+        """Return the key of the audit of a release, independent of the policy.
 
         ``identity`` is that of the release, ``cube`` the fingerprint of its cube.
         """

@@ -1,4 +1,4 @@
-"""What is allowed: limits on what an audit measures, and what follows from them."""
+"""Policy: limits on the results of an audit, and the levels that follow."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 def worst_of(levels: Any) -> Level:
-    """Return the worst of some levels; ``pass`` where there are none."""
+    """Return the worst of some levels; ``pass`` if there are none."""
     return max(levels, key=VERDICT_LEVELS.index, default="pass")
 
 
 class LimitResult(NamedTuple):
-    """What a limit says of a number: the level, the limit that decided it, and a clause."""
+    """Result of a limit for a number: the level, the limit that decided it, and a clause."""
 
     level: Level
     limit: float
@@ -32,11 +32,11 @@ class LimitResult(NamedTuple):
 
 
 class Limit(ConfigModel):
-    """Above which value a release fails (``fail``), and above which it warns (``warn``).
+    """Thresholds above which a release fails (``fail``) or warns (``warn``).
 
-    A bare number is the failure threshold. For measures that are best when large, "above" is
-    below. A release fails where the estimate is beyond the limit, and warns where the interval of
-    the estimate reaches beyond it.
+    A single number is the failure threshold. For measures that are best when large, "above" means
+    below. A release fails if the estimate is beyond the limit, and warns if the interval of the
+    estimate extends beyond it.
     """
 
     warn: Number | None = None
@@ -49,7 +49,7 @@ class Limit(ConfigModel):
         return self
 
     def judge(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> LimitResult:
-        """Return what follows from a value with its interval; beyond is further from ``ideal``."""
+        """Return the result for a value with its interval; beyond means further from ``ideal``."""
         furthest = max(abs(end - ideal) for end in (value, low, high))
         levels: dict[Level, float | None] = {"fail": self.fail, "warn": self.warn}
         limits = [(level, limit) for level, limit in levels.items() if limit is not None]
@@ -83,8 +83,8 @@ def _is_number(value: Any) -> bool:
 class ExposureLevels(ConfigModel):
     """The level of each verdict on exposure; an inconclusive one never passes.
 
-    Where ``exposed`` or ``partly_exposed`` is not given, it is decided by the limits on privacy
-    loss and on the share of people exposed; without any of them it is ``fail`` and ``warn``.
+    If ``exposed`` or ``partly_exposed`` is not set, the limits on privacy loss and on the share of
+    exposed users decide; without any of these limits they are ``fail`` and ``warn``.
     """
 
     exposed: Level | None = None
@@ -93,21 +93,20 @@ class ExposureLevels(ConfigModel):
 
 
 class Policy(ConfigModel):
-    """What a release may cost people, and must be worth; what is not limited is only told.
+    """Limits on the privacy loss of a release, and on its utility; other results are only reported.
 
     ``exposure``: the level of each verdict, as :class:`ExposureLevels`.
-    ``mean_privacy_loss``: of the targets of the audit, by the strongest attack.
-    ``worst_privacy_loss``: of the one who loses most; the largest of many measured numbers tends to
-    be a little too large. ``share_exposed``: of everyone screened (of the targets where nobody is),
-    who loses more than ``exposed_above``. ``published_auc``: of the attack on the very values
-    published, over those of whom it is known whether they are inside. ``utility``: limits by
-    measure, floors for what is good when large, ceilings for what is good when small. ``change``:
-    of the mean privacy loss since the last releases, and ``newly_exposed``, as a share of those
-    compared. ``promise`` is the level of a broken promise: more ε is seen than is declared.
-    ``float_noise`` is the level of continuous noise that is published without rounding it.
-    ``consistency`` is that of a release that contradicts itself, what is declared, or what was
-    published before; by check where they are named. ``last``: how many releases of a series a new
-    one is compared with.
+    ``mean_privacy_loss``: mean over the targets of the audit, by the strongest attack.
+    ``worst_privacy_loss``: largest of the targets; the maximum of many estimates is biased upwards.
+    ``share_exposed``: share of the screened users (of the targets without a screen) with a privacy
+    loss above ``exposed_above``. ``published_auc``: AUC of the attack on the published values, over
+    users with known membership. ``utility``: limits by measure, lower limits if large values are
+    good, upper limits if small values are. ``change``: change of the mean privacy loss since the
+    last releases; ``newly_exposed``: newly exposed users as a share of those compared.
+    ``promise``: the level of a broken guarantee, with an observed ε above the declared one.
+    ``float_noise``: the level of continuous noise that is published unrounded. ``consistency``: the
+    level of a release that contradicts itself, its declared mechanism or earlier releases; also by
+    name of the check. ``last``: the number of releases of a series that a new one is compared with.
     """
 
     exposure: ExposureLevels = ExposureLevels()
@@ -126,13 +125,13 @@ class Policy(ConfigModel):
 
     @model_validator(mode="after")
     def _known(self) -> Self:
-        for key, names, known in (
+        for key, names, registry in (
             ("utility", self.utility, UTILITIES),
             ("consistency", self._by_check, CHECKS),
         ):
             for name in names:
-                if name not in known:
-                    raise ValueError(f"{key}.{name} is not known: {choices(name, list(known))}")
+                if name not in registry:
+                    raise ValueError(f"{key}.{name} is not known: {choices(name, list(registry))}")
         return self
 
     @property
@@ -140,13 +139,13 @@ class Policy(ConfigModel):
         return {} if isinstance(self.consistency, str) else self.consistency
 
     def level_of(self, check: str) -> Level:
-        """Return what follows from an inconsistency that a check has found."""
+        """Return the level of an inconsistency that a check has found."""
         if isinstance(self.consistency, str):
             return self.consistency
         return self.consistency.get(check, "fail")
 
     def level_of_exposure(self, exposure: ExposureVerdict) -> Level:
-        """Return what follows from a verdict on exposure."""
+        """Return the level of a verdict on exposure."""
         if exposure == "inconclusive":
             return self.exposure.inconclusive
         limits = self.mean_privacy_loss, self.worst_privacy_loss, self.share_exposed

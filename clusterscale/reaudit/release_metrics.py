@@ -1,4 +1,4 @@
-"""What an audit and a screen say of one mechanism, in the few numbers that a policy limits."""
+"""Metrics of one mechanism from an audit and a screen, as limited by a policy."""
 
 from __future__ import annotations
 
@@ -20,25 +20,18 @@ from clusterscale.validation_messages import name_best
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = [
-    "Exposures",
-    "IntervalEstimate",
-    "ReleaseMetrics",
-    "UtilityValue",
-    "exposures_of",
-    "measure",
-]
+__all__ = ["Exposures", "IntervalEstimate", "ReleaseMetrics", "UtilityValue"]
+__all__ += ["exposures_of", "measure"]
 
 Floats = NDArray[np.float64]
 
-_NOTHING_PROMISED = "nothing promised"
-_TRIALS = ("broken", "too few samples", "consistent", _NOTHING_PROMISED)  # worst first
+_TRIALS = ("broken", "too few samples", "consistent", "nothing promised")  # worst first
 _STATUSES = ("done", "failed", "missing", "unseen")
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """A number and its interval; not a number where it is not known."""
+    """A number and its interval; NaN if unknown."""
 
     value: float = np.nan
     low: float = np.nan
@@ -46,12 +39,12 @@ class IntervalEstimate:
 
     @classmethod
     def exact(cls, value: float) -> IntervalEstimate:
-        """Return a number that is known as it is."""
+        """Return a number without uncertainty."""
         return cls(value, value, value)
 
     @property
     def known(self) -> bool:
-        """Whether there is a number."""
+        """Whether the number is known."""
         return bool(np.isfinite(self.value))
 
 
@@ -59,9 +52,9 @@ class IntervalEstimate:
 class Exposures:
     """Privacy loss of users, by the attack that is strongest on average.
 
-    ``users`` are their rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
-    ``high``, float64, shape (user,), the loss and the ends of its 95 % interval; ``attack`` is its
-    label, and ``everyone`` tells whether all users are here that a screen counts, or targets only.
+    ``users`` are rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
+    ``high``, float64, shape (user,), are the loss and its 95 % interval; ``attack`` is the label of
+    the attack, and ``everyone`` is True for all users that a screen counts, False for targets.
     """
 
     users: Ints
@@ -72,8 +65,8 @@ class Exposures:
     everyone: bool
 
 
-class _Promise(NamedTuple):
-    seen: float
+class _GuaranteeTest(NamedTuple):
+    observed: float
     declared: float
     verdict: str
     unit: str
@@ -90,25 +83,25 @@ class UtilityValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMetrics:
-    """The numbers of a release.
+    """Metrics of a release.
 
     Attributes
     ----------
     finding
         The worst verdict on exposure, over periods, priors and group sizes.
     n_targets
-        Targets of the audit that were finished.
+        Number of finished targets of the audit.
     attack
         The strongest attack, by mean privacy loss, with its prior.
     mean_loss, worst_loss
-        Of the targets, by that attack.
+        Mean and largest privacy loss of the targets, by that attack.
     share_exposed, n_screened, exposed_above
-        Share of users who lose more than that, and of how many.
+        Share of users with a privacy loss above ``exposed_above``, among ``n_screened`` users.
     epsilon_seen, epsilon_declared, verdict, unit
-        What was measured of the promise, at its unit; infinite and ``nothing promised`` where there
-        is none.
+        Result of the test of the guarantee, for its unit; without a guarantee, the declared ε is
+        infinite and the verdict ``nothing promised``.
     utility
-        By id of the measure; without those that are not known everywhere.
+        By id of the measure; without measures that are unknown in some setting.
     float_noise
         Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
     """
@@ -132,31 +125,31 @@ class ReleaseMetrics:
 def measure(
     audit: xr.Dataset, exposures: Exposures, mechanism: str, *, exposed_above: float
 ) -> ReleaseMetrics:
-    """Return the numbers of one mechanism, at its worst over periods, priors and group sizes.
+    """Return the metrics of one mechanism, at its worst over periods, priors and group sizes.
 
     Parameters
     ----------
     audit
-        Results, which keep :data:`clusterscale.schema.RESULTS`.
+        Results, conforming to :data:`clusterscale.schema.RESULTS`.
     exposures
-        What :func:`exposures_of` tells of the same mechanism.
+        Result of :func:`exposures_of` for the same mechanism.
     mechanism
-        Label of the mechanism that is judged.
+        Label of the mechanism.
     exposed_above
-        The privacy loss above which somebody counts as exposed.
+        The privacy loss above which a user counts as exposed.
 
     Raises
     ------
     InputError
-        If the results have no such mechanism, if nothing of it was finished, or if tasks failed.
+        If the results have no such mechanism, if no case of it has finished, or if tasks failed.
     DamagedError
         If a part of the results is missing.
     """
-    told = _select(audit, mechanism)
+    results = _select(audit, mechanism)
     _check_whole(audit, mechanism)
     strongest, losses = _strongest(_attacked(audit, mechanism), "target")
     low, high = mean_interval(losses)
-    promise = _promise(told)
+    test = _guarantee_test(results)
     exposed = exposures.loss > exposed_above
     share = IntervalEstimate.exact(float(exposed.mean()))
     if not exposures.everyone:
@@ -170,26 +163,26 @@ def measure(
         share_exposed=share,
         n_screened=len(exposures.users),
         exposed_above=exposed_above,
-        epsilon_seen=promise.seen,
-        epsilon_declared=promise.declared,
-        verdict=promise.verdict,
-        unit=promise.unit,
-        utility=_utility(told),
-        float_noise=_float_noise(told),
+        epsilon_seen=test.observed,
+        epsilon_declared=test.declared,
+        verdict=test.verdict,
+        unit=test.unit,
+        utility=_utility(results),
+        float_noise=_float_noise(results),
     )
 
 
 def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -> Exposures:
-    """Return the exposure of everyone, or of the targets where no screen knows the mechanism.
+    """Return the exposure of all users, or of the targets if no screen has the mechanism.
 
-    Everyone are the users that the screen counts: with an event in the period, as a rule.
+    All users are those that the screen counts: by default those with an event in the period.
 
     Parameters
     ----------
     audit, screen
-        Results, which keep :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
+        Results, conforming to :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
     mechanism
-        Label of the mechanism that is judged.
+        Label of the mechanism.
 
     Raises
     ------
@@ -201,7 +194,7 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
     if everyone and screen is not None:
         table, who = _attacked(screen, mechanism), "user"
     table = table[["privacy_loss", "auc", "auc_low", "auc_high"]]
-    if everyone and screen is not None:  # users without an event have nothing to lose
+    if everyone and screen is not None:  # users without an event have no privacy loss
         table = table.where(is_counted(screen))
     table = table.transpose(..., who)
     flat = {name: table[name].values.reshape(-1, table.sizes[who]) for name in table.data_vars}
@@ -214,94 +207,94 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
 
 
 def _attacked(results: xr.Dataset, mechanism: str) -> xr.Dataset:
-    """Return what was attacked: for raw counts every mechanism, for it can be applied to them."""
-    told = _select(results, mechanism)
+    """Return the attacks on a mechanism; on raw counts those on all, since all can be applied."""
+    selected = _select(results, mechanism)
     raw_counts = find_mechanism(results, RAW_COUNTS)
-    return results if mechanism == raw_counts else told.expand_dims("mechanism")
+    return results if mechanism == raw_counts else selected.expand_dims("mechanism")
 
 
 def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
-    """Raise unless every case of a mechanism has ended, and has what a case must have."""
-    told = _select(audit, mechanism)
-    status = told.status.values.astype(object)
+    """Raise unless every case of a mechanism has ended, and has all its values."""
+    selected = _select(audit, mechanism)
+    status = selected.status.values.astype(object)
     if n_failed := count_failed(audit):
         raise InputError(f"{n_failed} tasks of this audit failed; run it again first")
     if (status == "missing").any():
         raise InputError("the audit has not finished; run it again first")
     done = status == "done"
-    auc = told.auc.transpose(*told.status.dims).values
+    auc = selected.auc.transpose(*selected.status.dims).values
     known = np.isin(status, _STATUSES).all() and np.isfinite(auc[done]).all()
-    if not known or not np.isin(told.verdict.values.astype(object), _TRIALS).all():
+    if not known or not np.isin(selected.verdict.values.astype(object), _TRIALS).all():
         raise DamagedError("a part of the results is missing; remove them and run the audit again")
 
 
 def _select(results: xr.Dataset, mechanism: str) -> xr.Dataset:
     if mechanism not in results.mechanism.values:
         raise InputError(
-            f"there are no results of {mechanism}; those there are: "
+            f"there are no results of {mechanism}; there are results of: "
             + ", ".join(map(str, results.mechanism.values))
         )
     return results.sel(mechanism=mechanism)
 
 
-def _strongest(told: xr.Dataset, who: str) -> tuple[str, Floats]:
+def _strongest(results: xr.Dataset, who: str) -> tuple[str, Floats]:
     """Return the strongest attack with its setting, and the losses of its targets."""
-    table = told.privacy_loss.transpose(..., who)
+    table = results.privacy_loss.transpose(..., who)
     loss = table.values.reshape(-1, table.sizes[who])
     best, label = _best(table, loss)
     return label, loss[best][np.isfinite(loss[best])]
 
 
-def _best(told: xr.DataArray, loss: Floats) -> tuple[int, str]:
+def _best(table: xr.DataArray, loss: Floats) -> tuple[int, str]:
     """Return the row of ``loss`` with the largest mean, and the name of that setting."""
     known = np.isfinite(loss)
     means = np.where(known, loss, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
     means[~known.any(axis=1)] = -np.inf
     best = int(np.argmax(means))
     if not np.isfinite(means[best]):
-        raise InputError("nothing was finished that could be judged")
-    return best, name_best([_name(told, row) for row in range(len(means))], means)
+        raise InputError("no case has finished")
+    return best, name_best([_name(table, row) for row in range(len(means))], means)
 
 
-def _name(told: xr.DataArray, row: int) -> str:
-    """Return the name of an attack with its setting, by what varies."""
-    dims = [str(dim) for dim in told.dims[:-1]]
-    places = np.unravel_index(row, [told.sizes[dim] for dim in dims])
-    names = {dim: str(told[dim].values[i]) for dim, i in zip(dims, places, strict=True)}
-    several = [names[dim] for dim in dims if dim == "attack" or told.sizes[dim] > 1]
+def _name(table: xr.DataArray, row: int) -> str:
+    """Return the name of an attack, with the dimensions of its setting that vary."""
+    dims = [str(dim) for dim in table.dims[:-1]]
+    index = np.unravel_index(row, [table.sizes[dim] for dim in dims])
+    names = {dim: str(table[dim].values[i]) for dim, i in zip(dims, index, strict=True)}
+    several = [names[dim] for dim in dims if dim == "attack" or table.sizes[dim] > 1]
     return " · ".join(reversed(several))
 
 
-def _promise(told: xr.Dataset) -> _Promise:
-    """Return what was measured of the promise, at the worst period and group size."""
-    verdicts = [str(each) for each in told.verdict.values.ravel()]
-    seen = told.epsilon_seen.transpose(*told.verdict.dims).values.ravel()
-    ranks = [_TRIALS.index(each) for each in verdicts]
-    worst = int(np.lexsort((-seen, ranks))[0])  # of the same verdict, where most is seen
-    place = np.unravel_index(worst, told.verdict.shape)
-    period = {"period": dict(zip(told.verdict.dims, place, strict=True))["period"]}
-    return _Promise(
-        float(seen[worst]),
-        float(told.guarantee_epsilon.isel(period)),
+def _guarantee_test(results: xr.Dataset) -> _GuaranteeTest:
+    """Return the result of the test of the guarantee, at the worst period and group size."""
+    verdicts = [str(verdict) for verdict in results.verdict.values.ravel()]
+    observed = results.epsilon_seen.transpose(*results.verdict.dims).values.ravel()
+    ranks = [_TRIALS.index(verdict) for verdict in verdicts]
+    worst = int(np.lexsort((-observed, ranks))[0])  # for equal verdicts, the largest observed ε
+    index = np.unravel_index(worst, results.verdict.shape)
+    period = {"period": dict(zip(results.verdict.dims, index, strict=True))["period"]}
+    return _GuaranteeTest(
+        float(observed[worst]),
+        float(results.guarantee_epsilon.isel(period)),
         verdicts[worst],
-        str(told.guarantee_unit.isel(period).values),
+        str(results.guarantee_unit.isel(period).values),
     )
 
 
-def _float_noise(told: xr.Dataset) -> str:
-    """Return ``yes`` where any period says so, ``no`` where all do, else nothing."""
-    words = set(map(str, told["float_noise"].values)) if "float_noise" in told else {""}
+def _float_noise(results: xr.Dataset) -> str:
+    """Return ``yes`` if it is for any period, ``no`` if it is for all, else an empty string."""
+    words = set(map(str, results["float_noise"].values)) if "float_noise" in results else {""}
     return next((word for word in ("yes", "") if word in words), "no")
 
 
-def _utility(told: xr.Dataset) -> dict[str, UtilityValue]:
-    """Return each measure that is known everywhere, at its worst: furthest from the ideal."""
-    found, labels = {}, told.measure.values
-    ids, names = (told.get(each, told.measure).values for each in ("measure_id", "measure_name"))
+def _utility(results: xr.Dataset) -> dict[str, UtilityValue]:
+    """Return each measure that is known in all settings, at its worst: furthest from the ideal."""
+    utility, labels = {}, results.measure.values
+    ids, names = (results.get(k, results.measure).values for k in ("measure_id", "measure_name"))
     for i, (key, name, label) in enumerate(zip(ids, names, labels, strict=True)):
-        values = told.utility.isel(measure=i).values.ravel()
+        values = results.utility.isel(measure=i).values.ravel()
         if np.isfinite(values).all():
-            ideal = float(told.ideal[i])
+            ideal = float(results.ideal[i])
             worst = float(values[np.argmax(np.abs(values - ideal))])
-            found[str(key)] = UtilityValue(worst, ideal, str(name), str(label))
-    return found
+            utility[str(key)] = UtilityValue(worst, ideal, str(name), str(label))
+    return utility

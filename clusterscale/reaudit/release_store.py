@@ -1,4 +1,4 @@
-"""One release audited: the game, everyone screened, the values themselves scored and checked."""
+"""Audit one release: run the audit and screen, then score and check the published values."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["AuditSpec", "audit_release", "make_table"]
 
 @dataclass(frozen=True, slots=True)
 class AuditSpec:
-    """What is asked of a release.
+    """Settings of the audit of a release.
 
     Attributes
     ----------
     plan
         The audit.
     everyone
-        Is everyone screened too?
+        Whether all users are screened too.
     n_published
-        How many of those of whom it is known are asked for in the values themselves.
+        Number of users with known membership on which attacks on the published values are scored.
     """
 
     plan: AuditPlan
@@ -53,27 +53,27 @@ def audit_release(
     memory: int,
     tell: Tell,
 ) -> ReleaseRecord:
-    """Play the game, screen everyone, score the values and check them; goes on where it was left.
+    """Run the audit and screen, score and check the values; a repeated call resumes.
 
     Parameters
     ----------
     listed, content, members
-        What was released, and what is known of whom.
+        The release, and the users with known membership.
     cube
-        Whose traces it counts.
+        The traces that it counts.
     question
-        What is asked.
+        Settings of the audit.
     folder
-        Where all is kept.
+        Folder of the results.
     executor, memory
-        Where the work is done, and the bytes that a worker may use; neither changes a result.
+        Runs the tasks, and the bytes that a worker may use; neither changes a result.
     tell
-        Told how far it is.
+        Called with the progress.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot answer, the release does not fit it, or the cluster cannot do the work.
+        If the plan or the release does not fit the cube, or the cluster fails.
     """
     plan = question.plan
     plan.check(cube)
@@ -84,26 +84,26 @@ def audit_release(
         _screen(plan, cube, folder, executor, memory, tell)
     users = plan_resources(plan, cube, memory, executor.n_workers).users
     most, values = question.n_published, folder.tables
-    scored, inside, n_lost = score(
+    scores, inside, n_lost = score(
         plan, cube, members, executor, most=most, values=values, users=users, tell=tell
     )
-    published, attack = pool(scored, inside)
-    (price,) = plan.prices(cube)
+    published, attack = pool(scores, inside)
+    (evaluation,) = plan.prices(cube)
     steps = listed.mechanism.trace_steps
     parts = users or ((0, cube.n_users),)
-    known = count_known(price.source, steps, parts, folder.tables, executor)
+    known = count_known(evaluation.source, steps, parts, folder.tables, executor)
     complete = len(members.inside) == listed.group_size and not steps
     table = make_table(listed, content, known.bounds, known.counts(complete=complete))
     alone = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
     tell(Progress("consistency", len(alone)))
     findings = tuple(check_table(table, [], alone, seed=plan.seed))
     n_failed = count_failed(results) + n_lost
-    facts = ReleaseRecord(
+    record = ReleaseRecord(
         listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds
     )
     if not n_failed:
-        folder.keep(facts)
-    return facts
+        folder.keep(record)
+    return record
 
 
 def _screen(
@@ -114,7 +114,7 @@ def _screen(
     memory: int,
     tell: Tell,
 ) -> None:
-    """Screen everyone, where the mechanism lets that be done."""
+    """Screen all users, unless the mechanism cannot be screened."""
     try:
         check_screen(plan.whole_screen, cube)
     except ConfigError:
@@ -126,7 +126,7 @@ def _screen(
 def make_table(
     listed: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
 ) -> PublishedTable:
-    """Return a release as the checks of consistency take it; no count is known where None."""
+    """Return a release as input of consistency checks; ``counts`` is None if no count is known."""
     unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
     return PublishedTable(
         name=listed.name,

@@ -1,4 +1,4 @@
-"""A release that can be audited: its description complete, its cells those of a cube."""
+"""A release that can be audited: with complete metadata, on the cells of a cube."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clusterscale.validation_messages import explain
 
 __all__ = ["Content", "ResolvedRelease", "settle"]
 
-# What attributes may name, and what the audit does if the catalogue says null instead.
+# What attributes may name, and what the audit does if the catalogue sets null instead.
 _POINTING = {
     "cube": ("a cube", "use the cube of the whole catalogue"),
     "members": ("a `members` file", "audit the release without known members"),
@@ -29,7 +29,7 @@ _POINTING = {
 
 
 class ResolvedRelease(ConfigModel):
-    """What was released, in full, but for the values; as a catalogue lists it.
+    """Complete metadata of a release, without its values.
 
     The fields are those of a :class:`~clusterscale.reaudit.ReleaseEntry`; ``content`` is the hash
     of all values, totals and known members.
@@ -55,20 +55,20 @@ class ResolvedRelease(ConfigModel):
         return self.first, self.first + self.epochs
 
     def identity(self) -> dict[str, Any]:
-        """Return plain values that tell what is audited, whatever it is called."""
-        kept = {"name", "series", "counts", "variable", "cube", "members"}
-        return self.model_dump(mode="json", exclude=kept)
+        """Return the fields that decide results of the audit, as plain values."""
+        names = {"name", "series", "counts", "variable", "cube", "members"}
+        return self.model_dump(mode="json", exclude=names)
 
     def plan(self, template: AuditTemplate) -> AuditPlan:
-        """Return the audit of this release: of bare counts, and as they were published.
+        """Return the audit of this release: of raw counts, and of its mechanism.
 
         Raises
         ------
         ConfigError
-            If they do not go together.
+            If the template and the release are not compatible.
         """
-        bare = MECHANISMS.create("exact")
-        both = (bare,) if self.mechanism == bare else (bare, self.mechanism)
+        raw = MECHANISMS.create("exact")
+        mechanisms = (raw,) if self.mechanism == raw else (raw, self.mechanism)
         period = Period(
             name="release", first=self.first, epochs=self.epochs, observed=self.observed
         )
@@ -80,7 +80,7 @@ class ResolvedRelease(ConfigModel):
                     "null_roi": self.null_roi,
                     "group_sizes": (self.group_size,),
                     "periods": (period,),
-                    "mechanisms": both,
+                    "mechanisms": mechanisms,
                 }
             )
         except ValidationError as error:
@@ -89,7 +89,7 @@ class ResolvedRelease(ConfigModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
-    """What was published, on the cells of the cube: ``values``, float64, shape (roi, epoch)."""
+    """Published data on the cells of the cube; ``values`` are float64, shape (roi, epoch)."""
 
     values: Values
     totals: PublishedTotals
@@ -98,49 +98,49 @@ class Content:
 def settle(
     entry: ReleaseEntry, written: RawRelease, cube: TraceCube, members: bytes
 ) -> tuple[ResolvedRelease, Content]:
-    """Bring together what a catalogue, a store and a cube say of a release.
+    """Resolve a release from its catalogue entry, its store and its cube.
 
     Parameters
     ----------
     entry, written
-        The release in its catalogue, and what its store holds.
+        The entry of the catalogue, and the content of the store.
     cube
-        Of whom it is made.
+        The traces that it counts.
     members
-        The table of whom it is known, as stored; empty where there is none.
+        Bytes of the table of known members; empty without one.
 
     Raises
     ------
     ConfigError
-        If something is not said, or does not fit the cube; the message says what would.
+        If metadata is missing, or does not fit the cube; the message names a remedy.
     """
-    said, where = entry.or_else(written.described), f"{entry.label} ({entry.counts})"
+    fields, where = entry.or_else(written.described), f"{entry.label} ({entry.counts})"
     if not written.values.size:
-        raise ConfigError(f"{where}: it has shape {written.values.shape}: no epochs or no ROIs")
+        raise ConfigError(f"{where}: shape {written.values.shape} has no ROIs or no epochs")
     _refuse_places(entry, written, cube, where)
     content = _order(written, cube, where)
     for key in ("group_size", "mechanism"):
-        if said.get(key) is None:
+        if fields.get(key) is None:
             raise ConfigError(
-                f"{where}: {key} is missing; say it in the catalogue or as an attribute"
+                f"{where}: {key} is missing; set it in the catalogue or as an attribute"
             )
-    first, start = said.pop("first", None), said.pop("start", None)
+    first, start = fields.pop("first", None), fields.pop("start", None)
     if first is None:
         first = _begin(start, written, cube.calendar, where)
     n_rows, n_epochs = content.values.shape
-    if said.get("null_roi") is None:
+    if fields.get("null_roi") is None:
         if n_rows - cube.n_rois not in (0, 1):
             raise ConfigError(
                 f"{where}: {n_rows} ROIs, but the cube has {cube.n_rois}: if the mechanism merges "
-                "ROIs, say by null_roi whether being nowhere is counted as a last one"
+                "ROIs, set null_roi: whether users without an event are counted in a last ROI"
             )
-        said["null_roi"] = n_rows > cube.n_rois
-    if said.get("epochs") is None:
-        said["epochs"] = n_epochs
-    said |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
+        fields["null_roi"] = n_rows > cube.n_rois
+    if fields.get("epochs") is None:
+        fields["epochs"] = n_epochs
+    fields |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     try:
         listed = ResolvedRelease.model_validate(
-            said | {"first": first, "content": _hash(content, members)}
+            fields | {"first": first, "content": _hash(content, members)}
         )
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
@@ -148,33 +148,33 @@ def settle(
 
 
 def _refuse_places(entry: ReleaseEntry, written: RawRelease, cube: TraceCube, where: str) -> None:
-    """Refuse attributes that point elsewhere, unless the catalogue says what to use instead."""
-    for key, place in written.places.items():
-        if key in entry.model_fields_set or (key == "cube" and place.rstrip("/") == cube.uri):
+    """Refuse attributes with URIs, unless the catalogue sets what to use instead."""
+    for key, uri in written.places.items():
+        if key in entry.model_fields_set or (key == "cube" and uri.rstrip("/") == cube.uri):
             continue
         what, without = _POINTING[key]
         raise ConfigError(
-            f"{where}: the release's own attributes name {what}; it is not opened. Give it in the "
+            f"{where}: the release's own attributes name {what}; it is not opened. Set it in the "
             f"catalogue as `{key}:`, or write `{key}: null` to {without}"
         )
 
 
 def _order(written: RawRelease, cube: TraceCube, where: str) -> Content:
-    """Return rows in the order of the cube, where they are named as its ROIs are."""
+    """Return rows in the order of the cube, if they are named like its ROIs."""
     names = cube.regions.names
     if written.rois is None:
         return Content(written.values, written.totals)
-    told = set(written.rois) - {"null"}
-    if told != set(names):
-        if len(told) >= len(names) and told & set(names):
-            strange = ", ".join(sorted(told - set(names))[:3])
-            raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {strange}")
+    named = set(written.rois) - {"null"}
+    if named != set(names):
+        if len(named) >= len(names) and named & set(names):
+            unknown = ", ".join(sorted(named - set(names))[:3])
+            raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {unknown}")
         return Content(written.values, written.totals)
     if len(set(written.rois)) < len(written.rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
-    place = {name: i for i, name in enumerate(written.rois)}
-    wanted = [*names, "null"] if "null" in place and "null" not in names else list(names)
-    rows = np.array([place[name] for name in wanted])
+    index = {name: i for i, name in enumerate(written.rois)}
+    ordered = [*names, "null"] if "null" in index and "null" not in names else list(names)
+    rows = np.array([index[name] for name in ordered])
     totals, roi = written.totals, written.totals.roi
     return Content(
         written.values[rows], PublishedTotals(None if roi is None else roi[rows], totals.epoch)
@@ -182,7 +182,7 @@ def _order(written: RawRelease, cube: TraceCube, where: str) -> Content:
 
 
 def _begin(start: str | None, written: RawRelease, calendar: Calendar, where: str) -> int:
-    """Return the first epoch, from when it begins, or from the epochs that the store names."""
+    """Return the first epoch, from its start, or from the epoch coordinate of the store."""
     if start is not None:
         try:
             seconds = Calendar.parse(start, "1s", 1, calendar.timezone).start
@@ -197,25 +197,25 @@ def _begin(start: str | None, written: RawRelease, calendar: Calendar, where: st
     if written.epochs is not None and written.epochs.dtype.kind in "iu":
         numbers = written.epochs.astype(np.int64)
         if (np.diff(numbers) != 1).any() or numbers[0] < 0:
-            raise ConfigError(f"{where}: its epochs are not numbered one after the other")
+            raise ConfigError(f"{where}: its epochs are not consecutive numbers")
         return int(numbers[0])
     raise ConfigError(
-        f"{where}: which epochs are these? Say first or start in the catalogue, or as an attribute"
+        f"{where}: its epochs are not known; set first or start in the catalogue or as an attribute"
     )
 
 
 def _which(seconds: int, calendar: Calendar, where: str) -> int:
     number, rest = divmod(seconds - calendar.start, calendar.step)
     if rest or not 0 <= number < calendar.n_epochs:
-        raise ConfigError(f"{where}: no epoch of the cube begins when it does")
+        raise ConfigError(f"{where}: no epoch of the cube begins at its start")
     return int(number)
 
 
 def _hash(content: Content, members: bytes) -> str:
-    found = blake2b(digest_size=16)
-    for each in (content.values, content.totals.roi, content.totals.epoch):
-        array = np.zeros(0) if each is None else np.where(np.isnan(each), np.nan, each) + 0.0
-        found.update(repr(array.shape).encode())
-        found.update(array.astype("<f8").tobytes())
-    found.update(members)
-    return found.hexdigest()
+    digest = blake2b(digest_size=16)
+    for values in (content.values, content.totals.roi, content.totals.epoch):
+        array = np.zeros(0) if values is None else np.where(np.isnan(values), np.nan, values) + 0.0
+        digest.update(repr(array.shape).encode())
+        digest.update(array.astype("<f8").tobytes())
+    digest.update(members)
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The values of a release scored: by whether they tell those inside from those who are not."""
+"""Score the published values: how well attacks on them distinguish members from others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def score(
     users: tuple[Range, ...],
     tell: Tell,
 ) -> tuple[Scored, dict[int, bool], int]:
-    """Return what attacks say of known users, who of these is inside, and how many tasks failed.
+    """Return placements of users with known membership, their labels, and the number of failures.
 
     Users without an event in the period are left out, unless the plan includes them.
     """
@@ -48,15 +48,15 @@ def score(
         members = members.among(Presence.of(cube, plan.periods).total > 0)
     rows, labels = members.draw(most, plan.seed)
     tasks = list(list_published(plan, cube, rows, plan.mechanisms[-1], values))
-    found, n_lost = Scored(), 0
+    scores, n_failed = Scored(), 0
     for n_done, finished in enumerate(_finish(executor, tasks, users), 1):
         if finished.value is None:
-            n_lost += 1
-        for standing in finished.value or ():
+            n_failed += 1
+        for placement in finished.value or ():
             (target, *_), prior = finished.item.key, finished.item.audit.prior.label
-            found.setdefault((prior, standing.attack), {})[target] = standing
-        tell(Progress("published", len(tasks), n_done - n_lost, n_lost))
-    return found, dict(zip(rows.tolist(), labels.tolist(), strict=True)), n_lost
+            scores.setdefault((prior, placement.attack), {})[target] = placement
+        tell(Progress("published", len(tasks), n_done - n_failed, n_failed))
+    return scores, dict(zip(rows.tolist(), labels.tolist(), strict=True)), n_failed
 
 
 def _finish(
@@ -68,18 +68,18 @@ def _finish(
 
 
 def pool(scores: Scored, inside: dict[int, bool]) -> tuple[IntervalEstimate, str]:
-    """Return the AUC over known users of the attack that does best, with its interval.
+    """Return the largest AUC over known users, with its interval, and the name of the attack.
 
-    What a score means differs from target to target, so ranks among a target's own challenges are
-    compared. The best of k attacks has an interval at 1 − .05/k, so that it holds for all.
+    Scores are not comparable between targets, so ranks among the challenges of each target are
+    used. The interval of the best of k attacks has a confidence of 1 − .05/k (Bonferroni).
     """
     best, label = IntervalEstimate(), ""
-    for (prior, attack), found in sorted(scores.items()):
-        users = sorted(found)
+    for (prior, attack), placements in sorted(scores.items()):
+        users = sorted(placements)
         labels = np.array([inside[user] for user in users])
         if labels.all() or not labels.any():
             continue
-        ranks = np.array([found[user].rank for user in users])
+        ranks = np.array([placements[user].rank for user in users])
         value = auc(labels, ranks)
         if not best.known or value > best.value:
             confidence = 1 - 0.05 / len(scores)

@@ -1,4 +1,4 @@
-"""The values of a release as they were published, from Zarr or NetCDF."""
+"""Read the published values of a release from Zarr or NetCDF."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["ENDINGS", "PublishedTotals", "RawRelease", "read_values"]
 
 ENDINGS = (".zarr", ".nc", ".nc4", ".netcdf")
-"""Of what is taken for a release in a folder."""
+"""Endings of the names of releases in a folder."""
 
 _DIMS = ("roi", "epoch")
 _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
@@ -40,10 +40,10 @@ _TOTALS = {"roi_total": ("roi",), "epoch_total": ("epoch",)}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedTotals:
-    """Sums that were published beside the values; None where they were not.
+    """Totals that were published with the values, else None.
 
-    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, not a
-    number where redacted.
+    ``roi``, shape (roi,), over all epochs; ``epoch``, shape (epoch,), over all ROIs; float64, NaN
+    where redacted.
     """
 
     roi: Values | None = None
@@ -52,22 +52,22 @@ class PublishedTotals:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawRelease:
-    """What a store holds.
+    """Content of the store of a release.
 
     Attributes
     ----------
     values
-        float64, shape (roi, epoch), not a number where redacted.
+        float64, shape (roi, epoch), NaN where redacted.
     rois
-        Names of the ROIs, None where there are none.
+        Names of the ROIs, None if there are none.
     epochs
         Coordinate of the epochs: numbers of the cube's epochs or datetime64 in UTC; None if none.
     totals
-        Published beside them.
+        Totals that were published with the values.
     described
-        What the attributes of the store say of the release.
+        Metadata from the attributes of the store.
     places
-        Attributes that say where something else is, by name, as text: never to be opened.
+        URIs in attributes, by name of the attribute; they are never opened.
     """
 
     values: Values
@@ -86,17 +86,17 @@ def read_values(uri: str, variable: str | None = None) -> RawRelease:
     uri
         A Zarr group (v2 or v3) or a NetCDF file, a local path or fsspec URL.
     variable
-        Which one; the only one of dimensions roi and epoch where None.
+        Name of the variable; by default the only one of dimensions roi and epoch.
 
     Raises
     ------
     MissingError
-        If nothing is there.
+        If there is no release.
     FormatError
-        If it is neither, has no such variable or several, or values that are no numbers, or parts
-        of it are kept in other files.
+        If it is neither, has no such variable or several, has values that are not numeric, or
+        parts of it are stored in other files.
     ConfigError
-        If an attribute that describes a release is not what it should be.
+        If an attribute with metadata is invalid.
     DamagedError, StoreError
         If it cannot be read.
     """
@@ -105,9 +105,9 @@ def read_values(uri: str, variable: str | None = None) -> RawRelease:
     try:
         with _open(uri) as dataset:
             name = _find(dataset, variable, uri)
-            array = dataset[name].load().transpose(*_DIMS)  # not every backend turns lazily
+            array = dataset[name].load().transpose(*_DIMS)  # not every backend transposes lazily
             values = _numbers(array.values, f"{uri}: {name}")
-            totals = PublishedTotals(*(_total(dataset, each, uri) for each in _TOTALS))
+            totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
             rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
             attributes = {**dataset.attrs, **array.attrs}
             described = _describe(attributes, uri)
@@ -131,13 +131,13 @@ def _open(uri: str) -> xr.Dataset:
             return xr.open_dataset(content, engine=engine)
         group = storage.open_group(uri)
         arrays.refuse_pickles(group, where=uri)
-        found: xr.Dataset = xr.open_zarr(  # by the same metadata that was just looked at
+        dataset: xr.Dataset = xr.open_zarr(  # with the metadata that was just checked
             storage.open_store(uri),
             zarr_format=group.metadata.zarr_format,
             consolidated=group.metadata.consolidated_metadata is not None,
             chunks=None,
         )
-        return found
+        return dataset
     except (MemoryError, FormatError, StoreError):
         raise
     except Exception as error:
@@ -145,51 +145,51 @@ def _open(uri: str) -> xr.Dataset:
 
 
 def _refuse_other_files(content: io.BytesIO, uri: str) -> None:
-    """Refuse HDF5 links and datasets that would make the library open files that they name."""
+    """Refuse HDF5 links and datasets that would make the library open other files."""
     import h5py
 
-    found: list[str] = []
+    external: list[str] = []
 
     def check_link(name: str, link: object) -> None:
         if isinstance(link, h5py.ExternalLink):
-            found.append(name)
+            external.append(name)
 
     def check_object(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
-            found.append(name)
+            external.append(name)
 
     with h5py.File(content, "r") as file:
         file.visititems_links(check_link)
         file.visititems(check_object)
-    if found:
-        raise FormatError(f"{uri}: {found[0]} is kept in another file, which is not opened")
+    if external:
+        raise FormatError(f"{uri}: {external[0]} is stored in another file, which is not opened")
 
 
 def _find(dataset: xr.Dataset, variable: str | None, uri: str) -> str:
-    fitting = [str(name) for name, each in dataset.data_vars.items() if {*each.dims} == {*_DIMS}]
-    fitting.sort()
+    dims = {*_DIMS}
+    fitting = sorted(str(name) for name, var in dataset.data_vars.items() if {*var.dims} == dims)
     if variable is not None:
         if variable not in fitting:
             raise FormatError(
                 f"{uri} has no variable {variable!r} of dimensions roi and epoch; "
-                f"those it has: {', '.join(fitting) or 'none'}"
+                f"it has: {', '.join(fitting) or 'none'}"
             )
         return variable
     if len(fitting) != 1:
         raise FormatError(
             f"{uri} has {len(fitting) or 'no'} variables of dimensions roi and epoch"
-            + (f" ({', '.join(fitting)}): say which by variable" if fitting else "")
+            + (f" ({', '.join(fitting)}): choose one with `variable`" if fitting else "")
         )
     return fitting[0]
 
 
 def _numbers(values: NDArray[Any], what: str) -> Values:
     if values.dtype.kind not in "iufb":
-        raise FormatError(f"{what} has values of type {values.dtype}, which are no numbers")
-    found = np.ascontiguousarray(values, np.float64)
-    if np.isinf(found).any():
-        raise FormatError(f"{what} has infinite values; what is redacted is not a number")
-    return found
+        raise FormatError(f"{what} has values of type {values.dtype}, which is not numeric")
+    numbers = np.ascontiguousarray(values, np.float64)
+    if np.isinf(numbers).any():
+        raise FormatError(f"{what} has infinite values; redacted values must be NaN")
+    return numbers
 
 
 def _total(dataset: xr.Dataset, name: str, uri: str) -> Values | None:
@@ -205,33 +205,33 @@ def _coordinate(array: xr.DataArray, dim: str) -> NDArray[Any] | None:
 
 
 def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:
-    """Return the names of ROIs, also where they are bytes; None where they are no text."""
+    """Return the names of ROIs, decoded if they are bytes; None if they are not text."""
     if rois is None or rois.dtype.kind not in "OSUT":
         return None
-    told = (each.decode(errors="replace") if isinstance(each, bytes) else each for each in rois)
-    return tuple(map(str, told))
+    names = (roi.decode(errors="replace") if isinstance(roi, bytes) else roi for roi in rois)
+    return tuple(map(str, names))
 
 
 def _describe(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
-    known = {
+    fields = {
         name: _plain(attributes[name])
         for name in ReleaseMetadata.model_fields
         if name in attributes
     }
-    # NetCDF has no flags but numbers, and a list of one is a number there.
-    if isinstance(known.get("null_roi"), int) and known["null_roi"] in (0, 1):
-        known["null_roi"] = bool(known["null_roi"])
-    if isinstance(known.get("observed"), int):
-        known["observed"] = (known["observed"],)
+    # NetCDF has numbers instead of booleans and of lists with one item.
+    if isinstance(fields.get("null_roi"), int) and fields["null_roi"] in (0, 1):
+        fields["null_roi"] = bool(fields["null_roi"])
+    if isinstance(fields.get("observed"), int):
+        fields["observed"] = (fields["observed"],)
     try:
-        return ReleaseMetadata.model_validate(known)
+        return ReleaseMetadata.model_validate(fields)
     except ValidationError as error:
         lines = explain(error, ReleaseMetadata).splitlines()
         raise ConfigError("\n".join(f"{uri}: attribute {line}" for line in lines)) from None
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute as Python has it; text may be JSON, for NetCDF has no mappings."""
+    """Return an attribute as a Python value; text may be JSON, because NetCDF has no mappings."""
     if isinstance(value, np.ndarray):
         return tuple(value.tolist())
     if isinstance(value, np.generic):

@@ -148,7 +148,8 @@ def test_digest_is_of_the_question(plan_fields):
         ({"group_sizes": [1]}, "group_sizes.0: is 1, but should be greater than or equal to 2"),
         (
             {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [8, 0]}]},
-            "periods.0: observed: the window of 24 epochs from 8 ends after the period begins, at 24",
+            "periods.0: observed: the window of 24 epochs from 8 ends after the period begins, "
+            "at 24",
         ),
         (
             {"periods": [{"name": "day", "first": 24, "epochs": 24, "observed": [0, 0]}]},

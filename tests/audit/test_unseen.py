@@ -209,8 +209,7 @@ def test_a_period_in_which_nobody_is_seen(sparse, tmp_path, fields):
         with pytest.raises(ConfigError) as caught:
             plan.check(cube)
         assert str(caught.value) == (
-            "periods.1: no user has an event in late, so there is nobody to attack; choose other "
-            "epochs"
+            "periods.1: no user has an event in late, so there is no target; choose other epochs"
         )
 
 

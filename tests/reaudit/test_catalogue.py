@@ -94,7 +94,7 @@ def test_a_pattern_for_names(folder, monkeypatch):
 def test_two_of_one_name(folder):
     """They would be taken for one that changed."""
     release(folder, "week-1", form="netcdf4", mechanism="exact")
-    with pytest.raises(InputError, match=r"week-1\.nc and week-1\.zarr .*one name"):
+    with pytest.raises(InputError, match=r"week-1\.nc and week-1\.zarr .*the same name"):
         find_releases(folder)
 
 
@@ -175,7 +175,7 @@ def test_attributes_that_name_places_need_an_answer_in_the_catalogue(cube, tmp_p
         assert isinstance(problem.error, ConfigError)
         assert str(problem.error) == (
             f"week ({uri}): the release's own attributes name a `members` file; it is not opened. "
-            "Give it in the catalogue as `members:`, or write `members: null` to audit the release "
+            "Set it in the catalogue as `members:`, or write `members: null` to audit the release "
             "without known members"
         )
         assert found(members=None).members is None
@@ -218,7 +218,7 @@ def test_addresses_that_lead_elsewhere(folder, cube, tmp_path, opened, way):
     """Such as the name of a file, in a folder that others write to, that fsspec takes for two."""
     (problem,) = look((ReleaseEntry(counts=way.format(f"{folder}/a")),), cube, tmp_path)
     assert isinstance(problem.error, InputError)
-    assert "chained addresses (::) and reference:// are not opened" in str(problem.error)
+    assert "chained URLs (::) and reference:// are not opened" in str(problem.error)
     assert opened == []
 
 
@@ -285,7 +285,7 @@ def test_values_are_those_that_were_listed(folder, cube, tmp_path):
     listed = work.look()[1]
     np.testing.assert_array_equal(work.read(listed).values, VALUES)
     touch(f"{folder}/week-1.zarr", VALUES + 1)
-    with pytest.raises(MissingError, match=r"week-1 .* changed while it was looked at"):
+    with pytest.raises(MissingError, match=r"week-1 .* changed since it was listed"):
         work.read(listed)
 
 

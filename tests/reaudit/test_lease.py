@@ -200,7 +200,7 @@ def test_who_was_taken_for_dead_finds_out(folder):
     with Lease(folder, beat=3600, patience=0.5) as first:
         first.check()
         write(folder, 2)
-        with pytest.raises(LostLeaseError, match=r"gave no sign of life for 0\.5 s"):
+        with pytest.raises(LostLeaseError, match=r"sent no heartbeat for 0\.5 s"):
             first.check()
         assert issubclass(LostLeaseError, StoreError)
         first._renew()
@@ -237,7 +237,7 @@ def test_old_files_are_removed_also_where_some_are_missing(folder):
 def test_a_damaged_file_is_named(folder, content):
     place = f"{folder}/00000004.json"
     storage.put(place, content)
-    with pytest.raises(DamagedError, match=r"remove it if nobody is at work") as caught:
+    with pytest.raises(DamagedError, match=r"remove it if no process is running") as caught:
         Lease(folder, **LONG).__enter__()
     assert str(caught.value).startswith(place)
 

@@ -78,7 +78,7 @@ def test_a_row_is_never_written_twice(uri):
     before = storage.read(f"{uri}/verdicts.parquet/00000001.parquet")
     second = Ledger(uri)
     ledger.append(verdict(2))
-    with pytest.raises(ExistsError, match="is another process at work"):
+    with pytest.raises(ExistsError, match="is another process running"):
         second.append(verdict(2, verdict="fail"))
     assert len(second) == 2
     for number in (0, 1, 4):  # neither an old one nor one too many
@@ -110,7 +110,7 @@ def test_one_of_many_writers_adds_a_row(uri):
 def test_a_row_that_is_missing_is_named(uri, lost):
     filled(uri, 4)
     storage.remove(f"{uri}/verdicts.parquet/{lost:08d}.parquet")
-    with pytest.raises(DamagedError, match=f"row {lost} is missing, {lost + 1:08d}.parquet is the"):
+    with pytest.raises(DamagedError, match=f"row {lost} is missing before {lost + 1:08d}.parquet"):
         Ledger(uri)
 
 

@@ -116,7 +116,7 @@ def test_epochs_by_number(paris):
         assert listed.span == (7, 10)
     for wrong in ([7, 9, 10], [9, 8, 7], [-1, 0, 1], [7, 7, 8]):
         told = refused(paris, written(epochs=np.array(wrong)), **said)
-        assert told.endswith("not numbered one after the other")
+        assert told.endswith("its epochs are not consecutive numbers")
 
 
 def times(start, n=3, hours=1.0):
@@ -131,7 +131,7 @@ def test_epochs_by_time_are_in_utc(paris):
             assert settled(paris, release, **said)[0].first == first
     for start in ("2024-06-30T21:00", "2024-07-01T00:30", "2024-07-02T22:00"):
         told = refused(paris, written(epochs=times(start)), **said)
-        assert told.endswith("no epoch of the cube begins when it does")
+        assert told.endswith("no epoch of the cube begins at its start")
     for hours in (0.5, 2, -1):
         told = refused(paris, written(epochs=times("2024-07-01", hours=hours)), **said)
         assert told.endswith("its epochs are not 3600 s apart, as the cube's")
@@ -166,11 +166,11 @@ def test_what_is_said_first_wins(paris):
 def test_what_is_not_said(paris):
     for key in ("group_size", "mechanism"):
         said = {name: each for name, each in SAID.items() if name != key}
-        assert f"{key} is missing; say it in the catalogue" in refused(paris, written(), **said)
+        assert f"{key} is missing; set it in the catalogue" in refused(paris, written(), **said)
         assert f"{key} is missing" in refused(paris, written(), **said, **{key: None})
     said = {name: each for name, each in SAID.items() if name != "first"}
-    assert "which epochs are these?" in refused(paris, written(), **said)
-    assert "which epochs are these?" in refused(paris, written(epochs=np.ones(3)), **said)
+    assert "its epochs are not known" in refused(paris, written(), **said)
+    assert "its epochs are not known" in refused(paris, written(epochs=np.ones(3)), **said)
 
 
 def test_both_beginnings():
@@ -181,7 +181,7 @@ def test_both_beginnings():
 def test_what_cannot_be_a_release(paris):
     said = {name: each for name, each in SAID.items() if name != "first"}
     nothing = written(np.zeros((4, 0)), epochs=np.zeros(0, "datetime64[s]"))
-    assert refused(paris, nothing, **said).endswith("has shape (4, 0): no epochs or no ROIs")
+    assert refused(paris, nothing, **said).endswith("shape (4, 0) has no ROIs or no epochs")
     assert "no ROIs" in refused(paris, written(np.zeros((0, 3))), **SAID)
     with pytest.raises(ConfigError, match=r"\.name: "):
         settle(ReleaseEntry(counts=f"{'x' * 250}.zarr", **SAID), written(), paris, b"")

@@ -57,7 +57,7 @@ def test_one_of_two_names(cube):
     (other,) = cube.pseudonyms(np.array([4]))
     found = read_members(table("csv", [other, "u003"], [True, False]), "members", cube, 5)
     np.testing.assert_array_equal(found.inside, [4])
-    with pytest.raises(InputError, match="members: 1 users stand there twice"):
+    with pytest.raises(InputError, match="members: 1 users are listed twice"):
         read_members(table("csv", [other, "u004"], [True, False]), "members", cube, 5)
 
 
@@ -73,7 +73,7 @@ def test_nobody(cube):
 @pytest.mark.parametrize(
     ("users", "inside", "told"),
     [
-        (["u001", "u001"], [True, False], "1 users stand there twice"),
+        (["u001", "u001"], [True, False], "1 users are listed twice"),
         (["u001", "stranger"], [True, False], "1 of 2 users are not in the cube"),
         (["u001", "u002"], [True, "perhaps"], "1 values of inside are not true or false"),
         (["u001", "u002"], [True, None], "1 values of inside are not true or false"),

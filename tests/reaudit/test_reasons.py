@@ -90,10 +90,22 @@ def test_single_numbers(name, measured, words):
 @pytest.mark.parametrize(
     ("verdict", "level", "words", "measured", "limit"),
     [
-        ("consistent", "pass", "ε 1 is promised for a day, and no more is seen", 0.5, 1.0),
-        ("broken", "warn", "ε 1 is promised for a day, but 0.50 is seen", 0.5, 1.0),
-        ("too few samples", "warn", "ε 1 is promised for a day; too few trials", 0.5, 1.0),
-        ("nothing promised", "pass", "nothing is promised", np.nan, np.nan),
+        (
+            "consistent",
+            "pass",
+            "ε 1 is declared per user and day, and no larger ε was observed",
+            0.5,
+            1.0,
+        ),
+        (
+            "broken",
+            "warn",
+            "ε 1 is declared per user and day, but at least 0.50 was observed",
+            0.5,
+            1.0,
+        ),
+        ("too few samples", "warn", "ε 1 is declared per user and day; too few trials", 0.5, 1.0),
+        ("nothing promised", "pass", "no ε is declared", np.nan, np.nan),
     ],
 )
 def test_promises(verdict, level, words, measured, limit):
@@ -116,7 +128,7 @@ def test_nothing_promised_has_no_number():
     found = replace(
         FOUND, verdict="nothing promised", epsilon_seen=np.nan, epsilon_declared=np.inf, unit="none"
     )
-    assert judged(Policy(), found)["promise"].text == "nothing is promised"
+    assert judged(Policy(), found)["promise"].text == "no ε is declared"
 
 
 @pytest.mark.parametrize("level", ["pass", "warn", "fail"])

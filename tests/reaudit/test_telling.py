@@ -136,7 +136,7 @@ def test_who_is_busy_is_asked_again():
 @pytest.mark.parametrize("code", [400, 401, 404, 410, 302, 307])
 def test_who_refuses_is_not(code):
     with listening([code, 200]) as (url, seen):
-        with pytest.raises(StoreError, match=f"did not take the verdicts: it answered {code}$"):
+        with pytest.raises(StoreError, match=f"did not accept the verdicts: it answered {code}$"):
             post(url, {})
         assert len(seen) == 1
 
