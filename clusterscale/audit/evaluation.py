@@ -242,13 +242,13 @@ def _evaluate(
 ) -> Price:
     raw, price = list(total[()].counts), Price(task.key)
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
-        tally, where = total[steps], cells[steps]
-        neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), where.frame)
+        tally, cell_map = total[steps], cells[steps]
+        neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
         for mechanism in mechanisms:
             key, bound = mechanism.id, mechanism.bind(tally.bounds)
             price.promises[key] = state_guarantee(bound, tally.bounds, steps)
             price.judgements[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
-            released = _publish(task, key, bound, where, tally.counts)
+            released = _publish(task, key, bound, cell_map, tally.counts)
             try:
                 price.utility[key], price.released_share[key] = _measure(task, raw, released)
             except InputError as error:

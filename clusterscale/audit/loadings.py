@@ -122,12 +122,12 @@ def tasks_of(
     """Return a task for each target of a view, in order."""
     chosen = Chosen(seen.users, ("",) * len(seen.users))
     period = next(period.id for period in plan.periods if period.name == seen.view.period)
-    wanted = period, seen.view.prior, seen.view.group_size
+    setting = period, seen.view.prior, seen.view.group_size
     one = {"mechanisms": (_mechanism(plan),), "control": False, "precision": None}
     return [
         LoadTask(replace(task, **one), how.components)  # type: ignore[arg-type]
         for task in plan.tasks(cube, chosen)
-        if task.key[1:] == wanted
+        if task.key[1:] == setting
     ]
 
 
@@ -180,9 +180,9 @@ class Sums:
         self._waiting = dict[int, Single]()
         self._total: Any = 0.0
 
-    def add(self, place: int, found: Single) -> None:
+    def add(self, place: int, values: Single) -> None:
         """Add the loading of the target at position ``place``, once all before it have arrived."""
-        self._waiting[place] = found
+        self._waiting[place] = values
         for ready in self._ready():
             weights = self._members[:, self._next].astype(np.float64)
             self._total = self._total + weights[:, None, None] * ready

@@ -264,11 +264,11 @@ def _find_largest(
     """Return the size of the largest event, day and series, and the first user of each."""
     most = np.zeros(3, np.int64)
     who = np.zeros(3, np.int64)
-    found = np.zeros(3, np.int64)
+    size = np.zeros(3, np.int64)
     in_epoch = np.zeros(n_epochs, np.int64)
     on_day = np.zeros(until.max() + 1, np.int64)
     for user in range(len(offsets) - 1):
-        found[0], found[1], found[2] = 0, 0, n_idle[user]
+        size[0], size[1], size[2] = 0, 0, n_idle[user]
         in_roi, last = 0, -1
         for i in range(offsets[user], offsets[user + 1]):
             roi, epoch = divmod(cells[i], n_epochs)
@@ -277,17 +277,17 @@ def _find_largest(
             change = 2 if null_roi and in_epoch[epoch] == 1 else 1
             on = on_day[days[epoch] : until[epoch] + 1]
             on += change
-            found[1] = max(found[1], on.max())
+            size[1] = max(size[1], on.max())
             in_roi = in_roi + 1 if roi == last else 1
             last = roi
-            found[2] = max(found[2], in_roi)
+            size[2] = max(size[2], in_roi)
         for i in range(offsets[user], offsets[user + 1]):
             epoch = cells[i] % n_epochs
             if in_epoch[epoch] > 0:
-                found[0] = max(found[0], 2 if null_roi and in_epoch[epoch] == 1 else 1)
+                size[0] = max(size[0], 2 if null_roi and in_epoch[epoch] == 1 else 1)
             in_epoch[epoch] = 0
             on_day[days[epoch] : until[epoch] + 1] = 0
         for kind in range(3):
-            if found[kind] > most[kind]:
-                most[kind], who[kind] = found[kind], user
+            if size[kind] > most[kind]:
+                most[kind], who[kind] = size[kind], user
     return most, who

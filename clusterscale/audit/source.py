@@ -113,8 +113,8 @@ def load_settings(
 
 def map_cells(source: TraceSource, steps: Steps) -> CellMap:
     """Return the cells of the period after some steps, without reading traces."""
-    (nobody,) = read_block(source, [(source.spans[-1], steps)], 0, 0)
-    return CellMap(steps, nobody.frames)
+    (empty,) = read_block(source, [(source.spans[-1], steps)], 0, 0)
+    return CellMap(steps, empty.frames)
 
 
 _HELD: dict[tuple[Source, Range, Window], Block] = {}

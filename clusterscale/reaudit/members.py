@@ -78,7 +78,7 @@ def read_members(content: bytes, uri: str, cube: TraceCube, group_size: int) -> 
         raise FormatError(f"{uri} is neither Parquet nor CSV: {type(error).__name__}") from None
     if sorted(map(str, table.columns)) != ["inside", "user"]:
         # The columns are not named: without a header they are a user.
-        raise FormatError(f"{uri}: the columns must be user and inside")
+        raise FormatError(f"{uri} must have the columns user and inside")
     words = table["inside"].astype(str).str.lower().map(_WORDS)
     if words.isna().any():
         raise InputError(f"{uri}: {int(words.isna().sum())} values of inside are not true or false")

@@ -199,7 +199,7 @@ def test_what_was_remembered_before_attributes_were_refused(folder, cube, tmp_pa
 
 def test_patterns_and_names_in_places(folder, cube, tmp_path):
     entry = ReleaseEntry(counts=f"{folder}/week-*.zarr", group_size=7, cube="{name}/{name}")
-    with pytest.raises(ValueError, match="may be several"):
+    with pytest.raises(ValueError, match="may match several"):
         ReleaseEntry(counts=f"{folder}/week-*.zarr", name="week")
     found = [each.placed("m/{name}.csv") for each in expand(entry)]
     assert labels(found) == ["week-1", "week-2"]

@@ -87,24 +87,15 @@ def test_single_numbers(name, measured, words):
         assert reason.text == f"{words}: {limit}"
 
 
+DECLARED = "ε 1 is declared per user and day"
+
+
 @pytest.mark.parametrize(
     ("verdict", "level", "words", "measured", "limit"),
     [
-        (
-            "consistent",
-            "pass",
-            "ε 1 is declared per user and day, and no larger ε was observed",
-            0.5,
-            1.0,
-        ),
-        (
-            "broken",
-            "warn",
-            "ε 1 is declared per user and day, but at least 0.50 was observed",
-            0.5,
-            1.0,
-        ),
-        ("too few samples", "warn", "ε 1 is declared per user and day; too few trials", 0.5, 1.0),
+        ("consistent", "pass", f"{DECLARED}, and no larger ε was observed", 0.5, 1.0),
+        ("broken", "warn", f"{DECLARED}, but at least 0.50 was observed", 0.5, 1.0),
+        ("too few samples", "warn", f"{DECLARED}; too few trials to test it", 0.5, 1.0),
         ("nothing promised", "pass", "no ε is declared", np.nan, np.nan),
     ],
 )
