@@ -127,7 +127,7 @@ def _tested(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     if metrics.verdict == "too few samples":
         level: Level = "pass" if policy.promise == "pass" else "warn"
         return Reason("promise", level, observed, declared, f"{text}; too few trials to test it")
-    return Reason("promise", "pass", nan, nan, "no ε is declared")
+    return Reason("promise", "pass", nan, nan, "no guarantee is declared")
 
 
 def _rounded(policy: Policy, metrics: ReleaseMetrics) -> Reason:

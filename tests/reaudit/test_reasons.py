@@ -96,7 +96,7 @@ DECLARED = "ε 1 is declared per user and day"
         ("consistent", "pass", f"{DECLARED}, and no larger ε was observed", 0.5, 1.0),
         ("broken", "warn", f"{DECLARED}, but at least 0.50 was observed", 0.5, 1.0),
         ("too few samples", "warn", f"{DECLARED}; too few trials to test it", 0.5, 1.0),
-        ("nothing promised", "pass", "no ε is declared", np.nan, np.nan),
+        ("nothing promised", "pass", "no guarantee is declared", np.nan, np.nan),
     ],
 )
 def test_promises(verdict, level, words, measured, limit):
@@ -119,7 +119,7 @@ def test_nothing_promised_has_no_number():
     found = replace(
         FOUND, verdict="nothing promised", epsilon_seen=np.nan, epsilon_declared=np.inf, unit="none"
     )
-    assert judged(Policy(), found)["promise"].text == "no ε is declared"
+    assert judged(Policy(), found)["promise"].text == "no guarantee is declared"
 
 
 @pytest.mark.parametrize("level", ["pass", "warn", "fail"])
