@@ -1,4 +1,4 @@
-"""The verb that asks why users are exposed."""
+"""The ``traits`` command: explain why users are exposed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["show_traits", "traits"]
 
-_GAP = 0.02  # between mean AUCs: with less, who is on which side is luck
+_GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
 
 
 def traits(
@@ -36,10 +36,10 @@ def traits(
     memory: Memory = None,
     force: Force = False,
 ) -> None:
-    """Say what the most exposed users have in common, once an audit or a screen has found them.
+    """Report what the most exposed users of an audit or a screen have in common.
 
-    How they move, which of that tells them from the least exposed, and where and when the attack
-    looks. The `traits` section of a config says how they are compared.
+    Compares their mobility with that of the least exposed, and reports which locations and times
+    the attack uses. The `traits` section of a config sets how they are compared.
     """
     from clusterscale.audit import TraitsAnalysis, find_exposures
 
@@ -53,7 +53,7 @@ def traits(
 
 
 def show_traits(found: xr.Dataset) -> None:
-    """Print how the two sides differ, by the strongest attack of each source; nobody by name."""
+    """Print how the two groups differ, by the strongest attack of each source."""
     found = with_labels(found)
     for source in ("audit", "screen"):
         at = np.flatnonzero(found.source.values == source)
@@ -79,18 +79,18 @@ def _show_comparison(found: xr.Dataset) -> None:
         pairs = [_pair(one[f"{side}_mean"], one[f"{side}_sd"]) for side in ("top", "bottom")]
         numbers = (one[n].item() for n in ("forest_importance", "logistic_coefficient"))
         last = f"{one.separation.item():.2f}"
-        table.add_row(escape(str(words)), *pairs, *(f"{each:z.2f}" for each in numbers), last)
+        table.add_row(escape(str(words)), *pairs, *(f"{number:z.2f}" for number in numbers), last)
     out.print(table)
     out.print(
         f"[dim]the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
-        f"least exposed, {low:.3f}: mean ± standard deviation; the forest places "
-        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
-        "chance that one of the most exposed has more[/]",
+        f"least exposed, {low:.3f}: mean ± standard deviation; the forest classifies "
+        f"{found.forest_accuracy.item():.0%} correctly; weight of a logistic regression; apart: "
+        "probability that one of the most exposed has more[/]",
         highlight=False,
     )
     key.show(out)
     if high - low < _GAP:
-        out.print("[bold]both sides are told about equally well[/]: this does not say why")
+        out.print("[bold]both groups are about equally exposed[/]: the comparison explains little")
 
 
 def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:
