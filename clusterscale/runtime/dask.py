@@ -237,16 +237,16 @@ class DaskExecutor:
                 stall.add_note(describe(self._client))
                 cancelled = list(in_flight.cancel_all())
                 alone = all(batch.alone for batch in cancelled)
-                hopeless = alone in stalled
+                give_up = alone in stalled
                 stalled.add(alone)
-                if hopeless:
+                if give_up:
                     cancelled += suspects
                 elif not alone:  # any one of them may hang
                     suspects += [single for batch in cancelled for single in batch.singly()]
                     cancelled = []
                 for batch in cancelled:
                     yield batch, None, stall
-                if hopeless:
+                if give_up:
                     raise
                 self._restart()
                 continue

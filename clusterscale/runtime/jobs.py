@@ -44,11 +44,9 @@ class Jobs:
         self, cluster: JobQueueCluster, n_jobs: int, listing: tuple[str, ...], logs: Path
     ) -> None:
         self._cluster, self._n_jobs, self._listing, self._logs = cluster, n_jobs, listing, logs
-        self._since: dict[
-            str, float
-        ] = {}  # when a job that had workers was first found without one
+        self._since: dict[str, float] = {}  # when a job lost its last worker
         self._had_workers: set[str] = set()
-        self._n_vain = 0  # jobs in a row that ended before their first worker
+        self._n_failed = 0  # jobs in a row that ended before their first worker
         self._asked = monotonic()
 
     def submit(self) -> None:
@@ -80,10 +78,10 @@ class Jobs:
             return
         self._asked = monotonic()
         ended = await self._ended(vacant)
-        self._n_vain += len(ended - self._had_workers)
-        if self._n_vain >= max(_FEW, self._n_jobs) and not self._cluster.scheduler.workers:
+        self._n_failed += len(ended - self._had_workers)
+        if self._n_failed >= max(_FEW, self._n_jobs) and not self._cluster.scheduler.workers:
             raise ClusterError(
-                f"{self._n_vain} jobs ended before any worker connected\n{self._log_tail()}"
+                f"{self._n_failed} jobs ended before any worker connected\n{self._log_tail()}"
             )
         for name in ended:
             await self._replace(name)
@@ -98,7 +96,7 @@ class Jobs:
         for name, spec in self._cluster.worker_spec.items():
             if any(f"{name}{suffix}" in present for suffix in spec.get("group", ("",))):
                 if name not in self._had_workers:
-                    self._n_vain = 0
+                    self._n_failed = 0
                 self._had_workers.add(name)
                 self._since.pop(name, None)
             else:
@@ -108,7 +106,7 @@ class Jobs:
         return vacant
 
     def _pause(self) -> float:
-        return float(min(_ASK * 2 ** min(self._n_vain, 10), _LONGEST))
+        return float(min(_ASK * 2 ** min(self._n_failed, 10), _LONGEST))
 
     async def _ended(self, vacant: set[str]) -> set[str]:
         jobs = self._cluster.workers

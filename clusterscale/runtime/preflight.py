@@ -46,25 +46,25 @@ def look_around(
         If no worker connects within ``patience`` seconds.
     """
     _wait(client, patience, replace_lost)
-    found = Found(facts())
+    results = Found(facts())
     packed = dumps(probe)
     for address, n_threads in client.nthreads().items():
         if n_threads != 1:
-            found.faults[_name(address)] = (
+            results.faults[_name(address)] = (
                 f"has {n_threads} threads: give each worker one, and have more workers"
             )
     answers = client.run(_examine, packed, on_error="return")
     for address, answer in answers.items():
-        _note(found, _name(address), answer)
+        _note(results, _name(address), answer)
     try:
         answer = client.run_on_scheduler(_examine, dumps(_nothing))
     except Exception as error:
         answer = error
-    _note(found, "the scheduler", answer)
-    return found
+    _note(results, "the scheduler", answer)
+    return results
 
 
-def compare(found: Found) -> None:
+def compare(results: Found) -> None:
     """Raise one error that lists all differing versions and all faults.
 
     Raises
@@ -73,10 +73,10 @@ def compare(found: Found) -> None:
         If there are any; names packages with their versions, and workers with their faults.
     """
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, fault in found.faults.items():
+    for name, fault in results.faults.items():
         groups[fault].append(name)
-    for name, there in found.there.items():
-        for package, here in found.here.items():
+    for name, there in results.there.items():
+        for package, here in results.here.items():
             other = there.get(package, "absent")
             if other != here:
                 groups[f"{package} is {other} there and {here} here"].append(name)
@@ -99,14 +99,14 @@ def _examine(packed: bytes) -> tuple[ReleaseRecord, str]:
     return facts(), ""
 
 
-def _note(found: Found, name: str, answer: Any) -> None:
+def _note(results: Found, name: str, answer: Any) -> None:
     if isinstance(answer, BaseException):
-        found.faults[name] = f"{type(answer).__name__}: {answer}"
+        results.faults[name] = f"{type(answer).__name__}: {answer}"
         return
     there, fault = answer
-    found.there[name] = there
+    results.there[name] = there
     if fault:
-        found.faults[name] = fault
+        results.faults[name] = fault
 
 
 def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> None:

@@ -103,9 +103,9 @@ def publish(base: Base, mechanism: Mechanism, groups: range, *, key: str) -> Pub
 def moments(
     base: Base, mechanism: Mechanism, groups: range, *, width: int, key: str
 ) -> tuple[Floats, Floats]:
-    """Return mean and variance of what is published of all members, float64, shape (cell,).
+    """Return mean and variance of the releases of all members, float64, shape (cell,).
 
-    The groups are read ``width`` at a time; the rest is as for :func:`publish`.
+    The groups are read ``width`` at a time; other parameters are those of :func:`publish`.
     """
     total, squares = np.zeros(base.n_cells), np.zeros(base.n_cells)
     for first in range(groups.start, groups.stop, width):

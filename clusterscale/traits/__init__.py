@@ -12,8 +12,8 @@ users of a cube on a cluster by ``clusterscale traits CONFIG``:
 >>> import numpy as np
 >>> from clusterscale import traits
 >>> from clusterscale.contracts import Traces
->>> seen = np.random.default_rng(1).random((40, 5, 48)) < np.linspace(0.01, 0.3, 40)[:, None, None]
->>> user, cell = np.nonzero(seen.reshape(40, -1))
+>>> trace = np.random.default_rng(1).random((40, 5, 48)) < np.linspace(0.01, 0.3, 40)[:, None, None]
+>>> user, cell = np.nonzero(trace.reshape(40, -1))
 >>> offsets = np.searchsorted(user, np.arange(41))
 >>> days = np.repeat([738_885, 738_886], 24)  # a Sunday and a Monday
 >>> moves = traits.characteristics(Traces(offsets, cell, 5, 48), days)

@@ -168,7 +168,7 @@ def test_another_plan_needs_force(cube, tmp_path):
 
 
 def test_what_a_cube_cannot_answer_is_said(cube):
-    with pytest.raises(ConfigError, match=r"priors\.2: roi_day_week takes 168 observed"):
+    with pytest.raises(ConfigError, match=r"priors\.2: roi_day_week needs 168 observed"):
         plan(observed=30).check(cube)
     with pytest.raises(ConfigError, match="260 epochs are needed, but the cube has 200"):
         plan(epochs=90).check(cube)
