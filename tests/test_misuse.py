@@ -314,7 +314,7 @@ MISUSES = {
     "more users than were announced": (
         lambda: Sets(59, 10**4).add(traces()),
         InputError,
-        "users 0 to 60 are not among the 59 that were announced",
+        "users 0 to 60 are not among the 59 declared users",
     ),
     "edges of nodes that do not exist": (
         lambda: bridges(np.array([[0], [3]]), 3),

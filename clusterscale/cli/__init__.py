@@ -1,4 +1,4 @@
-"""The command line: thin verbs over the package."""
+"""The command line interface of the package."""
 
 import sys
 
@@ -46,8 +46,9 @@ app.command()(certificates.certificates)
 def main() -> None:
     """Run the command line.
 
-    Exits with 0 when done, 1 when tasks failed, 2 on bad input, 75 when the cluster or a store gave
-    out: then the same command goes on. 3 and 4 are the verdicts warn and fail of reaudit and gate.
+    Exits with 0 when done, 1 when tasks failed, 2 on bad input, and 75 when the cluster or a store
+    failed: the same command resumes the run. 3 and 4 are the verdicts warn and fail of reaudit and
+    gate.
     """
     try:
         app()

@@ -1,4 +1,4 @@
-"""What the command line shows: progress, tables, nothing about a person."""
+"""Output of the command line: consoles, progress bar and summary of a cube."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ err = Console(stderr=True)
 
 
 def progress() -> Progress:
-    """Return a bar with counts, elapsed time and an estimate of what is left, on stderr."""
+    """Return a progress bar on stderr with counts, elapsed and estimated remaining time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -39,19 +39,19 @@ def progress() -> Progress:
 
 
 def show_cube(cube: TraceCube) -> None:
-    """Print what a cube holds."""
+    """Print a summary of a cube."""
     from clusterscale.cube.describe import describe_origins, describe_sizes
     from clusterscale.cube.summary import summarise
     from clusterscale.study import describe_bytes
 
-    found = summarise(cube)
+    summary = summarise(cube)
     rows = {
         **describe_sizes(cube),
-        "events a user": _mean_sd(found.events),
-        "unique ROIs a user": _mean_sd(found.unique_rois),
-        "active epochs a user": _mean_sd(found.active_epochs),
-        "size on disk": f"{describe_bytes(found.stored_bytes)}  "
-        f"({found.compression:.1f} times smaller)",
+        "events a user": _mean_sd(summary.events),
+        "unique ROIs a user": _mean_sd(summary.unique_rois),
+        "active epochs a user": _mean_sd(summary.active_epochs),
+        "size on disk": f"{describe_bytes(summary.stored_bytes)}  "
+        f"({summary.compression:.1f} times smaller)",
         **describe_origins(cube),
     }
     show_pairs(out, cube.uri, rows)

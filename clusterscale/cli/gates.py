@@ -1,4 +1,4 @@
-"""The verb that judges a run before anything is released."""
+"""The ``gate`` command: evaluate a run against a policy before a release."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ def gate(
         Path | None, typer.Option(help="YAML file of a policy, or of a catalogue that has one.")
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="Label or id of the mechanism to judge.")
+        str | None, typer.Option(help="Label or id of the mechanism to evaluate.")
     ] = None,
-    to_json: Annotated[str | None, typer.Option("--json", help="Write the verdict here.")] = None,
+    to_json: Annotated[
+        str | None, typer.Option("--json", help="File to write the verdict to.")
+    ] = None,
 ) -> None:
-    """Judge a run by a policy before anything is released.
+    """Evaluate a run against a policy before anything is released.
 
-    Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, people who are exposed fail,
-    and a run that does not settle it warns. A run that cannot be judged is an error, never a pass.
+    Exits with the verdict: 0 pass, 3 warn, 4 fail. Without a policy, the verdict exposed fails, and
+    an inconclusive run warns. A run that cannot be evaluated is an error, never a pass.
     """
     from clusterscale.redaction import clean
     from clusterscale.storage import put
 
-    told: dict[str, object] = {"verdict": "error"}
+    outcome: dict[str, object] = {"verdict": "error"}
     try:
-        told = _judge(results, policy, mechanism)
+        outcome = _judge(results, policy, mechanism)
     except ClusterscaleError as error:
-        told["error"] = clean(str(error))
+        outcome["error"] = clean(str(error))
         raise
     finally:
         if to_json:
-            put(to_json, json.dumps(told, indent=1).encode())
-    raise typer.Exit(CODES[str(told["verdict"])])
+            put(to_json, json.dumps(outcome, indent=1).encode())
+    raise typer.Exit(CODES[str(outcome["verdict"])])
 
 
 def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str, object]:
@@ -68,26 +70,26 @@ def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str
     rules = load_policy(policy) if policy else Policy()
     run = gather(results)
     if run.audit is None:
-        raise InputError(f"{results}: there is no audit to judge by")
+        raise InputError(f"{results}: there is no audit to evaluate")
     label = _pick(run.audit, mechanism)
     exposures = exposures_of(run.audit, run.screen, label)
-    found = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
-    reasons = list(evaluate_policy(rules, found, IntervalEstimate()))
+    metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
+    reasons = list(evaluate_policy(rules, metrics, IntervalEstimate()))
     verdict = verdict_of(reasons)
-    why = [json_safe(asdict(each)) for each in reasons]
+    why = [json_safe(asdict(reason)) for reason in reasons]
     show_reasons(label, verdict, why)
     return {"verdict": verdict, "mechanism": label, "reasons": why}
 
 
 def _pick(audit: xr.Dataset, wanted: str | None) -> str:
-    """Return the label of the mechanism to judge; ``wanted`` is a label or an id."""
+    """Return the label of the mechanism to evaluate; ``wanted`` is a label or an id."""
     if wanted is not None:
         return find_mechanism(audit, wanted) or wanted
     raw_counts, labels = find_mechanism(audit, RAW_COUNTS), list(map(str, audit.mechanism.values))
-    ways = [label for label in labels if label != raw_counts] or labels
-    if len(ways) > 1:
+    candidates = [label for label in labels if label != raw_counts] or labels
+    if len(candidates) > 1:
         raise InputError(
-            f"the run has {len(ways)} ways to publish: say with --mechanism which is to be used, "
-            f"e.g. --mechanism {shlex.quote(ways[0])}"
+            f"the run has {len(candidates)} mechanisms: choose one with --mechanism, "
+            f"e.g. --mechanism {shlex.quote(candidates[0])}"
         )
-    return ways[0]
+    return candidates[0]

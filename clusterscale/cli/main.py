@@ -1,4 +1,4 @@
-"""Audit, synthesise, inspect, and look after configs."""
+"""Commands to audit, synthesise, pack and inspect, and to check and show configs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 app = typer.Typer(
-    help="Who is exposed by aggregate location time-series, how sure is that, and what helps.",
+    help="Audit who is exposed by aggregate location time series, and what protects them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -40,8 +40,8 @@ configs = typer.Typer(help="Check, show or describe config files.", no_args_is_h
 app.add_typer(configs, name="config")
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         from clusterscale import __version__
 
         typer.echo(f"clusterscale {__version__}")
@@ -55,7 +55,7 @@ def options(
         typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Take the options that go before a command."""
+    """Parse the options before a command."""
 
 
 @app.command()
@@ -69,29 +69,29 @@ def audit(
     full: Full = False,
     force: Force = False,
 ) -> None:
-    """Run an audit, or go on with one that was interrupted, and write its report."""
+    """Run an audit, or resume an interrupted one, and write its report."""
     from clusterscale.audit import AuditAnalysis
 
     def show(results: xr.Dataset) -> None:
         show_results(results, full=full)
         if not full:
             folder = (output or load_config(config).output).rstrip("/")
-            say_command("every case, and utility", "report", folder, "--full")
+            say_command("all cases and utility", "report", folder, "--full")
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
     results = run_analysis(lambda chosen: AuditAnalysis(chosen.the_audit()), options, show)
     if results is None:
         plan = load_config(config).the_audit()
-        unrounded = [each.label for each in plan.mechanisms if each.publishes_float_noise]
+        unrounded = [item.label for item in plan.mechanisms if item.publishes_float_noise]
         for line in warn_of_float_noise(map(escape, unrounded)):
             out.print(line, highlight=False)
         return
     n_failed = int((results.status == "failed").sum())
     if n_failed:
-        err.print(f"[bold red]{n_failed} cases failed[/]; the report and `error` say why")
+        err.print(f"[bold red]{n_failed} cases failed[/]; see the report and the variable `error`")
     unpriced = json.loads(results.attrs["price_errors"])
     if unpriced:
-        err.print("[bold red]promises or utility of some defences are missing[/]; see the report")
+        err.print("[bold red]guarantees or utility of mechanisms are missing[/]; see the report")
     if n_failed or unpriced:
         raise typer.Exit(1)
 
@@ -100,7 +100,9 @@ def audit(
 def synth(
     preset: Annotated[str, typer.Argument(help="tfl, sfc, cdr or milan.")],
     cube: Annotated[str, argument("Where to write the cube.")],
-    users: Annotated[int | None, typer.Option(help="Users; else as many as published.")] = None,
+    users: Annotated[
+        int | None, typer.Option(help="Number of users; by default as published.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Root seed.")] = 0,
     force: Force = False,
 ) -> None:
@@ -125,7 +127,7 @@ def pack(
 
 @app.command()
 def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
-    """Show what a cube holds; reads all of it, so damage is found."""
+    """Show a summary of a cube; reads all of it, and so detects damage."""
     from clusterscale.cube import TraceCube
 
     show_cube(TraceCube(cube))
@@ -133,21 +135,21 @@ def inspect(cube: Annotated[str, argument("A cube: path or URL.")]) -> None:
 
 @configs.command()
 def check(config: ConfigFile = None) -> None:
-    """Check a config and, where its cube is there already, that the cube can answer it."""
+    """Check a config, and its fit to the cube if the cube exists."""
     from clusterscale.config import Config
     from clusterscale.storage import exists
 
     chosen = load_either(config)
     if chosen.cube.preset is not None and not exists(chosen.cube.path):
-        out.print("the config is well formed; its cube will be written by the run")
+        out.print("the config is valid; the run will write its cube")
         return
     cube = chosen.cube.open()
     if not isinstance(chosen, Config):
-        out.print("the config is well formed")
+        out.print("the config is valid")
         say_command("releases", "reaudit", str(config), "--list")
         return
     chosen.check(cube)
-    out.print("the config is well formed, and the cube can answer it")
+    out.print("the config is valid and fits the cube")
 
 
 @configs.command()
@@ -162,7 +164,7 @@ def show(config: ConfigFile = None) -> None:
 @configs.command("schema")
 def print_schema(
     releases: Annotated[
-        bool, typer.Option("--releases", help="Of the config of a catalogue.")
+        bool, typer.Option("--releases", help="Schema of the config of a catalogue.")
     ] = False,
 ) -> None:
     """Print the JSON schema of config files."""

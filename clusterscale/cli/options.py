@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what they stand for."""
+"""Options that several commands share, and functions that resolve them."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ _FLAGS = {
 
 
 def in_flags(message: str) -> str:
-    """Return a message of the Python interface with its arguments named as they are typed."""
+    """Return a message of the Python API with arguments replaced by command-line options."""
     for argument_name, flag in _FLAGS.items():
         message = message.replace(argument_name, flag)
     return message
 
 
 def say_command(shows: str, *words: str) -> None:
-    """Print a command of this program that can be pasted, and what it shows."""
+    """Print a command of this program to copy, and what it shows."""
     line = f"{shows}: {shlex.join(('clusterscale', *words))}"
     out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def check_address(address: str | None) -> str | None:
-    """Refuse an address that carries credentials, before anything is opened or shown."""
+    """Reject an address that contains credentials, before anything is opened or shown."""
     return address if address is None else check_url(address)
 
 
 def argument(text: str) -> Any:
-    """Return what makes a parameter an argument that is a path or URL."""
+    """Return a typer argument that is a path or URL."""
     return typer.Argument(help=text, callback=check_address)
 
 
 def option(text: str) -> Any:
-    """Return what makes a parameter an option that is a path or URL."""
+    """Return a typer option that is a path or URL."""
     return typer.Option(help=text, callback=check_address)
 
 
 ConfigFile = Annotated[
-    Path | None, typer.Argument(help="YAML file; the built-in quickstart where none is given.")
+    Path | None, typer.Argument(help="YAML file; by default the built-in quickstart.")
 ]
 Output = Annotated[str | None, option("Folder of the run: path or URL.")]
 ClusterName = Annotated[
@@ -74,17 +74,17 @@ ClusterName = Annotated[
     typer.Option(
         "--cluster",
         help="serial, local, slurm, slurm-allocation, kubernetes, …, or tls://HOST:PORT; with the "
-        "settings of the config if that names the same.",
+        "settings of the config if it names the same cluster.",
     ),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Workers of the cluster.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of workers of the cluster.")]
 Memory = Annotated[
     str | None,
-    typer.Option(help="What a worker may use, e.g. 4GB; if not, 70 % of what it has, or 2GB."),
+    typer.Option(help="Memory for each worker, e.g. 4GB; by default 70 % of its memory, or 2GB."),
 ]
-Full = Annotated[bool, typer.Option("--full", help="Show every case, not the strongest alone.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Only say what would run.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Full = Annotated[bool, typer.Option("--full", help="Show all cases, not only the strongest.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Only show what would run.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
 
 
 def load_config(path: Path | None) -> Config:
@@ -95,31 +95,31 @@ def load_config(path: Path | None) -> Config:
 
 
 def load_either(path: Path | None) -> Config | ReleasesConfig:
-    """Return the config of a file, of a run or of a catalogue; or the quickstart."""
+    """Return the config of a run or of a catalogue from a file, or the quickstart."""
     from clusterscale.config import load_either
 
     return load_either(path) if path else load_config(None)
 
 
 def pick_cluster(configured: Cluster, name: str | None, workers: int | None) -> Cluster:
-    """Return the cluster of a config, or the one that was asked for instead.
+    """Return the cluster of a config, or the one that ``name`` selects instead.
 
-    One of the kind that the config names keeps the settings of the config. In a task of an
-    allocation that is not the driver this serves the driver, and does not return.
+    A cluster of the kind that the config names keeps its settings. In a task of a Slurm allocation
+    that is not the driver, this function runs the scheduler or a worker and does not return.
 
     Raises
     ------
     InputError
-        If workers are asked of a cluster that has none to choose.
+        If ``workers`` is given and the cluster's number of workers cannot be set.
     """
     from clusterscale.runtime import Allocation
 
-    place = _find_cluster(configured, name) if name else configured
+    cluster = _find_cluster(configured, name) if name else configured
     if workers is not None:
-        place = place.resize(workers)
-    if isinstance(place, Allocation):
-        place.serve()
-    return place
+        cluster = cluster.resize(workers)
+    if isinstance(cluster, Allocation):
+        cluster.serve()
+    return cluster
 
 
 def _find_cluster(configured: Cluster, name: str) -> Cluster:
@@ -131,15 +131,15 @@ def _find_cluster(configured: Cluster, name: str) -> Cluster:
     return CLUSTERS.create("address", **{**known, "address": name})
 
 
-def parse_memory(text: str | None, place: Cluster) -> int:
-    """Return the bytes that work may use on each worker of ``place``.
+def parse_memory(text: str | None, cluster: Cluster) -> int:
+    """Return the bytes that work may use on each worker of ``cluster``.
 
-    Without a text it is what the place says, or 2 GB where that is not known here.
+    The default is the cluster's budget, or 2 GB if that is not known here.
 
     Raises
     ------
     InputError
-        If the text is no size.
+        If the text is not a size.
     """
     from pydantic import ValidationError
 
@@ -147,22 +147,22 @@ def parse_memory(text: str | None, place: Cluster) -> int:
     from clusterscale.runtime.clusters.base import to_bytes
 
     if text is None:
-        return place.budget or MEMORY
+        return cluster.budget or MEMORY
     try:
         return to_bytes(text)
     except ValidationError:
         raise InputError(f"--memory {text!r} is not a size such as 4GB or 800MB") from None
 
 
-def describe_memory(text: str | None, place: Cluster) -> str:
-    """Return how much memory work may use on each worker of ``place``, and what decides it."""
+def describe_memory(text: str | None, cluster: Cluster) -> str:
+    """Return the memory that work may use on each worker, and which setting decides it."""
     from clusterscale.contracts import MEMORY
     from clusterscale.study import describe_bytes
 
-    size = describe_bytes(parse_memory(text, place))
+    size = describe_bytes(parse_memory(text, cluster))
     if text is not None:
-        return f"{size} of each worker, as `--memory` says"
-    if place.budget is None:
-        usual = describe_bytes(MEMORY)
-        return f"{usual} of each worker, as cluster {place.name} names none; set it by `--memory`"
-    return f"{size} of each worker, 70 % of what it has; set it by `--memory`"
+        return f"{size} per worker, set by `--memory`"
+    if cluster.budget is None:
+        default = describe_bytes(MEMORY)
+        return f"{default} per worker, the default of cluster {cluster.name}; set it by `--memory`"
+    return f"{size} per worker, 70 % of its memory; set it by `--memory`"

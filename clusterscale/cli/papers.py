@@ -1,7 +1,8 @@
-"""The verb that computes the papers again."""
+"""The ``reproduce`` command: compute the papers' figures and tables again."""
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["reproduce"]
 
-_NO_CABS = "it needs the cabs: say where they are with --cabs"
+_NO_CABS = "it needs the San Francisco cabs: give their location with --cabs"
 
 
 def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Studies as --list has them, papers as ndss18, data as cabs, or all.",
+            help="Studies as in --list, papers such as ndss18, data such as cabs, or all.",
             show_default=False,
         ),
     ] = None,
@@ -51,13 +52,11 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Ten targets, and fewer settings.")
     ] = False,
-    only_list: Annotated[
-        bool, typer.Option("--list", help="Only show which studies there are.")
-    ] = False,
+    only_list: Annotated[bool, typer.Option("--list", help="Only list the studies.")] = False,
 ) -> None:
-    """Compute figures and tables of the papers again, and lay them beside the published numbers.
+    """Compute figures and tables of the papers again, and compare them with the published numbers.
 
-    What was done in the folder is not done again. Exits with 1 if a study could not be done.
+    Finished work in the folder is not repeated. Exits with 1 if a study failed.
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
@@ -66,20 +65,21 @@ def reproduce(
 
     if not (names or only_list):
         raise InputError(
-            "say which studies, for example `clusterscale reproduce ndss18`, or all of them with "
-            "`clusterscale reproduce all`; `clusterscale reproduce --list` shows which there are"
+            "name studies, for example `clusterscale reproduce ndss18`, or run all of them with "
+            "`clusterscale reproduce all`; `clusterscale reproduce --list` lists them"
         )
-    found = find_studies(names or ["all"])
-    studies = {name: load_study(path, quick=quick) for name, path in found.items()}
+    paths = find_studies(names or ["all"])
+    studies = {name: load_study(path, quick=quick) for name, path in paths.items()}
     if only_list:
         _list(studies)
         return
-    place = pick_cluster(Local(), cluster, workers)
+    chosen_cluster = pick_cluster(Local(), cluster, workers)
     folder = output.rstrip("/")
     cubes = Cubes(f"{folder}/cubes", cabs)
-    told, n_failed = _work(studies, cubes, f"{folder}/quick" if quick else folder, place, memory)
-    _show(told)
-    page = write_reproduced(told, f"{folder}/{'quick' if quick else 'reproduced'}.html")
+    home = f"{folder}/quick" if quick else folder
+    reports, n_failed = _work(studies, cubes, home, chosen_cluster, memory)
+    _show(reports)
+    page = write_reproduced(reports, f"{folder}/{'quick' if quick else 'reproduced'}.html")
     out.print(f"page     {page}", highlight=False, soft_wrap=True)
     if n_failed:
         raise typer.Exit(1)
@@ -92,43 +92,47 @@ def _list(studies: Mapping[str, PaperStudy]) -> None:
         table.add_column(name)
     add_numbers(table, "numbers", "claims")
     for name, study in studies.items():
-        n_numbers = sum(1 for each in study.published for _ in each.figures())
+        n_numbers = sum(1 for numbers in study.published for _ in numbers.figures())
         cells = name, study.cube, ", ".join(study.items())
         table.add_row(*map(escape, cells), f"{n_numbers}", f"{len(study.claims)}")
     out.print(table)
 
 
 def _work(
-    studies: Mapping[str, PaperStudy], cubes: Cubes, folder: str, place: Cluster, memory: str | None
+    studies: Mapping[str, PaperStudy],
+    cubes: Cubes,
+    folder: str,
+    cluster: Cluster,
+    memory: str | None,
 ) -> tuple[list[StudyReport], int]:
-    """Run what can be run, one by one; return what they tell, and how many failed."""
+    """Run all studies whose data exist; return their reports and the number of failures."""
     from clusterscale.papers import report_without_results, reproduce
     from clusterscale.study import prefixed
 
-    told: list[StudyReport] = []
-    n_failed, allowed = 0, parse_memory(memory, place)
+    reports: list[StudyReport] = []
+    n_failed, allowed = 0, parse_memory(memory, cluster)
     with (
-        report_status(folder, "reproduction", place) as beacon,
-        running_cluster(place, "reproduce", beacon) as (executor, tell),
+        report_status(folder, "reproduction", cluster) as beacon,
+        running_cluster(cluster, "reproduce", beacon) as (executor, tell),
     ):
         for name, study in studies.items():
             if not study.runs or not cubes.has(study):
-                told.append(report_without_results(name, study, _NO_CABS if study.runs else ""))
+                reports.append(report_without_results(name, study, _NO_CABS if study.runs else ""))
                 continue
             address = cubes, f"{folder}/{name}", executor
             try:
-                found = reproduce(name, study, *address, memory=allowed, tell=prefixed(tell, name))
+                report = reproduce(name, study, *address, memory=allowed, tell=prefixed(tell, name))
             except (ClusterError, StoreError):
                 raise
             except ClusterscaleError as error:
                 n_failed += 1
                 err.print(f"[bold red]{name}[/]: {escape(str(error))}", soft_wrap=True)
-                found = report_without_results(name, study, "it could not be done")
-            told.append(found)
-    return told, n_failed
+                report = report_without_results(name, study, "it failed")
+            reports.append(report)
+    return reports, n_failed
 
 
-def _show(told: list[StudyReport]) -> None:
+def _show(reports: list[StudyReport]) -> None:
     from clusterscale.report.papers import AGREES, EXPLAINED, HOLDS, NOT_COMPARED
 
     out.print("published numbers, and statements")
@@ -136,10 +140,14 @@ def _show(told: list[StudyReport]) -> None:
     table.add_column("study", no_wrap=True)
     for name in ("agree", "explained", "hold", "core-s"):
         table.add_column(name, justify="right", no_wrap=True)
-    for each in told:
-        n_compared = len(each.compared) - each.count(NOT_COMPARED)
-        shares = (each.count(AGREES), n_compared), (each.count_statements(HOLDS), len(each.kept))
+    for report in reports:
+        n_compared = len(report.compared) - report.count(NOT_COMPARED)
+        shares = (
+            (report.count(AGREES), n_compared),
+            (report.count_statements(HOLDS), len(report.kept)),
+        )
         agree, hold = (f"{part:,}/{whole:,}" if whole else "–" for part, whole in shares)
-        cost = f"{each.core_seconds:,.0f}" if each.core_seconds == each.core_seconds else "–"
-        table.add_row(escape(each.name), agree, f"{each.count(EXPLAINED):,}", hold, cost)
+        seconds = report.core_seconds
+        cost = "–" if isnan(seconds) else f"{seconds:,.0f}"
+        table.add_row(escape(report.name), agree, f"{report.count(EXPLAINED):,}", hold, cost)
     out.print(table)

@@ -1,4 +1,4 @@
-"""The verb that turns records into a cube."""
+"""The ``ingest`` command: convert records to a cube."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
     from clusterscale.ingest import Reader
 
 
-HELP = """Turn records of who was where and when into a cube; every dropped row is accounted for.
+HELP = """Convert location records to a cube, and count the dropped rows by reason.
 
 Each reader has columns, which --column renames, and settings, for --setting:
 
 \b
-events       Parquet or CSV, one event a row
+events       Parquet or CSV, one event per row
    columns   user=user, time=timestamp, lat=lat, lon=lon,
              roi=NAME instead of lat and lon
-   settings  timezone=ZONE of times without one, delimiter=, in CSV
-trips        Parquet or CSV, one trip a row, which is two events
+   settings  timezone=ZONE of times without a zone, delimiter=, in CSV
+trips        Parquet or CSV, one trip per row, which is two events
    columns   user=user, start=start_station, start_time=start_time,
              end=end_station, end_time=end_time
-   settings  timezone=ZONE of times without one, delimiter=, in CSV
-geojson      GeoJSON points, a collection or one feature a line
+   settings  timezone=ZONE of times without a zone, delimiter=, in CSV
+geojson      GeoJSON points, a collection or one feature per line
    columns   user=user, time=timestamp, geometry=geometry
-   settings  timezone=ZONE of times without one
-cabspotting  files new_CAB.txt of lines: lat lon occupied unixtime
+   settings  timezone=ZONE of times without a zone
+cabspotting  files new_CAB.txt with lines: lat lon occupied unixtime
 """
 
 
 def ingest(
     source: Annotated[str, argument("File, folder or URL of records.")],
     cube: Annotated[str, argument("Where to write the cube.")],
-    start: Annotated[str, typer.Option(help="Beginning of epoch 0, ISO, in the time zone.")],
-    epochs: Annotated[int, typer.Option(help="How many epochs.")],
+    start: Annotated[str, typer.Option(help="Start of epoch 0, ISO, in the time zone.")],
+    epochs: Annotated[int, typer.Option(help="Number of epochs.")],
     reader: Annotated[str, typer.Option(help="events, trips, geojson or cabspotting.")] = "events",
     column: Annotated[
         list[str] | None,
         typer.Option(
-            help="What a column of the reader is called here, e.g. user=card_id; may be repeated."
+            help="Name of a reader's column in the files, e.g. user=card_id; may be repeated."
         ),
     ] = None,
     setting: Annotated[
@@ -56,9 +56,9 @@ def ingest(
     grid: Annotated[
         str | None, typer.Option(help="south,west,north,east/ROWSxCOLUMNS in degrees.")
     ] = None,
-    points: Annotated[str | None, option("CSV of places: name,lat,lon.")] = None,
+    points: Annotated[str | None, option("CSV of points: name,lat,lon.")] = None,
     cutoff: Annotated[
-        float | None, typer.Option(help="Metres beyond which no point is near.")
+        float | None, typer.Option(help="Maximal distance to the nearest point, in metres.")
     ] = None,
     h3: Annotated[
         str | None, typer.Option(help="south,west,north,east/RESOLUTION of H3 cells.")
@@ -69,12 +69,14 @@ def ingest(
         str | None, option("File with a secret key; user ids become keyed hashes.")
     ] = None,
     top_users: Annotated[
-        int | None, typer.Option(help="Keep only so many users, those with most events.")
+        int | None, typer.Option(help="Keep only this number of users, those with most events.")
     ] = None,
-    min_events: Annotated[int, typer.Option(help="Keep only users with so many events.")] = 1,
+    min_events: Annotated[
+        int, typer.Option(help="Keep only users with at least this number of events.")
+    ] = 1,
     force: Force = False,
 ) -> None:
-    """Turn records of who was where and when into a cube; every dropped row is accounted for."""
+    """Convert location records to a cube, and count the dropped rows by reason."""
     from clusterscale.cube import Calendar, TraceCube
     from clusterscale.ingest import READERS, read_key
     from clusterscale.ingest import ingest as build
@@ -105,7 +107,7 @@ def ingest(
 
 
 def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> dict[str, str]:
-    """Return the fields of a reader that the options give it."""
+    """Return the fields of a reader that the options set."""
     known = [name for name in getattr(reader, "model_fields", {}) if name != "name"]
     kinds = {"column": [name for name in known if name not in reader.settings]}
     kinds["setting"] = list(reader.settings)
@@ -128,7 +130,7 @@ def _wrong_option(kind: str, key: str, value: str, kinds: dict[str, list[str]]) 
     other = "setting" if kind == "column" else "column"
     if key in kinds[other]:
         typed = shlex.quote(f"{key}={value}")
-        return f"--{kind} {key}: {key} is a {other} of this reader; type --{other} {typed}"
+        return f"--{kind} {key}: {key} is a {other} of this reader; use --{other} {typed}"
     if not kinds[kind]:
         return f"--{kind} {key}: this reader has no {kind}s"
     return f"--{kind} {key}: this reader has no such {kind}; {choices(key, kinds[kind])}"
@@ -143,7 +145,7 @@ def _locator(
     if sum(option is not None for option in (grid, points, h3)) > 1:
         raise InputError("give one of --grid, --points and --h3")
     if cutoff is not None and points is None:
-        raise InputError("--cutoff goes with --points")
+        raise InputError("--cutoff needs --points")
     if grid is not None:
         return Grid.parse(grid)
     if h3 is not None:

@@ -1,4 +1,4 @@
-"""The verb that infers where everybody was."""
+"""The ``recover`` command: infer the locations of all users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recover", "show_recovery"]
 
-_STRATEGIES = 4  # columns beside each other
+_STRATEGIES = 4  # columns per table
 
 
 def recover(
@@ -35,10 +35,10 @@ def recover(
     explain: Explain = False,
     force: Force = False,
 ) -> None:
-    """Infer where every user was from what is published of all, and write the report.
+    """Infer the locations of every user from the published aggregates, and write the report.
 
-    Or go on with a recovery that was cut off. The `recovery` section of a config says what the
-    adversary knows, what is published, and of which epochs.
+    Resumes an interrupted recovery. The `recovery` section of a config sets the adversary's prior
+    knowledge, the published mechanisms and the epochs.
     """
     from clusterscale.recovery import RecoveryAnalysis
 
@@ -46,21 +46,23 @@ def recover(
     run_analysis(lambda chosen: RecoveryAnalysis(chosen.the_recovery()), options, show_recovery)
 
 
-def show_recovery(found: xr.Dataset) -> None:
-    """Print mean errors over users of every prior and strategy, a table for each mechanism."""
-    found = with_labels(found)
-    profiling = found.profiling_error.mean("user").compute()
-    localization = found.localization_error.mean("user").compute()
+def show_recovery(recovery: xr.Dataset) -> None:
+    """Print mean errors over users by prior and strategy, one table per mechanism."""
+    recovery = with_labels(recovery)
+    profiling = recovery.profiling_error.mean("user").compute()
+    localization = recovery.localization_error.mean("user").compute()
     key = Key()
-    for mechanism, error in zip(found.mechanism.values, found.relative_error.values, strict=True):
-        title = f"{found.sizes['user']:,} users, {key.short(mechanism)}, relative error {error:.3g}"
+    errors = recovery.relative_error.values
+    n_users = recovery.sizes["user"]
+    for mechanism, error in zip(recovery.mechanism.values, errors, strict=True):
+        title = f"{n_users:,} users, {key.short(mechanism)}, relative error {error:.3g}"
         out.print(title, highlight=False)
-        for start in range(0, found.sizes["strategy"], _STRATEGIES):
-            strategies = found.strategy.values[start : start + _STRATEGIES]
+        for start in range(0, recovery.sizes["strategy"], _STRATEGIES):
+            strategies = recovery.strategy.values[start : start + _STRATEGIES]
             table = new_table()
             table.add_column("prior", no_wrap=True)
             add_numbers(table, *(key.plain(strategy) for strategy in strategies))
-            for prior in found.prior.values:
+            for prior in recovery.prior.values:
                 cells = []
                 for strategy in strategies:
                     at = {"mechanism": mechanism, "prior": prior, "strategy": strategy}
@@ -68,5 +70,5 @@ def show_recovery(found: xr.Dataset) -> None:
                     cells.append(f"{profiling.sel(at).item():.2f} {best:.2f}")
                 table.add_row(key.short(prior), *cells)
             out.print(table)
-    out.print("[dim]mean errors: profiling, and localization by the better reading[/]")
+    out.print("[dim]mean errors: profiling, and localization by the better decision rule[/]")
     key.show(out)

@@ -1,4 +1,4 @@
-"""The verb that judges every new release of a catalogue."""
+"""The ``reaudit`` command: audit and evaluate every new release of a catalogue."""
 
 from __future__ import annotations
 
@@ -49,23 +49,28 @@ def reaudit(
         str, argument("YAML file with releases; or a folder or pattern, with --config.")
     ],
     config: Annotated[
-        Path | None, typer.Option(help="YAML file with all else, if it is not in CATALOGUE.")
+        Path | None,
+        typer.Option(help="YAML file with the other settings, if they are not in CATALOGUE."),
     ] = None,
     output: Output = None,
     cluster: ClusterName = None,
     workers: Workers = None,
     memory: Memory = None,
     only_list: Annotated[
-        bool, typer.Option("--list", help="Only say which releases there are, and what is new.")
+        bool, typer.Option("--list", help="Only list the releases, and which are new.")
     ] = False,
-    to_json: Annotated[str | None, typer.Option("--json", help="Write the verdicts here.")] = None,
-    to_junit: Annotated[str | None, typer.Option("--junit", help="And here as JUnit XML.")] = None,
+    to_json: Annotated[
+        str | None, typer.Option("--json", help="File to write the verdicts to.")
+    ] = None,
+    to_junit: Annotated[
+        str | None, typer.Option("--junit", help="File to write them to as JUnit XML.")
+    ] = None,
 ) -> None:
-    """Audit every release that is new or has changed, judge it, and add it to the ledger.
+    """Audit every new or changed release, evaluate it, and add it to the ledger.
 
-    Ends with the worst verdict of this run: 0 pass or nothing new, 3 warn, 4 fail.
+    Exits with the worst verdict of this run: 0 pass or nothing new, 3 warn, 4 fail.
 
-    Two at a time do no harm: the second does nothing.
+    If another process works on the same folder, this one does nothing.
     """
     from clusterscale.reaudit import Lease, LeaseHeldError
 
@@ -74,16 +79,16 @@ def reaudit(
     if only_list:
         _show_list(_open(chosen, folder))
         return
-    place = pick_cluster(chosen.cluster, cluster, workers)  # does not return in a mere worker
-    allowed = parse_memory(memory, place)
+    chosen_cluster = pick_cluster(chosen.cluster, cluster, workers)  # returns only in the driver
+    allowed = parse_memory(memory, chosen_cluster)
     try:
         with Lease(f"{folder}/lease") as lease:
             work = _open(chosen, folder)
-            verdicts, problems = _judge_all(work, place, allowed, lease.check)
-            _tell(work, verdicts, problems, to_json, to_junit)
+            verdicts, problems = _judge_all(work, chosen_cluster, allowed, lease.check)
+            _write(work, verdicts, problems, to_json, to_junit)
             _post(chosen, work)
     except LeaseHeldError as held:
-        out.print(f"{held.holder} is at work on {folder}; nothing is done here", soft_wrap=True)
+        out.print(f"{held.holder} is at work on {folder}; this run does nothing", soft_wrap=True)
         return
     raise typer.Exit(_code(verdicts, problems))
 
@@ -94,12 +99,12 @@ def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
     if config is None:
         if not catalogue.endswith(_YAML):
             raise InputError(
-                f"{catalogue} is no YAML file: say with --config which file has the audit and the "
-                "policy"
+                f"{catalogue} is not a YAML file: give the file of the audit and the policy with "
+                "--config"
             )
         chosen = load_releases(catalogue)
         if chosen.releases is None:
-            raise InputError(f"{catalogue}: releases is missing; list them, or give a folder")
+            raise InputError(f"{catalogue}: `releases` is missing; list them, or give a folder")
         return chosen
     if catalogue.endswith(_YAML):
         raise InputError("give one YAML file; with --config the catalogue is a folder or pattern")
@@ -115,31 +120,31 @@ def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
 
 
 def _show_list(work: Reaudit) -> None:
-    new = {each.listed.name for each in work.pending()}
+    new = {item.listed.name for item in work.pending()}
     last = {row.release: row for row in work.ledger.rows}
     key = Key(_LONGEST)
     table = new_table()
     for name in ("release", "series", "epochs", "group size", "mechanism", "verdict"):
         table.add_column(name, no_wrap=name != "group size")
-    for each in work.listed:
-        row = last.get(each.name)
-        verdict = "new" if each.name in new else row.verdict if row else "–"
-        first, stop = each.span
-        span, size = f"{first}–{stop - 1}", f"{each.group_size:,}"
-        names = (key.short(name) for name in (each.name, each.series))
-        table.add_row(*names, span, size, key.short(each.mechanism.label), verdict)
+    for release in work.listed:
+        row = last.get(release.name)
+        verdict = "new" if release.name in new else row.verdict if row else "–"
+        first, stop = release.span
+        span, size = f"{first}–{stop - 1}", f"{release.group_size:,}"
+        names = (key.short(name) for name in (release.name, release.series))
+        table.add_row(*names, span, size, key.short(release.mechanism.label), verdict)
     out.print(table)
     key.show(out)
-    out.print(f"{len(work.listed)} releases, {len(new)} to be judged")
-    _complain(work.problems)
+    out.print(f"{len(work.listed)} releases, {len(new)} to be evaluated")
+    _show_problems(work.problems)
     if work.problems:
         raise typer.Exit(2)
 
 
 def _judge_all(
-    work: Reaudit, place: Cluster, memory: int, check: Callable[[], None]
+    work: Reaudit, cluster: Cluster, memory: int, check: Callable[[], None]
 ) -> tuple[list[Verdict], list[Problem]]:
-    """Judge what is new; a cluster is opened only if something must be audited."""
+    """Evaluate the new releases; open a cluster only if one of them needs an audit."""
     from clusterscale.reaudit import Problem
     from clusterscale.runtime import SerialExecutor
     from clusterscale.study import prefixed
@@ -147,36 +152,36 @@ def _judge_all(
     pending, verdicts, problems = work.pending(), [], list(work.problems)
     if not pending:
         return [], problems
-    with report_status(work.output, "reaudit", place) as beacon, ExitStack() as stack:
+    with report_status(work.output, "reaudit", cluster) as beacon, ExitStack() as stack:
         executor: Executor = SerialExecutor()
         tell: Tell = lambda now: None  # noqa: E731 - replaced where a cluster is needed
         if not all(map(work.is_audited, pending)):
-            executor, tell = stack.enter_context(running_cluster(place, "reaudit", beacon))
-        for number, each in enumerate(pending, 1):
-            name = each.listed.name
-            found = work.judge(
-                each, executor, memory=memory, check=check, tell=prefixed(tell, name)
+            executor, tell = stack.enter_context(running_cluster(cluster, "reaudit", beacon))
+        for number, item in enumerate(pending, 1):
+            name = item.listed.name
+            result = work.judge(
+                item, executor, memory=memory, check=check, tell=prefixed(tell, name)
             )
-            if isinstance(found, Problem):
-                problems.append(found)
+            if isinstance(result, Problem):
+                problems.append(result)
                 continue
-            verdicts.append(found)
-            show_reasons(f"{name} ({number} of {len(pending)})", found.verdict, found.why)
+            verdicts.append(result)
+            show_reasons(f"{name} ({number} of {len(pending)})", result.verdict, result.why)
     return verdicts, problems
 
 
-def _tell(
+def _write(
     work: Reaudit,
     verdicts: Sequence[Verdict],
     problems: Sequence[Problem],
     to_json: str | None,
     to_junit: str | None,
 ) -> None:
-    """Write verdicts where they are asked for, and the page of all of them."""
+    """Write the verdicts to the requested files, and the trend page."""
     from clusterscale.reaudit.notify import junit, summary
     from clusterscale.storage import put
 
-    _complain(problems)
+    _show_problems(problems)
     if not verdicts and not problems:
         out.print(f"nothing new among {len(work.listed)} releases")
     text = json.dumps(summary(verdicts, problems), indent=1).encode()
@@ -185,7 +190,7 @@ def _tell(
 
         _write_pages(work)
         put(f"{work.output}/summary.json", text)
-        failed = {each.name: clean(str(each.error)) for each in problems}
+        failed = {problem.name: clean(str(problem.error)) for problem in problems}
         page = write_trend(work.ledger.table(), f"{work.output}/trend.html", errors=failed)
         out.print(f"trend    {page}", highlight=False, soft_wrap=True)
     if to_json:
@@ -195,7 +200,7 @@ def _tell(
 
 
 def _write_pages(work: Reaudit) -> None:
-    """Write the page of each audit that has none, which the page of all of them leads to."""
+    """Write the missing report pages of audits, which the trend page links to."""
     from clusterscale.cli.reports import gather
     from clusterscale.report import write_report
     from clusterscale.storage import exists
@@ -206,7 +211,7 @@ def _write_pages(work: Reaudit) -> None:
 
 
 def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
-    """Post the verdicts that were not posted yet; what cannot be is tried again by the next run."""
+    """Post the verdicts not posted yet; if that fails, the next run retries."""
     from clusterscale.contracts import VERDICT_LEVELS
     from clusterscale.reaudit.notify import post, summary
     from clusterscale.storage import exists, put, read
@@ -216,8 +221,8 @@ def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
     url = os.environ.get(chosen.webhook.variable, "")
     if not url:
         raise InputError(f"webhook: the environment variable {chosen.webhook.variable} is not set")
-    place, rows = f"{work.output}/posted.json", work.ledger.rows
-    n_posted = json.loads(read(place))["rows"] if exists(place) else 0
+    path, rows = f"{work.output}/posted.json", work.ledger.rows
+    n_posted = json.loads(read(path))["rows"] if exists(path) else 0
     least = VERDICT_LEVELS.index(chosen.webhook.least)
     wanted = [row for row in rows[n_posted:] if VERDICT_LEVELS.index(row.verdict) >= least]
     try:
@@ -227,32 +232,33 @@ def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
         err.print(f"[yellow]note:[/] {escape(str(error))}; the next run tries again")
         return
     if len(rows) > n_posted:
-        put(place, json.dumps({"rows": len(rows)}).encode())
+        put(path, json.dumps({"rows": len(rows)}).encode())
 
 
 def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
-    """Print a verdict, and why it is not better."""
+    """Print a verdict, and the checks that do not pass."""
     style = _STYLES[verdict]
     out.print(f"[{style}]{verdict}[/]  {escape(name)}", highlight=False, soft_wrap=True)
-    for each in reasons:
-        if each["level"] != "pass":
+    for reason in reasons:
+        if reason["level"] != "pass":
+            check, text = escape(str(reason["check"])), escape(str(reason["text"]))
             out.print(
-                f"      {each['level']}: {escape(str(each['check']))}: {escape(str(each['text']))}",
+                f"      {reason['level']}: {check}: {text}",
                 highlight=False,
                 soft_wrap=True,
             )
 
 
-def _complain(problems: Sequence[Problem]) -> None:
-    for each in problems:
-        text = escape(clean(str(each.error)))
-        err.print(f"[bold red]{escape(each.name)}:[/] {text}", soft_wrap=True, highlight=False)
+def _show_problems(problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        text = escape(clean(str(problem.error)))
+        err.print(f"[bold red]{escape(problem.name)}:[/] {text}", soft_wrap=True, highlight=False)
 
 
 def _code(verdicts: Sequence[Verdict], problems: Sequence[Problem]) -> int:
-    """Return the exit code: of what could not be judged before that of any verdict."""
+    """Return the exit code; errors take precedence over verdicts."""
     if problems:
-        if any(isinstance(each.error, ClusterError | StoreError) for each in problems):
+        if any(isinstance(problem.error, ClusterError | StoreError) for problem in problems):
             return TEMPORARY
-        return 1 if all(each.passing for each in problems) else 2
+        return 1 if all(problem.passing for problem in problems) else 2
     return max((CODES[row.verdict] for row in verdicts), default=0)

@@ -1,4 +1,4 @@
-"""The verb that tells results: as a page, or as tables."""
+"""The ``report`` command: write results as a page or as tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["gather", "report", "write_page"]
 
 
 class Format(StrEnum):
-    """What can be written."""
+    """Output formats."""
 
     html = "html"
     csv = "csv"
@@ -40,20 +40,18 @@ def _check_addresses(addresses: list[str]) -> list[str]:
 def report(
     results: Annotated[
         list[str],
-        typer.Argument(help="Folders of runs, or of a part of one.", callback=_check_addresses),
+        typer.Argument(help="Folders of runs, or of one analysis.", callback=_check_addresses),
     ],
-    output: Annotated[
-        str | None, option("Where to write: an HTML file, or a folder for tables.")
-    ] = None,
+    output: Annotated[str | None, option("Output: an HTML file, or a folder for tables.")] = None,
     form: Annotated[Format, typer.Option("--format", help="A page, or tables.")] = Format.html,
     full: Annotated[
-        bool, typer.Option("--full", help="Show every case of the audit here, and write nothing.")
+        bool, typer.Option("--full", help="Print all cases of the audit, and write nothing.")
     ] = False,
-    show: Annotated[bool, typer.Option("--open", help="Show the page in a browser.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Write what a run has found, by audit, screen, traits and recovery, as one HTML page.
+    """Write the audit, screen, traits and recovery of a run as one HTML page.
 
-    Several runs stand below each other on the page. With --format the numbers become tables.
+    Several runs share one page, one below the other. With --format the numbers become tables.
     """
     from clusterscale.report import write_report, write_tables
 
@@ -62,7 +60,7 @@ def report(
             _show_audit(folder)
         return
     if len(results) > 1 and output is None:
-        raise InputError("these are several runs: say with --output where their page goes")
+        raise InputError("these are several runs: give the file or folder to write with --output")
     runs = [gather(folder) for folder in results]
     if form is Format.html:
         page = write_report(runs, output or f"{_folder(results[0])}/report.html")
@@ -72,40 +70,40 @@ def report(
         return
     for number, run in enumerate(runs, 1):
         folder = output or f"{_folder(results[0])}/tables"
-        place = f"{folder}/{number}" if len(runs) > 1 else folder
-        for written in write_tables(run, place, form.value):  # type: ignore[arg-type]
-            out.print(written, highlight=False, soft_wrap=True)
+        target = f"{folder}/{number}" if len(runs) > 1 else folder
+        for path in write_tables(run, target, form.value):  # type: ignore[arg-type]
+            out.print(path, highlight=False, soft_wrap=True)
 
 
 def gather(folder: str) -> Run:
-    """Return the run in a folder: whatever has finished there, of one cube.
+    """Return the run in a folder: all finished analyses of one cube.
 
-    What has not finished, or is of another cube than what comes before it, is left out, and a
-    warning says so.
+    An analysis that has not finished, or is of another cube than the first, is left out with a
+    warning.
 
     Raises
     ------
     MissingError
         If nothing has finished.
     FormatError
-        If what is there cannot be told.
+        If an analysis has an unknown format.
     """
     from clusterscale.report import Run
 
     folder = _folder(folder)
-    found: list[xr.Dataset] = []
+    analyses: list[xr.Dataset] = []
     for what, form, opener in _parts():
         opened = _opened(folder, what, form, opener)
         if opened is None:
             continue
-        prints = {each.attrs.get("cube_fingerprint") for each in [*found, opened]}
-        if len(prints) > 1:
+        fingerprints = {item.attrs.get("cube_fingerprint") for item in [*analyses, opened]}
+        if len(fingerprints) > 1:
             _warn(f"the {what} in {folder} is of another cube, and left out")
         else:
-            found.append(opened)
-    if not found:
+            analyses.append(opened)
+    if not analyses:
         raise MissingError(f"{folder}: there are no results; has a run finished there?")
-    return Run.of(found, name=folder)
+    return Run.of(analyses, name=folder)
 
 
 def _show_audit(folder: str) -> None:
@@ -118,7 +116,7 @@ def _show_audit(folder: str) -> None:
 
 
 def write_page(folder: str) -> None:
-    """Write the page of all that has finished in the folder of a run, and say where it is."""
+    """Write the page of all finished analyses in the folder of a run, and print its path."""
     from clusterscale.report import write_report
 
     page = write_report(gather(folder), f"{folder}/report.html")
@@ -126,7 +124,7 @@ def write_page(folder: str) -> None:
 
 
 def _parts() -> list[tuple[str, str, Callable[[str], xr.Dataset]]]:
-    """Return what a folder may hold: its name, its format, and what opens it."""
+    """Return name, format and opener of each analysis that a folder may contain."""
     from clusterscale import schema
     from clusterscale.audit import open_results
     from clusterscale.recovery import open_recovery
@@ -144,13 +142,13 @@ def _parts() -> list[tuple[str, str, Callable[[str], xr.Dataset]]]:
 def _opened(
     folder: str, what: str, form: str, opener: Callable[[str], xr.Dataset]
 ) -> xr.Dataset | None:
-    """Open one part of a run, in the folder itself or below it; None where there is none."""
+    """Open one analysis of a run, in the folder or its subfolder; None if there is none."""
     from clusterscale.storage.result_table import is_table
 
-    for place in (folder, f"{folder}/{what}"):
-        if is_table(f"{place}/results.zarr", form):
+    for candidate in (folder, f"{folder}/{what}"):
+        if is_table(f"{candidate}/results.zarr", form):
             try:
-                return opener(place)
+                return opener(candidate)
             except MissingError:
                 _warn(f"the {what} in {folder} has not finished, and is left out")
     return None
@@ -166,5 +164,5 @@ def _warn(text: str) -> None:
 
 def _open(page: str) -> None:
     if "://" in page:
-        raise InputError(f"{page} is not on this machine: fetch it to open it")
+        raise InputError(f"{page} is not on this machine: download it to open it")
     webbrowser.open(Path(page).resolve().as_uri())

@@ -1,4 +1,4 @@
-"""The results of an audit on a terminal: a summary of a page, or every case."""
+"""Print the results of an audit: a summary of one screen, or all cases."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ __all__ = ["show_results"]
 
 _CONTROLS = ("control_auc", "absent_auc", "naive_auc")
 _AROUND = ("period", "prior")
-_LINES = 35  # of a summary, which leaves five for errors and where the results and the report are
-_MECHANISMS = 8  # rows of a summary,
+_LINES = 35  # lines of a summary, which leaves five for errors and the paths of the results
+_MECHANISMS = 8  # mechanisms in a summary,
 _FEWER = (8, 6, 4, 2, 1)  # or fewer if their labels are long
-_SHORT = 8  # characters of labels where many columns are beside each other
+_SHORT = 8  # characters of labels in a table with many columns
 
 
 def show_results(results: xr.Dataset, *, full: bool = False) -> None:
-    """Print what an audit found.
+    """Print the results of an audit.
 
     Parameters
     ----------
     results
-        Keeps :data:`clusterscale.schema.RESULTS`.
+        Dataset that conforms to :data:`clusterscale.schema.RESULTS`.
     full
-        Print every case, each promise at each group size, and all of the utility. If not, the most
-        exposing case of each mechanism, in at most 35 lines of 80 columns.
+        Print all cases, each guarantee at each group size, and all utility measures. Otherwise the
+        most exposing case of each mechanism, in at most 35 lines of 80 columns.
     """
     results = with_labels(results).assign(_judge_controls(results))
     key = Key()
@@ -64,18 +64,18 @@ def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
         chosen = results.sel(dict(zip(_AROUND, around, strict=True)))
         yield ", ".join(["mean over targets", *several(results, _AROUND, around, key)])
         yield _case_table(chosen, key)
-    everybody = results.sizes["mechanism"]
-    yield from count_exposures(worst_exposures(results), key, everybody)
+    n_mechanisms = results.sizes["mechanism"]
+    yield from count_exposures(worst_exposures(results), key, n_mechanisms)
     yield from empty_lines(results, key)
     yield from _control_lines(results)
     yield from _absent_lines(results)
     yield from promise_table(results, key)
-    yield from name_float_noise(results, key, everybody)
+    yield from name_float_noise(results, key, n_mechanisms)
     yield from every_utility(results, key)
 
 
 def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
-    """Return as much as fits: utility is left out first, then the least exposing mechanisms."""
+    """Return what fits on a screen; drop utility first, then the least exposing mechanisms."""
     parts: list[RenderableType] = []
     key = Key()
     exposures = worst_exposures(results)
@@ -102,7 +102,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
 
 
 def _strongest_table(results: xr.Dataset, key: Key, n_rows: int) -> Table:
-    """Return the case of each mechanism in which the mean AUC over targets is highest."""
+    """Return a table of the case with the highest mean AUC over targets, per mechanism."""
     dims = [dim for dim in (*_AROUND, "group_size") if results.sizes[dim] > 1] + ["attack"]
     defended = results.sizes["mechanism"] > 1
     mean = results.auc.mean("target")
@@ -113,38 +113,38 @@ def _strongest_table(results: xr.Dataset, key: Key, n_rows: int) -> Table:
             rows.append((np.inf, mechanism, ["-"] * (2 + defended) + ["-"] * len(dims)))
             continue
         at = cases.case.values[np.flatnonzero(cases == cases.max())[0]]
-        place = dict(zip((*_AROUND, "group_size", "attack"), at, strict=True))
-        alike = cases.case.values[find_ties(cases.values)]
-        one = results.sel(place, drop=True).sel(mechanism=mechanism)
-        numbers = [one.auc, one.privacy_loss, *([one.privacy_gain] if defended else [])]
-        told = [_same(alike, dim, place, key) for dim in dims]
-        cells = [*(_mean(each.values) for each in numbers), *told]
+        index = dict(zip((*_AROUND, "group_size", "attack"), at, strict=True))
+        ties = cases.case.values[find_ties(cases.values)]
+        best = results.sel(index, drop=True).sel(mechanism=mechanism)
+        numbers = [best.auc, best.privacy_loss, *([best.privacy_gain] if defended else [])]
+        coords = [_value_or_tie(ties, dim, index, key) for dim in dims]
+        cells = [*(_mean(number.values) for number in numbers), *coords]
         rows.append((float(cases.max()), mechanism, cells))
     table = new_table()
     table.add_column("mechanism", no_wrap=True)
     add_numbers(table, "AUC", "privacy loss", *(["gain"] if defended else []))
     for dim in dims:
         table.add_column(dim.replace("_", " "), no_wrap=dim != "group_size", justify="left")
-    # in the order of the plan; where not all fit, those that expose most
-    kept = np.argsort([-exposed for exposed, *_ in rows], kind="stable")[:n_rows]
+    # in the order of the plan; if not all fit, only the most exposing ones
+    kept = np.argsort([-auc for auc, *_ in rows], kind="stable")[:n_rows]
     for number in sorted(kept.tolist()):
         _, mechanism, cells = rows[number]
         table.add_row(key.short(mechanism), *cells)
     return table
 
 
-def _same(alike: NDArray[np.object_], dim: str, place: dict[str, object], key: Key) -> str:
-    """Return the value of a dimension, or how many values do equally well."""
-    index = (*_AROUND, "group_size", "attack").index(dim)
-    n_values = len({case[index] for case in alike})
+def _value_or_tie(ties: NDArray[np.object_], dim: str, index: dict[str, object], key: Key) -> str:
+    """Return the value of a dimension, or the number of values that tie."""
+    axis = (*_AROUND, "group_size", "attack").index(dim)
+    n_values = len({case[axis] for case in ties})
     if n_values > 1:
         return f"tie of {n_values}"
-    value = place[dim]
+    value = index[dim]
     return f"{value:,}" if dim == "group_size" else key.short(value)
 
 
 def _case_table(results: xr.Dataset, key: Key) -> Table:
-    """Return every case of a period and prior, by group size and mechanism."""
+    """Return a table of all cases of a period and prior, by group size and mechanism."""
     defended = results.sizes["mechanism"] > 1
     names = {"auc": "AUC", "privacy_loss": "privacy loss"}
     names |= {"privacy_gain": "gain"} if defended else {}
@@ -168,7 +168,7 @@ def _case_table(results: xr.Dataset, key: Key) -> Table:
 
 
 def _judge_controls(results: xr.Dataset) -> dict[str, xr.DataArray]:
-    """Return, by the name of each control and ``_off``, where it should be shown in red."""
+    """Return a mask for each control, named ``<control>_off``: cases where the control fails."""
     from clusterscale.metrics import off_cells, weak_cells
 
     ordered = results.transpose(..., "target")
@@ -180,7 +180,7 @@ def _judge_controls(results: xr.Dataset) -> dict[str, xr.DataArray]:
 
 
 def _control_lines(results: xr.Dataset) -> Iterator[RenderableType]:
-    """Say in a line whether controls are at chance and attacks better than adding up."""
+    """Yield lines on controls off chance, and on attacks no better than the naive one."""
     n_off = {name: int(results[f"{name}_off"].sum()) for name in _CONTROLS}
     for name, where in (
         ("control_auc", "with shuffled labels"),
@@ -194,7 +194,7 @@ def _control_lines(results: xr.Dataset) -> Iterator[RenderableType]:
     if n_off["naive_auc"]:
         yield (
             f"[bold red]no better than adding up all values:[/] {n_off['naive_auc']} of "
-            f"{results['naive_auc_off'].size} cases; too weak an attack to say that anybody is safe"
+            f"{results['naive_auc_off'].size} cases; too weak an attack to show that anyone is safe"
         )
     if results.control_auc.isnull().all():
         return
@@ -213,7 +213,7 @@ def _absent_lines(results: xr.Dataset) -> Iterator[RenderableType]:
 
 
 def _control(results: xr.Dataset, name: str) -> str:
-    """Return the mean of a control over targets, in red where it should be another."""
+    """Return the mean of a control over targets, in red if the control fails."""
     text = _mean(results[name].values, 2)
     return f"[bold red]{text}[/]" if results[f"{name}_off"].values.any() else text
 

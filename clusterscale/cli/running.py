@@ -1,4 +1,4 @@
-"""How a verb runs an analysis: options, cluster, progress, status, results and report."""
+"""Run an analysis from the command line: options, cluster, progress, status and report."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
-_AGAIN = 0.05  # seconds until a signal whose exception was dropped is sent again
+_AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of every verb that runs an analysis."""
+    """Options of every command that runs an analysis."""
 
     config: Path | None
     output: str | None
@@ -65,7 +65,7 @@ def run_analysis(
     make
         Returns the analysis of a config.
     options
-        As typed; with ``explain`` nothing is run.
+        Options from the command line; with ``explain`` nothing is run.
     show
         Prints the results.
     check
@@ -79,18 +79,18 @@ def run_analysis(
     from clusterscale import study
 
     chosen = load_config(options.config)
-    place = pick_cluster(chosen.cluster, options.cluster, options.workers)
+    cluster = pick_cluster(chosen.cluster, options.cluster, options.workers)
     analysis, folder = make(chosen), (options.output or chosen.output).rstrip("/")
-    cube, memory = chosen.cube.open(), parse_memory(options.memory, place)
+    cube, memory = chosen.cube.open(), parse_memory(options.memory, cluster)
     home = analysis.uri(folder)
     if options.explain:
-        rows = analysis.explain(cube, memory, place.n_workers)
-        about = {"memory": describe_memory(options.memory, place), "output": home}
-        show_pairs(out, "what would run", {"cluster": place.label, **rows, **about})
+        rows = analysis.explain(cube, memory, cluster.n_workers)
+        about = {"memory": describe_memory(options.memory, cluster), "output": home}
+        show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
     check(chosen, folder)
-    with report_status(folder, analysis.kind, place) as beacon:
-        with running_cluster(place, analysis.kind, beacon) as (executor, tell):
+    with report_status(folder, analysis.kind, cluster) as beacon:
+        with running_cluster(cluster, analysis.kind, beacon) as (executor, tell):
             results = study.run(
                 analysis,
                 cube,
@@ -108,33 +108,33 @@ def run_analysis(
 
 
 @contextmanager
-def report_status(folder: str, work: str, place: Cluster) -> Iterator[Beacon]:
-    """Let `clusterscale watch` see how far the work in ``folder`` is, and how the block ends.
+def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[Beacon]:
+    """Write the status of the work in ``folder`` for `clusterscale watch`.
 
-    SIGTERM and SIGINT end it as an error would.
+    SIGTERM and SIGINT end the context like an error.
     """
     from clusterscale.runtime import Beacon
 
     def warn(message: str) -> None:
         err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
 
-    with _orderly_end(), Beacon(folder, work, cluster=place.label, warn=warn) as beacon:
+    with _orderly_end(), Beacon(folder, work, cluster=cluster.label, warn=warn) as beacon:
         yield beacon
 
 
 @contextmanager
 def running_cluster(
-    place: Cluster, what: str, beacon: Beacon | None = None
+    cluster: Cluster, what: str, beacon: Beacon | None = None
 ) -> Iterator[tuple[Executor, Tell]]:
-    """Open a cluster under a progress bar; yield its executor, and what moves the bar.
+    """Open a cluster with a progress bar; yield its executor and a progress callback.
 
-    The ``beacon`` tells of the same. SIGTERM and SIGINT end the work as an error would: the cluster
+    The callback also updates ``beacon``. SIGTERM and SIGINT end the work like an error: the cluster
     is closed, and its jobs are cancelled.
     """
     with ExitStack() as stack:
         stack.enter_context(_orderly_end())
-        with err.status(f"starting {place.label}"):
-            executor = stack.enter_context(place.open())
+        with err.status(f"starting {cluster.label}"):
+            executor = stack.enter_context(cluster.open())
         bar = stack.enter_context(progress())
         line = bar.add_task(what)
         if link := executor.dashboard:
@@ -152,10 +152,10 @@ def running_cluster(
 
 
 class _Leave:
-    """Handle a signal that ends the process: raise ``SystemExit``, once.
+    """Signal handler that raises ``SystemExit`` once.
 
-    A signal may arrive in a callback of compiled code or in a destructor. There Python reports an
-    exception and drops it; :meth:`report` then sends the signal again, a moment later.
+    A signal may arrive in a callback of compiled code or in a destructor, where Python reports and
+    drops an exception; :meth:`report` then resends the signal shortly afterwards.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _Leave:
         unraisable: sys.UnraisableHookArgs,
         otherwise: Callable[[sys.UnraisableHookArgs], object],
     ) -> None:
-        """Handle an exception that was dropped; ``otherwise`` handles those that are not ours."""
+        """Handle a dropped exception; ``otherwise`` handles exceptions of other origin."""
         dropped = unraisable.exc_value
         if not isinstance(dropped, SystemExit) or dropped is not self._raised:
             otherwise(unraisable)
@@ -189,7 +189,7 @@ class _Leave:
 
 @contextmanager
 def _orderly_end() -> Iterator[None]:
-    """Let the signals that end a process unwind it first; the outermost of such blocks does it."""
+    """Turn SIGINT and SIGTERM into ``SystemExit``; only the outermost context does so."""
     before = {number: signal.getsignal(number) for number in _ENDING}
     if any(isinstance(handler, _Leave) for handler in before.values()):
         yield

@@ -1,4 +1,4 @@
-"""The verb that screens everyone."""
+"""The ``screen`` command: score all users."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def screen(
     explain: Explain = False,
     force: Force = False,
 ) -> None:
-    """Score every user of the cube under every mechanism, or go on with a screen that was cut off.
+    """Score every user of the cube under every mechanism, or resume an interrupted screen.
 
-    The attacks are those that need no training; `targets: {most_exposed: …}` in a config spends
-    the others on whom they find.
+    Uses only attacks without training; with `targets: {most_exposed: …}` in a config, an audit
+    runs the others on the most exposed users.
     """
     from clusterscale.screening import ScreenAnalysis
 
@@ -47,7 +47,7 @@ def screen(
 
 
 def show_screen(screened: xr.Dataset) -> None:
-    """Print how exposed the users are, a table for each period and group size; nobody by name."""
+    """Print the exposure of users in aggregate, one table per period and group size."""
     from clusterscale.report.screening.exposure import AUC_LEVELS, read_places
     from clusterscale.report.section import absent_users
 
@@ -69,7 +69,7 @@ def show_screen(screened: xr.Dataset) -> None:
         out.print(table)
         out.print(
             f"[dim]AUC of the attack with the highest mean; each user against {case.n_groups:,} "
-            "groups (median), with the user and with another; ± half an interval of 95 %[/]",
+            "groups (median), with the user and with another; ± half the 95 % interval[/]",
             highlight=False,
         )
     key.show(out)

@@ -1,4 +1,4 @@
-"""One picture of a run that is under way, or was; every text in it is shown as it is written."""
+"""Render the status of a run for a terminal; texts of the status are never markup."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ __all__ = ["draw", "duration"]
 
 _WIDEST = 40  # columns of a bar
 
-_AGAIN = "the same command goes on"
+_AGAIN = "run the same command again to resume it"
 _REASONS = {
-    "ClusterError": f"the cluster gave out; {_AGAIN}",
-    "WorkerLostError": f"workers died, again and again; {_AGAIN}",
+    "ClusterError": f"the cluster failed; {_AGAIN}",
+    "WorkerLostError": f"workers died repeatedly; {_AGAIN}",
     "StalledError": f"nothing was finished for too long; {_AGAIN}",
-    "StoreError": f"a store gave out; {_AGAIN}",
+    "StoreError": f"a store failed; {_AGAIN}",
 }
 
 
 def draw(
     status: Status, silence: float, *, gone: bool = False, trouble: str = ""
 ) -> RenderableType:
-    """Return what is known of a run.
+    """Return the view of a run.
 
     Parameters
     ----------
     status
-        What its driver last said.
+        Last status that the driver wrote.
     silence
         Seconds since then.
     gone
-        Whether its process has ended without saying how.
+        Whether the driver's process ended without a final status.
     trouble
-        Why that cannot be read any more, if so.
+        Why the status cannot be read any more, if so.
     """
     alive = status.state == "running" and not gone and not status.is_silent(silence)
     head = Text.assemble((status.work, "bold"), "  ", _state(status, silence, gone=gone))
@@ -54,7 +54,7 @@ def draw(
 
 
 def duration(seconds: float) -> str:
-    """Write a time as a person would: in its largest unit and the next."""
+    """Format a duration in its largest unit and the next smaller one."""
     for unit, size, smaller, part in _UNITS:
         if seconds >= size:
             whole, rest = divmod(round(seconds / part), size // part)
@@ -70,22 +70,22 @@ def _state(status: Status, silence: float, *, gone: bool) -> Text:
         text = "its driver was killed or crashed: its process is gone from this machine"
         return Text(f"{text}; {_AGAIN}", "bold red")
     if status.is_silent(silence):
-        text = f"no sign of life for {duration(silence)}: its driver was killed, or cannot write"
+        text = f"no status update for {duration(silence)}: its driver was killed, or cannot write"
         return Text(f"{text}; {_AGAIN}", "bold red")
     if status.state == "running":
         return Text("running", "green")
     if status.state == "finished" and status.n_failed:
-        return Text(f"finished, {status.n_failed:,} failed: its report says why", "bold red")
+        return Text(f"finished, {status.n_failed:,} failed: see its report", "bold red")
     if status.state == "finished":
         return Text("finished", "bold green")
     if status.state == "interrupted":
         return Text(f"interrupted by {status.reason}; {_AGAIN}", "bold yellow")
-    why = _REASONS.get(status.reason, "its terminal says why")
+    why = _REASONS.get(status.reason, "see its terminal")
     return Text(f"stopped by {status.reason}: {why}", "bold red")
 
 
 def _stages(status: Status, since: float, *, running: bool) -> Table:
-    """Return a line for each stage; the present one goes on since its last sign."""
+    """Return a row for each stage; the current one includes the seconds ``since`` the status."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("stage", overflow="fold", min_width=6)
     table.add_column("", max_width=_WIDEST)
@@ -99,7 +99,7 @@ def _stages(status: Status, since: float, *, running: bool) -> Table:
 
 def _line(stage: Stage, *, present: bool, since: float) -> Iterator[RenderableType]:
     yield Text(stage.name, "bold" if present else "")
-    # A stage that counts nothing, or what a later one does, has a time and no bar.
+    # A stage that counts nothing, or the same as a later stage, has a time and no bar.
     if stage.n_total and (present or stage.moved or not stage.n_left):
         yield _bar(stage)
         yield Text(f"{stage.n_done:,}")
@@ -122,12 +122,12 @@ def _facts(status: Status, silence: float, *, alive: bool) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in _tell(status, silence, alive=alive):
+    for name, value in _rows(status, silence, alive=alive):
         table.add_row(name, value)
     return table
 
 
-def _tell(status: Status, silence: float, *, alive: bool) -> Iterator[tuple[str, Text]]:
+def _rows(status: Status, silence: float, *, alive: bool) -> Iterator[tuple[str, Text]]:
     running = status.state == "running"
     yield "elapsed", Text(duration(status.elapsed + (silence if alive else 0.0)))
     if alive:
@@ -138,18 +138,21 @@ def _tell(status: Status, silence: float, *, alive: bool) -> Iterator[tuple[str,
         yield "cluster", Text(status.cluster)
     if alive and status.dashboard:
         yield "dashboard", _link(status.dashboard)
-    yield "driver", Text(status.driver + (f", heard {duration(silence)} ago" if running else ""))
+    yield (
+        "driver",
+        Text(status.driver + (f", updated {duration(silence)} ago" if running else "")),
+    )
 
 
 def _rate(rate: float | None) -> str:
-    """Write results a time, in a unit in which at least one comes."""
+    """Format a rate in the smallest unit of time with at least one result."""
     if not rate:
-        return "not known before something has ended"
-    units = (("a second", 1), ("a minute", 60), ("an hour", 3600))
+        return "not known before the first result"
+    units = (("second", 1), ("minute", 60), ("hour", 3600))
     unit, number = next(
-        ((unit, rate * size) for unit, size in units if rate * size >= 1), ("an hour", rate * 3600)
+        ((unit, rate * size) for unit, size in units if rate * size >= 1), ("hour", rate * 3600)
     )
-    return f"{number:,.3g} {unit}, of late" if number < 1000 else f"{number:,.0f} {unit}, of late"
+    return f"{number:,.3g} per {unit}" if number < 1000 else f"{number:,.0f} per {unit}"
 
 
 def _left(status: Status, silence: float) -> str:
@@ -161,12 +164,12 @@ def _left(status: Status, silence: float) -> str:
 
 def _workers(status: Status) -> str:
     if status.n_workers is None:
-        return "not known now"
+        return "not known"
     threads = status.n_threads
     more = f", {threads:,} threads" if threads is not None and threads != status.n_workers else ""
     return f"{status.n_workers:,}{more}"
 
 
 def _link(address: str) -> Text:
-    known = address.startswith(("http://", "https://"))
-    return Text(address, Style(link=address) if known else "")
+    is_url = address.startswith(("http://", "https://"))
+    return Text(address, Style(link=address) if is_url else "")

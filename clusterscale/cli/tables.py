@@ -21,18 +21,18 @@ __all__ = ["LONGEST", "Key", "add_numbers", "fits", "lines_of", "new_table", "se
 __all__ += ["show_pairs"]
 
 LONGEST = 15
-"""Characters of a label that is shown as it is: as many as any attack's without settings."""
+"""Maximal length of a label shown in full: that of any attack without settings."""
 
 _GAP = "   "
 
 
 class Key:
-    """The letters of labels that are too long for a table, A to Z, then AA, AB and so on.
+    """Letters for labels that are too long for a table: A to Z, then AA, AB and so on.
 
     Parameters
     ----------
     longest
-        Characters of a label that is shown as it is.
+        Maximal length of a label shown in full.
     """
 
     def __init__(self, longest: int = LONGEST) -> None:
@@ -45,7 +45,7 @@ class Key:
         return list(self._letters)
 
     def letter(self, label: str) -> str:
-        """Return the letter of a label, however short it is."""
+        """Return the letter of a label, regardless of its length."""
         return self._letters.setdefault(label, _count_in_letters(len(self._letters)))
 
     def plain(self, label: object) -> str:
@@ -54,11 +54,11 @@ class Key:
         return text if len(text) <= self._longest else self.letter(text)
 
     def short(self, label: object) -> str:
-        """Return a label if it is short, else its letter, so that it is no markup of rich."""
+        """Return a label if it is short, else its letter, escaped for rich."""
         return escape(self.plain(label))
 
     def table(self, width: int) -> RenderableType:
-        """Return what each letter stands for, side by side where that fits into ``width``."""
+        """Return the legend of the letters, in two columns where ``width`` allows it."""
         entries = [(letter, label) for label, letter in self._letters.items()]
         wide = max((len(letter) for letter, _ in entries), default=0)
         half = (width - len(_GAP)) // 2
@@ -93,13 +93,13 @@ def new_table() -> Table:
 
 
 def add_numbers(table: Table, *names: str) -> None:
-    """Add columns of numbers, which are never broken; their names may be, between words."""
+    """Add columns of numbers; only their names may wrap, between words."""
     for name in names:
         table.add_column(escape(name), justify="right", no_wrap=False, overflow="fold")
 
 
 def show_pairs(console: Console, title: str, rows: Mapping[str, str]) -> None:
-    """Print a name and a value a line; what is longer than a line is broken between words only."""
+    """Print one name and value per line; long values wrap between words only."""
     console.print(Text(title, "bold"), soft_wrap=True)
     wide = max(map(len, rows)) + len(_GAP)
     for name, value in rows.items():
@@ -116,19 +116,19 @@ def show_pairs(console: Console, title: str, rows: Mapping[str, str]) -> None:
 def several(
     results: xr.Dataset, dims: Sequence[str], values: Sequence[object], key: Key
 ) -> Iterator[str]:
-    """Yield the values of those dimensions that have several."""
+    """Yield name and value of each dimension with several values."""
     for dim, value in zip(dims, values, strict=True):
         if results.sizes[dim] > 1:
             yield f"{dim} {key.short(value)}"
 
 
 def fits(console: Console, part: RenderableType) -> bool:
-    """Return whether a table fits the width of a console without breaking a word."""
+    """Return whether a table fits the width of a console without splitting a word."""
     return Measurement.get(console, console.options, part).minimum <= console.width
 
 
 def lines_of(console: Console, parts: Iterable[RenderableType]) -> int:
-    """Return how many lines parts take on a console."""
+    """Return the number of lines that ``parts`` take on a console."""
     return sum(len(console.render_lines(part, pad=False)) for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""The verb that asks why users are exposed."""
+"""The ``traits`` command: explain why users are exposed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["show_traits", "traits"]
 
-_GAP = 0.02  # between mean AUCs: with less, who is on which side is luck
+_GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
 
 
 def traits(
@@ -36,10 +36,10 @@ def traits(
     memory: Memory = None,
     force: Force = False,
 ) -> None:
-    """Say what the most exposed users have in common, once an audit or a screen has found them.
+    """Report what the most exposed users of an audit or a screen have in common.
 
-    How they move, which of that tells them from the least exposed, and where and when the attack
-    looks. The `traits` section of a config says how they are compared.
+    Compares their mobility with that of the least exposed, and reports which locations and times
+    the attack uses. The `traits` section of a config sets how they are compared.
     """
     from clusterscale.audit import TraitsAnalysis, find_exposures
 
@@ -52,45 +52,45 @@ def traits(
     )
 
 
-def show_traits(found: xr.Dataset) -> None:
-    """Print how the two sides differ, by the strongest attack of each source; nobody by name."""
-    found = with_labels(found)
+def show_traits(results: xr.Dataset) -> None:
+    """Print how the two groups differ, by the strongest attack of each source."""
+    results = with_labels(results)
     for source in ("audit", "screen"):
-        at = np.flatnonzero(found.source.values == source)
+        at = np.flatnonzero(results.source.values == source)
         if len(at):
-            exposed = (found.auc_top + found.auc_bottom).values[at]
-            _show_comparison(found.isel(comparison=int(at[np.argmax(exposed)])))
-    if not found.sizes["comparison"]:
+            exposed = (results.auc_top + results.auc_bottom).values[at]
+            _show_comparison(results.isel(comparison=int(at[np.argmax(exposed)])))
+    if not results.sizes["comparison"]:
         out.print("too few users were attacked to compare the most exposed with the least exposed")
 
 
-def _show_comparison(found: xr.Dataset) -> None:
+def _show_comparison(comparison: xr.Dataset) -> None:
     key = Key()
     names = "period", "prior", "group_size", "mechanism", "attack"
-    setting = [str(found[f"compared_{name}"].item()) for name in names]
-    title = ", ".join(key.plain(part) for part in (str(found.source.item()), *setting) if part)
+    setting = [str(comparison[f"compared_{name}"].item()) for name in names]
+    title = ", ".join(key.plain(part) for part in (str(comparison.source.item()), *setting) if part)
     out.print(title, markup=False, highlight=False)
-    high, low = found.auc_top.item(), found.auc_bottom.item()
+    high, low = comparison.auc_top.item(), comparison.auc_bottom.item()
     table = new_table()
     table.add_column("characteristic", min_width=14)
     add_numbers(table, "most", "least", "forest", "weight", "apart")
-    for i, words in enumerate(found.characteristic_title.values):
-        one = found.isel(characteristic=i)
+    for i, words in enumerate(comparison.characteristic_title.values):
+        one = comparison.isel(characteristic=i)
         pairs = [_pair(one[f"{side}_mean"], one[f"{side}_sd"]) for side in ("top", "bottom")]
         numbers = (one[n].item() for n in ("forest_importance", "logistic_coefficient"))
         last = f"{one.separation.item():.2f}"
-        table.add_row(escape(str(words)), *pairs, *(f"{each:z.2f}" for each in numbers), last)
+        table.add_row(escape(str(words)), *pairs, *(f"{number:z.2f}" for number in numbers), last)
     out.print(table)
     out.print(
-        f"[dim]the {found.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
-        f"least exposed, {low:.3f}: mean ± standard deviation; the forest places "
-        f"{found.forest_accuracy.item():.0%} rightly; weight of a logistic regression; apart: "
-        "chance that one of the most exposed has more[/]",
+        f"[dim]the {comparison.n_compared.item():,} most exposed, mean AUC {high:.3f}, and as many "
+        f"least exposed, {low:.3f}: mean ± standard deviation; the forest classifies "
+        f"{comparison.forest_accuracy.item():.0%} correctly; weight of a logistic regression; "
+        "apart: probability that one of the most exposed has more[/]",
         highlight=False,
     )
     key.show(out)
     if high - low < _GAP:
-        out.print("[bold]both sides are told about equally well[/]: this does not say why")
+        out.print("[bold]both groups are about equally exposed[/]: the comparison explains little")
 
 
 def _pair(mean: xr.DataArray, sd: xr.DataArray) -> str:

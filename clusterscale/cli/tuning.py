@@ -1,4 +1,4 @@
-"""The verb that chooses hyperparameters as an honest adversary would."""
+"""The ``tune`` command: choose hyperparameters as a real adversary could."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ __all__ = ["tune"]
 
 def tune(
     config: ConfigFile = None,
-    targets: Annotated[int, typer.Option(min=1, help="How many of the config's targets.")] = 5,
-    folds: Annotated[int, typer.Option(min=2, max=10, help="Of the training groups.")] = 3,
+    targets: Annotated[int, typer.Option(min=1, help="Number of the config's targets to use.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, max=10, help="Folds of the training groups.")] = 3,
     output: Output = None,
     cluster: ClusterName = None,
     workers: Workers = None,
@@ -43,7 +43,7 @@ def tune(
 ) -> None:
     """Choose hyperparameters of the config's learned attacks by cross-validation.
 
-    The adversary tries a small grid (cost of logistic; neighbours of nearest; trees and depth of
+    The adversary searches a small grid (cost of logistic; neighbours of nearest; trees and depth of
     forest; width of perceptron) on its own training groups, never on a challenge, for the first
     targets of the config in every setting. Prints lines to paste into the config.
     """
@@ -54,11 +54,11 @@ def tune(
     chosen = load_config(config)
     plan = chosen.the_audit()
     attacks = tunable(plan)
-    place = pick_cluster(chosen.cluster, cluster, workers)
-    allowed, folder = parse_memory(memory, place), (output or chosen.output).rstrip("/")
+    chosen_cluster = pick_cluster(chosen.cluster, cluster, workers)
+    allowed, folder = parse_memory(memory, chosen_cluster), (output or chosen.output).rstrip("/")
     cube = chosen.cube.open()
     plan.check(cube)
-    with running_cluster(place, "tune") as (executor, tell):
+    with running_cluster(chosen_cluster, "tune") as (executor, tell):
         who = choose_targets(
             plan,
             cube,
@@ -83,7 +83,7 @@ def _search(
     seed: int,
     tell: Tell,
 ) -> list[TuningResult]:
-    """Try the variants of all attacks on every case at once, so that these share what they can."""
+    """Cross-validate the variants of all attacks together, so that they share computations."""
     from clusterscale.audit.tuning import choose
     from clusterscale.runtime.learning import cross_validate
     from clusterscale.study import Progress
@@ -93,14 +93,15 @@ def _search(
     scores = []
     for i, case in enumerate(cases):
         tell(Progress("cross-validation", len(cases), i))
-        found = cross_validate(
-            case.form, candidates, executor, n_folds=n_folds, seed=seed, path=case.path
+        scores.append(
+            cross_validate(
+                case.form, candidates, executor, n_folds=n_folds, seed=seed, path=case.path
+            )
         )
-        scores.append(found)
     targets = np.array([case.task.target for case in cases])
-    ends = np.cumsum([len(each) for each in variants])[:-1]
+    ends = np.cumsum([len(grid) for grid in variants])[:-1]
     parts = np.split(np.stack(scores), ends, axis=1)
-    return [choose(each, part, targets) for each, part in zip(variants, parts, strict=True)]
+    return [choose(grid, part, targets) for grid, part in zip(variants, parts, strict=True)]
 
 
 def _judge(
@@ -108,23 +109,23 @@ def _judge(
 ) -> dict[Attack, float]:
     """Return the mean AUC on fresh groups of each attack, as given and as chosen.
 
-    Over cases whose prior has fresh groups; not a number where none has.
+    The mean is over cases whose prior has fresh groups; NaN if there are none.
     """
     from clusterscale.runtime.learning import evaluate_on_fresh_groups
     from clusterscale.study import Progress
 
     attacks = tuple(
-        dict.fromkeys(attack for each in choices for attack in (each.given, each.chosen))
+        dict.fromkeys(attack for choice in choices for attack in (choice.given, choice.chosen))
     )
-    found = []
+    scores = []
     for i, case in enumerate(cases):
         tell(Progress("fresh groups", len(cases), i))
-        found.append(
+        scores.append(
             evaluate_on_fresh_groups(case.form, attacks, executor, seed=seed, path=case.path)
         )
     tell(Progress("done", len(cases), len(cases)))
-    known = np.array([row for row in found if np.isfinite(row).all()])
-    means = known.mean(axis=0) if len(known) else np.full(len(attacks), np.nan)
+    finite = np.array([row for row in scores if np.isfinite(row).all()])
+    means = finite.mean(axis=0) if len(finite) else np.full(len(attacks), np.nan)
     return dict(zip(attacks, means.tolist(), strict=True))
 
 
@@ -140,12 +141,13 @@ def _show(
         label = f"{key.short(choice.given.label)}  [dim]as given[/]"
         table.add_row(label, _number(choice.given_auc), "", "", _number(fresh[choice.given]))
         if choice.chosen != choice.given:
-            found = choice.auc, choice.auc - choice.given_auc, choice.spread, fresh[choice.chosen]
-            table.add_row(key.short(choice.chosen.label), *map(_number, found))
+            gain = choice.auc - choice.given_auc
+            numbers = choice.auc, gain, choice.spread, fresh[choice.chosen]
+            table.add_row(key.short(choice.chosen.label), *map(_number, numbers))
     out.print(table)
     out.print(
         f"[dim]means over {n_cases} cases of {n_targets} targets, ± standard error over targets; "
-        "fresh groups are the adversary's own and had no part in the choice[/]",
+        "fresh groups are the adversary's own and were not used for the choice[/]",
         highlight=False,
     )
     key.show(out)
@@ -156,12 +158,12 @@ def _number(value: float) -> str:
 
 
 def _print_lines(attacks: tuple[Attack, ...], chosen: dict[Attack, Attack]) -> None:
-    """Print the attacks of a plan as a config has them, those that were tuned as chosen."""
+    """Print the attacks of a plan as lines of a config, with the chosen hyperparameters."""
     import yaml
 
     print("attacks:")
-    found: Any = dict.fromkeys(chosen.get(attack, attack) for attack in attacks)
-    for tuned in found:
+    distinct: Any = dict.fromkeys(chosen.get(attack, attack) for attack in attacks)
+    for tuned in distinct:
         fields = {"name": tuned.name, **tuned.model_dump(mode="json", exclude_unset=True)}
         line = yaml.safe_dump(fields, default_flow_style=True, sort_keys=False, width=1000)
         print(f"  - {line.strip()}")

@@ -1,4 +1,4 @@
-"""What is left of the data, as tables for a terminal."""
+"""Utility of releases as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["empty_lines", "every_utility", "worst_utility"]
 
-_MEASURES = 6  # columns that fit beside each other
+_MEASURES = 6  # columns per table
 
 
 class _UtilityRow(NamedTuple):
-    """What is left of the data: of a mechanism, or of a random guess, whose name is empty."""
+    """Utility of a mechanism, or of a random guess, whose name is empty."""
 
     mechanism: str
     released_share: float
@@ -30,10 +30,10 @@ class _UtilityRow(NamedTuple):
 
 
 def empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
-    """Name in red the mechanisms whose releases are nearly empty anywhere."""
+    """Name in red the mechanisms with nearly empty releases in any setting."""
     from clusterscale.report.defences import emptiness
 
-    least = results.released_share.min(("period", "group_size")).values  # of what is known
+    least = results.released_share.min(("period", "group_size")).values  # skips NaN
     pairs = zip(results.mechanism.values, least, strict=True)
     if labels := [label for label, share in pairs if emptiness(float(share))]:
         yield f"[bold red]nearly empty releases:[/] {', '.join(map(key.short, labels))}"
@@ -54,11 +54,11 @@ def every_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
 
 
 def worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
-    """Yield the measures of every mechanism, each where it is farthest from its ideal."""
+    """Yield the measures of every mechanism, each in its worst setting."""
     if not _has_utility(results):
         return
-    places = [dim for dim in ("period", "group_size") if results.sizes[dim] > 1]
-    yield "utility" + (", at its worst over all groups" if places else "")
+    varied = any(results.sizes[dim] > 1 for dim in ("period", "group_size"))
+    yield "utility" + (", worst case over all groups" if varied else "")
     ideal = results.ideal.values
     rows = []
     for mechanism in results.mechanism.values:
@@ -72,15 +72,15 @@ def worst_utility(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
 
 
 def _farthest(values: NDArray[np.float64], ideal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return of each measure the value that is farthest from its ideal, shape (measure,)."""
+    """Return the value of each measure that is farthest from its ideal, shape (measure,)."""
     flat = values.reshape(-1, values.shape[-1])
-    apart = np.where(np.isnan(flat), -1.0, np.abs(flat - ideal))
-    worst: NDArray[np.float64] = flat[apart.argmax(axis=0), np.arange(flat.shape[1])]
+    distance = np.where(np.isnan(flat), -1.0, np.abs(flat - ideal))
+    worst: NDArray[np.float64] = flat[distance.argmax(axis=0), np.arange(flat.shape[1])]
     return worst
 
 
 def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Iterator[Table]:
-    """Yield tables of measures by mechanism, and of values made up without any data.
+    """Yield tables of measures by mechanism and of a random guess.
 
     Mechanisms whose releases are nearly empty are marked in red.
     """

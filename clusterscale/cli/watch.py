@@ -1,4 +1,4 @@
-"""The verb that looks on while others work."""
+"""The ``watch`` command: follow the status of a run."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Observer", "watch"]
 
-_LEFT = 130  # as a shell says of whom Ctrl-C ended
+_INTERRUPTED = 130  # exit code of shells for a command ended by Ctrl-C
 
 
 class Observer:
-    """Reads again and again how far a run is, and keeps how long nothing new was heard.
+    """Polls the status of a run, and measures the time since its last update.
 
-    Clocks of two machines may differ, so the driver's is only trusted until it was heard twice.
+    Clocks of two machines may differ, so the driver's clock is used only until the second update.
 
     Parameters
     ----------
     read
-        Returns what the driver last said.
+        Returns the last status of the driver.
     clock, wall
-        Seconds of a clock that never goes back, and since 1970.
+        Return the seconds of a monotonic clock, and since 1970.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Observer:
 
     @property
     def silence(self) -> float:
-        """Seconds since the driver was heard."""
+        """Seconds since the driver's last update."""
         return self._clock() - self._heard
 
     @property
     def overdue(self) -> bool:
-        """Whether the driver is gone, or should have been heard by now."""
+        """Whether the driver is gone, or its next update is overdue."""
         return self.driver_is_gone or self.status.is_silent(self.silence)
 
     def is_in_vain(self, patience: float) -> bool:
-        """Tell whether the driver is gone, or silent for that long and for a few beats of ours."""
+        """Return whether the driver is gone, or silent for ``patience`` and some beats here."""
         if self.driver_is_gone:
             return True
         looked = self._clock() - self._began
@@ -70,21 +70,21 @@ class Observer:
 
     @property
     def exit_code(self) -> int | None:
-        """What the run came to, None while it goes on."""
+        """Exit code of the run, None while it runs."""
         return self.status.exit_code
 
     def look(self) -> None:
-        """Read again; a store that cannot be read now is one more reason for silence."""
-        # Asked before reading: a driver that ended in order has written so before it was gone.
+        """Read the status; a store that cannot be read counts as no update."""
+        # Checked before reading: a driver that ends normally writes its final status first.
         lost = self.status.has_lost_driver
         try:
-            found = self._read()
+            status = self._read()
         except StoreError as error:
             self.trouble = str(error)
             return
         self.trouble = ""
-        if (found.driver, found.began, found.number) != self._last:
-            self.status, self._heard = found, self._clock()
+        if (status.driver, status.began, status.number) != self._last:
+            self.status, self._heard = status, self._clock()
         else:
             self.driver_is_gone = lost
 
@@ -95,19 +95,19 @@ class Observer:
 
 def watch(
     folder: Annotated[str, argument("Folder of a run: path or URL.")],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two checks.")] = 2.0,
     patience: Annotated[
         float,
-        typer.Option(min=0, help="Seconds without a sign of life after which to stop; 30 or more."),
+        typer.Option(min=0, help="Seconds without an update after which to stop; 30 or more."),
     ] = 30.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, for scripts.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Check once, for scripts.")] = False,
 ) -> None:
-    """Watch an audit, a screen or a recovery that runs, from any machine that sees its folder.
+    """Watch a running audit, screen or recovery, from any machine with access to its folder.
 
-    Ends when the run does: with 0 if all is well, 1 if some tasks failed, 75 if it stopped before
-    its end, its process is gone from this machine, or it gave no sign of life for `--patience`; 2
-    if there is none. With `--once`, 0 also while it goes on, and 75 as soon as a sign is overdue.
-    Nothing about a person is shown.
+    Ends with the run: with 0 if all tasks succeeded, 1 if some failed, 75 if it stopped early, its
+    process is gone from this machine, or there was no update for `--patience`; 2 if there is no
+    run. With `--once`, 0 also while it runs, and 75 as soon as an update is overdue. Shows no
+    personal data.
     """
     try:
         from clusterscale.runtime import read_status
@@ -118,7 +118,7 @@ def watch(
             raise typer.Exit(TEMPORARY if observer.overdue else observer.exit_code or 0)
         raise typer.Exit(_follow(observer, every, patience))
     except KeyboardInterrupt:
-        raise typer.Exit(_LEFT) from None
+        raise typer.Exit(_INTERRUPTED) from None
 
 
 def _print(observer: Observer) -> None:
@@ -137,9 +137,9 @@ def _draw(observer: Observer) -> RenderableType:
 
 
 def _follow(observer: Observer, every: float, patience: float) -> int:
-    """Show what is heard until the run has ended, or nothing was heard for too long.
+    """Show the status until the run has ended, or has been silent for too long.
 
-    Where that is no terminal, such as a file, only the end is shown.
+    If the output is not a terminal, only the last status is shown.
     """
     from rich.live import Live
 

@@ -1,4 +1,4 @@
-"""YAML into what is to be done: a run, a catalogue of releases, or a study of a paper."""
+"""Read YAML configs of a run, a catalogue of releases, or a study of a paper."""
 
 from clusterscale.config.reading import (
     QUICKSTART,

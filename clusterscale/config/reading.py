@@ -1,4 +1,4 @@
-"""YAML into a config: strict about keys and types, and clear about what would be right."""
+"""Read YAML configs with strict checks of keys and types, and precise error messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUICKSTART = "quickstart.yaml"
 
 _PACKAGED = Path(str(files("clusterscale"))) / "configs"
 CONFIGS = _PACKAGED if _PACKAGED.is_dir() else Path(__file__).parents[2] / "configs"
-"""Where the configs are that come with the package: in it, or beside it if it is editable."""
+"""Folder of the built-in configs: in the package, or next to it in an editable install."""
 
 T = TypeVar("T", bound=ConfigModel)
 
@@ -46,8 +46,8 @@ def load(path: str | Path) -> Config:
     MissingError
         If there is no such file.
     ConfigError
-        If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; every
-        fault is named with the path of its key.
+        If it is not YAML, or a key is unknown, missing, of the wrong type or out of range; names
+        every fault with the path of its key.
     """
     return parse(read_text(path), where=str(path))
 
@@ -58,7 +58,7 @@ def load_releases(path: str | Path) -> ReleasesConfig:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """Read a policy: a file of its own, or the ``policy`` of the config of a catalogue.
+    """Read a policy from its own file, or from the config of a catalogue.
 
     Errors are those of :func:`load`.
     """
@@ -70,7 +70,7 @@ def load_policy(path: str | Path) -> Policy:
 
 
 def load_either(path: str | Path) -> Config | ReleasesConfig:
-    """Read whichever config a file holds: that of a catalogue names a policy or releases."""
+    """Read the config of a catalogue, which has a policy or releases, or else of a run."""
     text = read_text(path)
     content = content_of(text, str(path))
     catalogue = isinstance(content, dict) and content.keys() & {"policy", "releases"}
@@ -78,17 +78,17 @@ def load_either(path: str | Path) -> Config | ReleasesConfig:
 
 
 def parse(text: str, *, where: str = "config") -> Config:
-    """Read the text of a config; errors begin with ``where``. Errors are those of :func:`load`."""
+    """Read the text of a config; errors are those of :func:`load` and begin with ``where``."""
     return validate(content_of(text, where), Config, where)
 
 
 def parse_releases(text: str, *, where: str = "config") -> ReleasesConfig:
-    """Read the text of the config of a catalogue, as :func:`parse` does that of a run."""
+    """Read the text of the config of a catalogue, like :func:`parse`."""
     return validate(content_of(text, where), ReleasesConfig, where)
 
 
 def built_in(name: str = QUICKSTART) -> str:
-    """Return the text of a config that comes with the package."""
+    """Return the text of a built-in config."""
     return (CONFIGS / name).read_text(encoding="utf-8")
 
 
@@ -104,7 +104,7 @@ def read_text(path: str | Path) -> str:
     except (FileNotFoundError, IsADirectoryError):
         raise MissingError(f"{path}: there is no such config file") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is not text in UTF-8") from None
+        raise ConfigError(f"{path}: this is not UTF-8 text") from None
 
 
 def content_of(text: str, where: str) -> Any:
@@ -116,7 +116,7 @@ def content_of(text: str, where: str) -> Any:
 
 
 def validate(content: Any, model: type[T], where: str) -> T:
-    """Return ``content`` as a model; errors are those of :func:`load`, and begin with ``where``."""
+    """Return ``content`` as a model; errors are those of :func:`load` and begin with ``where``."""
     if not isinstance(content, dict):
         keys = ", ".join(model.model_fields)
         raise ConfigError(f"{where}: a config is a mapping with keys {keys}")
@@ -128,21 +128,21 @@ def validate(content: Any, model: type[T], where: str) -> T:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Plain values only, and no key twice: YAML would let the second win in silence."""
+    """Loader of plain values that rejects duplicate keys, which YAML would silently overwrite."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
+        keys: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
+            if isinstance(key, Hashable) and key in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"key {key!r} is listed twice", key_node.start_mark
                 )
-            seen.add(key)
+            keys.add(key)
         return super().construct_mapping(node, deep=deep)
 
 
 def _first_problem(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return f"{place}{getattr(error, 'problem', None) or 'this is not YAML'}"
+    position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return f"{position}{getattr(error, 'problem', None) or 'this is not YAML'}"

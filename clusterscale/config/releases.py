@@ -1,4 +1,4 @@
-"""A catalogue of releases: which there are, what is asked of each, what is allowed, who is told."""
+"""Config of a catalogue: its releases, their audit, the policy, and a webhook for verdicts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ else:
 
 
 class Webhook(ConfigModel):
-    """Where new verdicts are posted as JSON: names of releases, verdicts and reasons, no people.
+    """Webhook to which new verdicts are posted as JSON, without personal data.
 
-    The address is read from the environment variable ``variable``, for it is often a secret.
-    ``least``: only verdicts that are at least as bad.
+    The address is read from the environment variable ``variable``, since it is often a secret.
+    ``least``: the mildest verdict that is posted.
     """
 
     variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "CLUSTERSCALE_WEBHOOK"
@@ -33,16 +33,16 @@ class Webhook(ConfigModel):
 
 
 class ReleasesConfig(ReauditPlan):
-    """A catalogue, and what becomes of each release in it.
+    """A catalogue of releases, and the plan to audit each of them.
 
-    ``releases``: a list, or a folder or pattern, a path or URL, where they are found. ``cube``: the
-    cube that they were made from; an entry of the list may give another. ``members``: the table of
-    users whose membership is known, ``{name}`` standing for the name of the release; an entry may
-    give another. ``output``: where the ledger is kept. The other keys are those of a
+    ``releases``: a list, or the path or URL of a folder or pattern. ``cube``: the cube that they
+    were computed from; an entry of the list may set another. ``members``: the table of users whose
+    membership is known, in which ``{name}`` is replaced by the name of the release; an entry may
+    set another. ``output``: folder of the ledger. The other keys are those of a
     :class:`~clusterscale.reaudit.ReauditPlan`.
 
-    Only a catalogue says where things are. Attributes of a release's own store that do (``cube``,
-    ``members``) are never followed: such a release is refused until its entry gives the same key.
+    Only a catalogue may set paths. Attributes of a release's own store that do (``cube``,
+    ``members``) are never followed: such a release is rejected until its entry sets the same key.
     """
 
     cube: Source
@@ -54,17 +54,17 @@ class ReleasesConfig(ReauditPlan):
 
     @model_validator(mode="after")
     def _named_once(self) -> Self:
-        if isinstance(self.releases, tuple) and (twice := _find_twice(self.releases)):
-            raise ValueError(f"releases: {', '.join(twice)} is listed twice; give names")
+        if isinstance(self.releases, tuple) and (duplicates := _find_duplicates(self.releases)):
+            raise ValueError(f"releases: {', '.join(duplicates)} is listed twice; give names")
         return self
 
     @property
     def plan(self) -> ReauditPlan:
-        """What is asked of each release."""
+        """Plan to audit each release."""
         return ReauditPlan(**{name: getattr(self, name) for name in ReauditPlan.model_fields})
 
     def entries(self) -> tuple[ReleaseEntry, ...]:
-        """Return the releases, found where they are not listed.
+        """Return the listed releases, or those that match the pattern.
 
         Raises
         ------
@@ -74,17 +74,18 @@ class ReleasesConfig(ReauditPlan):
             If two have the same name.
         """
         if isinstance(self.releases, str):
-            found = find_releases(self.releases)
+            entries = find_releases(self.releases)
         else:
-            found = tuple(each for entry in self.releases or () for each in expand(entry))
-        if self.releases and not found:
-            raise MissingError("releases: no release has a name that fits the patterns")
-        if twice := _find_twice(found):
-            raise InputError(f"releases: {', '.join(twice)} is found twice; narrow the patterns")
-        return tuple(entry.placed(self.members) for entry in found)
+            entries = tuple(item for entry in self.releases or () for item in expand(entry))
+        if self.releases and not entries:
+            raise MissingError("releases: no release matches the patterns")
+        if duplicates := _find_duplicates(entries):
+            names = ", ".join(duplicates)
+            raise InputError(f"releases: {names} is found twice; narrow the patterns")
+        return tuple(entry.placed(self.members) for entry in entries)
 
 
-def _find_twice(entries: Sequence[ReleaseEntry]) -> list[str]:
-    """Return the names that several entries of one series have."""
+def _find_duplicates(entries: Sequence[ReleaseEntry]) -> list[str]:
+    """Return the names that several entries of one series share."""
     names = [(entry.series, entry.label) for entry in entries]
     return sorted({name for series, name in names if names.count((series, name)) > 1})

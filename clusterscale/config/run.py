@@ -1,4 +1,4 @@
-"""A whole run: one cube, what is asked of it, where that is worked on, where the answer goes."""
+"""Config of a run: cube, analyses, cluster and output."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Config", "CubeSource", "Place", "Source"]
 
 
 class CubeSource(ConfigModel):
-    """Where the traces are; a plain string is taken for a path.
+    """Source of the traces; a plain string is a path.
 
     ``path``: a cube on disk or at any fsspec URL. With a ``preset``, synthetic ``users`` are
-    written there first, unless the same ones are there already.
+    written there first, unless the same ones already exist.
     """
 
     path: Address
@@ -39,7 +39,7 @@ class CubeSource(ConfigModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.preset is None and (self.users is not None or self.seed):
-            raise ValueError("users and seed go with a preset")
+            raise ValueError("users and seed need a preset")
         if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(
                 f"preset {self.preset!r} is not known: {choices(self.preset, sorted(PRESETS))}"
@@ -47,14 +47,14 @@ class CubeSource(ConfigModel):
         return self
 
     def open(self) -> TraceCube:
-        """Open the cube, writing it first if it is a preset that is not there yet.
+        """Open the cube; write it first if it is a preset and does not exist.
 
         Raises
         ------
         MissingError, FormatError, DamagedError
             If there is no cube at the path, or it cannot be used.
         ExistsError
-            If another cube is where the preset's would go.
+            If another cube exists at the path of the preset.
         """
         if self.preset is None:
             return TraceCube(self.path)
@@ -77,10 +77,10 @@ else:
 
 
 class Config(ConfigModel):
-    """A whole run: which cube, what to ask of it, where to work, where to keep the answer.
+    """Config of a run: cube, analyses, cluster and output.
 
-    ``audit`` asks who is a member, ``recovery`` where everybody was; either or both. ``traits``
-    says how those are compared whom an audit has found, if `clusterscale traits` asks why.
+    ``audit`` infers membership, ``recovery`` infers locations; set either or both. ``traits`` sets
+    how `clusterscale traits` compares exposed users of an audit.
     """
 
     cube: Source
@@ -91,21 +91,21 @@ class Config(ConfigModel):
     cluster: Place = Local()
 
     @model_validator(mode="after")
-    def _asks(self) -> Self:
+    def _has_analysis(self) -> Self:
         if self.audit is None and self.recovery is None:
-            raise ValueError("say what to ask: audit, recovery or both")
+            raise ValueError("set audit, recovery or both")
         return self
 
     def __repr__(self) -> str:
-        asked = [str(plan) for plan in (self.audit, self.recovery) if plan is not None]
-        return f"Config({self.cube.path!r} → {self.output!r} on {self.cluster.label}: {asked})"
+        plans = [str(plan) for plan in (self.audit, self.recovery) if plan is not None]
+        return f"Config({self.cube.path!r} → {self.output!r} on {self.cluster.label}: {plans})"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        made = f", synthetic {self.cube.preset}" if self.cube.preset else ""
+        suffix = f", synthetic {self.cube.preset}" if self.cube.preset else ""
         run = {
-            "cube": f"{self.cube.path}{made}",
+            "cube": f"{self.cube.path}{suffix}",
             "output": self.output,
             "cluster": self.cluster.label,
         }
@@ -121,7 +121,7 @@ class Config(ConfigModel):
             If there is none.
         """
         if self.audit is None:
-            raise ConfigError("audit: missing; this config asks for a recovery only")
+            raise ConfigError("audit: missing; this config has only a recovery")
         return self.audit
 
     def the_recovery(self) -> RecoveryPlan:
@@ -134,13 +134,13 @@ class Config(ConfigModel):
         """
         if self.recovery is None:
             raise ConfigError(
-                "recovery: missing; say how many epochs are observed, e.g. "
+                "recovery: missing; set the number of observed epochs, e.g. "
                 "recovery: {observed: 336}"
             )
         return self.recovery
 
     def check(self, cube: TraceCube) -> None:
-        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer."""
+        """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support the plans."""
         for plan in (self.audit, self.recovery):
             if plan is not None:
                 plan.check(cube)

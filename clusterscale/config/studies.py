@@ -1,4 +1,4 @@
-"""The studies that come with the package: which there are, and how one is read."""
+"""Find and read the built-in studies of papers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from clusterscale.validation_messages import choices
 __all__ = ["FOLDER", "find_studies", "load_study", "parse_study"]
 
 FOLDER = CONFIGS / "papers"
-"""Where the studies are."""
+"""Folder of the studies."""
 
 
 def find_studies(names: list[str]) -> dict[str, Path]:
-    """Return the studies that names stand for, by name, in order.
+    """Return the paths of the studies that ``names`` select, by name, in order.
 
     Parameters
     ----------
@@ -35,21 +35,21 @@ def find_studies(names: list[str]) -> dict[str, Path]:
     known = _built_in()
     if "all" in names:
         return known
-    found: dict[str, Path] = {}
+    selected: dict[str, Path] = {}
     for name in names:
-        fitting = {key: path for key, path in known.items() if name in _words(key)}
-        if not fitting:
+        matches = {key: path for key, path in known.items() if name in _words(key)}
+        if not matches:
             words = ["all", *(paper.lower() for paper in PAPERS), CABS, *sorted(PRESETS)]
             raise MissingError(
                 f"there is no study {name!r}: {choices(name, words)}; or a study that "
                 "`clusterscale reproduce --list` shows"
             )
-        found |= fitting
-    return {name: known[name] for name in known if name in found}
+        selected |= matches
+    return {name: known[name] for name in known if name in selected}
 
 
 def load_study(path: str | Path, *, quick: bool = False) -> PaperStudy:
-    """Read the config of a study; in a ``quick`` one, what it says under ``quick`` is put over all.
+    """Read the config of a study; with ``quick``, its key ``quick`` overrides the other keys.
 
     Raises
     ------
@@ -62,29 +62,29 @@ def load_study(path: str | Path, *, quick: bool = False) -> PaperStudy:
 
 
 def parse_study(text: str, *, where: str = "study", quick: bool = False) -> PaperStudy:
-    """Read the text of a study, as :func:`load_study` does a file."""
+    """Read the text of a study, like :func:`load_study`."""
     content = content_of(text, where)
     if quick and isinstance(content, dict) and isinstance(content.get("quick"), dict):
-        content = _over(content, content["quick"])
+        content = _merge(content, content["quick"])
     return validate(content, PaperStudy, where)
 
 
-def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Put a mapping over another, key by key, as deep as both are mappings."""
-    found = dict(below)
-    for key, value in above.items():
-        under = found.get(key)
-        if isinstance(value, dict) and isinstance(under, dict):
-            value = _over(under, value)
-        found[key] = value
-    return found
+def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with nested ``overrides``."""
+    merged = dict(base)
+    for key, value in overrides.items():
+        original = merged.get(key)
+        if isinstance(value, dict) and isinstance(original, dict):
+            value = _merge(original, value)
+        merged[key] = value
+    return merged
 
 
 def _words(name: str) -> tuple[str, str, str]:
-    """Return what a study can be called: by name, by its paper, by its data, as its name ends."""
+    """Return the words that select a study: its name, its paper, and its data (the last part)."""
     return name, name.split("/")[0], name.rsplit("-")[-1]
 
 
 def _built_in() -> dict[str, Path]:
-    found = sorted(FOLDER.glob("*/*.yaml"))
-    return {f"{path.parent.name}/{path.stem}": path for path in found}
+    paths = sorted(FOLDER.glob("*/*.yaml"))
+    return {f"{path.parent.name}/{path.stem}": path for path in paths}

@@ -1,13 +1,13 @@
-"""Where everybody was, from what is published of all together (PETS17).
+"""Infer the locations of all users from published aggregates (PETS17).
 
-An adversary who knows something of everybody (:mod:`~clusterscale.recovery.priors`) is given the
-counts of some epochs, and infers where each user was in them
-(:mod:`~clusterscale.recovery.strategies`): either each user's *profile*, how likely they are in
-each ROI, or their *location*, in which ROIs they are. The error against the truth, with the counts
-and without, is what publishing them costs each user.
+An adversary with prior knowledge of every user (:mod:`~clusterscale.recovery.priors`) observes the
+published counts of some epochs, and infers each user's locations in them
+(:mod:`~clusterscale.recovery.strategies`): either the *profile*, the probability of each ROI, or
+the *location*, the set of visited ROIs. The difference between the errors without and with the
+counts is the privacy loss of each user.
 
-:func:`run` does it for all users of a cube on a cluster. For arrays in memory there are functions
-by the papers' names.
+:func:`run` does this for all users of a cube on a cluster. For arrays in memory there are functions
+with the names of the paper.
 
 >>> import numpy as np
 >>> from clusterscale import recovery
@@ -15,7 +15,7 @@ by the papers' names.
 >>> observed, truth = traces[:, :, :48], traces[:, :, 48:]
 >>> prior = recovery.roi_day(observed, n_epochs=24)
 >>> posterior = recovery.bayes(prior, truth.sum(axis=0))
->>> errors = [recovery.profiling_error(truth, each).mean() for each in (prior, posterior)]
+>>> errors = [recovery.profiling_error(truth, shares).mean() for shares in (prior, posterior)]
 >>> bool(errors[1] < errors[0])
 True
 """

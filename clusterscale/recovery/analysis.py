@@ -1,4 +1,4 @@
-"""Recovery of everyone's places from a release, as an analysis (PETS17)."""
+"""The recovery of all users' locations from a release, as an analysis (PETS17)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["RecoveryAnalysis", "run"]
 
 
 class RecoveryAnalysis(Analysis):
-    """Infer where every user of a cube was, and how well that went."""
+    """Infer the locations of every user of a cube, and measure the errors."""
 
     kind: ClassVar[str] = "recovery"
     null_roi: bool = True
@@ -44,11 +44,11 @@ class RecoveryAnalysis(Analysis):
         return self.plan.describe()
 
     def check(self, cube: TraceCube, memory: int) -> None:
-        """Raise :class:`ConfigError` if the cube cannot answer the plan, or memory is too short."""
+        """Raise :class:`ConfigError` if the cube or the memory does not suffice for the plan."""
         check(self.plan, cube, memory)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
-        """Return what the recovery would do and take."""
+        """Return the number of users and tasks, and the predicted cost."""
         cost = predict(self.plan, cube, memory, n_workers)
         return {
             "users": f"{cost.n_users:,}",
@@ -74,26 +74,26 @@ class RecoveryAnalysis(Analysis):
         def keep_error(task: ReleaseTask, error: float) -> None:
             store.add_error(mechanisms.index(task.mechanism.id), error)
 
-        releases = [ReleaseTask(job.source, *plan.inferred, each) for each in plan.published]
+        releases = [ReleaseTask(job.source, *plan.inferred, item) for item in plan.published]
         yield Stage("measure", measure, releases, each(keep_error), len(releases))
 
         tasks, done = list(plan.tasks(job.cube)), store.done()
         n_blocks = len({task.start for task in tasks})
-        found: dict[tuple[str, str], dict[int, Recovered]] = {}
+        pending: dict[tuple[str, str], dict[int, Recovered]] = {}
 
-        def place(case: tuple[str, str]) -> tuple[int, int]:
+        def indices(case: tuple[str, str]) -> tuple[int, int]:
             return mechanisms.index(case[0]), priors.index(case[1])
 
         def name(case: tuple[str, str]) -> str:
-            return "-".join(map(str, place(case)))
+            return "-".join(map(str, indices(case)))
 
         def keep(task: RecoveryTask, recovered: Recovered) -> None:
-            blocks = found.setdefault(task.case, {})
+            blocks = pending.setdefault(task.case, {})
             blocks[task.start] = recovered
             if len(blocks) == n_blocks:
                 total = reduce(Recovered.plus, (blocks[start] for start in sorted(blocks)))
-                store.add(*place(task.case), total, name(task.case))
-                del found[task.case]
+                store.add(*indices(task.case), total, name(task.case))
+                del pending[task.case]
 
         left = [task for task in tasks if name(task.case) not in done]
         yield Stage("recover", recover, left, each(keep), len(tasks), len(tasks) - len(left))
@@ -108,6 +108,6 @@ def run(
     Returns
     -------
     xr.Dataset
-        Keeps :data:`clusterscale.schema.RECOVERY`; read lazily.
+        Conforms to :data:`clusterscale.schema.RECOVERY`; read lazily.
     """
     return study.run(RecoveryAnalysis(plan), cube, output, executor, **options)

@@ -1,4 +1,4 @@
-"""What a recovery takes, told before anything runs."""
+"""Predict the memory and time of a recovery."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from clusterscale.recovery.task import ALONE, BLOCK
 __all__ = ["RecoveryCost", "check", "predict"]
 
 _PROCESS = 350 * 10**6  # the interpreter and its libraries
-_USER = 14 * 8  # of a user: what columns, comparisons and sums of an epoch hold
-_SUMS = 8 + 4 * 4  # of a user and estimate: what a task returns
-_ENTRY = 4 + 8  # of a user and ROI in a column
-# Seconds that a processor of 2020 takes for an event that is read, and for a user in an epoch.
+_USER = 14 * 8  # bytes per user of columns, comparisons and sums of an epoch
+_SUMS = 8 + 4 * 4  # bytes per user and estimate that a task returns
+_ENTRY = 4 + 8  # bytes per user and ROI in a column
+# Seconds of a processor of 2020 per event that is read, and per user and epoch.
 _READ, _COMPARE = 3e-8, 2e-7
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCost:
-    """What a recovery will take.
+    """Predicted cost of a recovery.
 
-    ``worker_bytes``: the most that a worker uses; ``core_seconds``: the time of one processor, and
-    ``seconds`` that of the cluster, told from rates of a common processor.
+    ``worker_bytes``: peak memory of a worker; ``core_seconds``: time on one processor, and
+    ``seconds``: on the cluster, from rates of a common processor.
     """
 
     n_users: int
@@ -37,34 +37,34 @@ class RecoveryCost:
 
 
 def check(plan: RecoveryPlan, cube: TraceCube, memory: int = MEMORY) -> None:
-    """Raise :class:`ConfigError`, naming the keys, if the cube or the memory does not do."""
+    """Raise :class:`ConfigError`, naming the keys, if the cube or the memory does not suffice."""
     plan.check(cube)
     needed = _worker_bytes(plan, cube)
     if needed > memory:
         raise ConfigError(
-            f"memory: {memory:,} bytes a worker are too few for the visits of {cube.n_users:,} "
-            f"users, who are all assigned together; give {needed:,} or more with `memory`"
+            f"memory: {memory:,} bytes per worker are too few for the visits of {cube.n_users:,} "
+            f"users, who are all assigned together; set `memory` to {needed:,} or more"
         )
 
 
 def predict(
     plan: RecoveryPlan, cube: TraceCube, memory: int = MEMORY, n_workers: int = 1
 ) -> RecoveryCost:
-    """Predict what a recovery costs, without running anything.
+    """Predict the cost of a recovery without running it.
 
     Parameters
     ----------
     plan, cube
-        What to ask, and of whom.
+        The plan, and the cube of its users.
     memory
         Bytes that a worker may use.
     n_workers
-        How many there are.
+        Number of workers.
 
     Raises
     ------
     ConfigError
-        If the cube cannot answer, or memory is too short.
+        If the cube or the memory does not suffice.
     """
     check(plan, cube, memory)
     n_blocks = -(-plan.epochs // BLOCK)

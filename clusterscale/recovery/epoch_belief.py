@@ -1,4 +1,4 @@
-"""What is believed of one epoch: who may be in which ROI, and how likely."""
+"""Beliefs about one epoch: the probability of each user in each ROI, in compressed form."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ Flags = NDArray[np.bool_]
 class EpochBelief:
     """Beliefs about all users in one epoch, compressed by ROI.
 
-    Users are called by their rank: 0 has the most reports, so that the order of ranks is the order
-    in which ties are decided (PETS17 §3.3). ROIs that the same users may be in, each as likely as
-    the other, share one segment; that is what makes a uniform belief over hundreds of ROIs cheap.
+    Users are identified by rank: 0 has the most reports, so that ties are decided by rank (PETS17
+    §3.3). ROIs with the same users and probabilities share one segment, which makes a uniform
+    belief over hundreds of ROIs cheap.
 
     Probabilities need not sum to 1: those of an assignment are all 1 (PETS17 §3.2.2).
 
     Attributes
     ----------
     begin, end
-        int64, shape (roi,): those who may be in ROI ``s`` are ``user[begin[s]:end[s]]``. Two
-        segments are the same or have nothing in common.
+        int64, shape (roi,): possible users of ROI ``s`` are ``user[begin[s]:end[s]]``. Two segments
+        are identical or disjoint.
     user
         int32, shape (entry,): ranks, increasing within a segment.
     probability
-        float64, shape (entry,), above 0: how likely each is in the ROI.
+        float64, shape (entry,), above 0: probability of the user in the ROI.
     n_users
-        How many users there are.
+        Number of users.
 
     Raises
     ------
     InputError
-        If shapes do not fit each other, or segments or users are out of range.
+        If shapes do not match, or segments or users are out of range.
     """
 
     begin: Ids
@@ -58,7 +58,7 @@ class EpochBelief:
         if begin.shape != end.shape or self.probability.shape != user.shape:
             raise InputError(
                 f"segments from {begin.shape} to {end.shape}, users {user.shape} and probabilities "
-                f"{self.probability.shape} do not fit each other"
+                f"{self.probability.shape} do not match"
             )
         if len(begin) and (begin.min() < 0 or end.max() > len(user)):
             raise InputError(f"segments are not within the {len(user)} entries")
@@ -69,23 +69,23 @@ class EpochBelief:
 
     @property
     def n_rois(self) -> int:
-        """Number of ROIs, the null ROI too."""
+        """Number of ROIs, including the null ROI."""
         return len(self.begin)
 
     @classmethod
     def of_table(cls, table: ArrayLike) -> Self:
-        """Return the column of a table of probabilities, real, shape (user, roi).
+        """Return the belief of a table of probabilities, real, shape (user, roi).
 
         Raises
         ------
         InputError
-            If it is not a table of finite numbers from 0 on.
+            If it is not a table of finite non-negative numbers.
         """
         dense = np.asarray(table, np.float64)
         if dense.ndim != 2 or not np.isfinite(dense).all() or (dense < 0).any():
             raise InputError(
-                "a prior of one epoch is a table (user, roi) of finite numbers from 0 on, not one "
-                f"of shape {dense.shape}"
+                "a prior of one epoch must be a table (user, roi) of finite non-negative numbers, "
+                f"not of shape {dense.shape}"
             )
         roi, user = np.nonzero(dense.T)
         bounds = np.searchsorted(roi, np.arange(dense.shape[1] + 1))
@@ -99,15 +99,15 @@ class EpochBelief:
 
     @classmethod
     def of_users(cls, bounds: Ids, user: Ranks, n_users: int) -> Self:
-        """Return the column in which users are where they are listed, for sure.
+        """Return the belief that assigns users to ROIs with probability 1.
 
-        ``bounds``, shape (roi + 1,): those in ROI ``s`` are ``user[bounds[s]:bounds[s + 1]]``.
+        ``bounds``, shape (roi + 1,): users in ROI ``s`` are ``user[bounds[s]:bounds[s + 1]]``.
         """
         return cls(bounds[:-1], bounds[1:], user, np.ones(len(user)), n_users)
 
     @classmethod
     def of_all(cls, n_rois: int, n_users: int) -> Self:
-        """Return the column in which all users may be in all ROIs."""
+        """Return the belief in which all users may be in all ROIs."""
         begin, end = np.zeros(n_rois, np.int64), np.full(n_rois, n_users)
         return cls(begin, end, np.arange(n_users, dtype=np.int32), np.ones(n_users), n_users)
 
@@ -119,25 +119,25 @@ class EpochBelief:
         return dense
 
     def mass(self, weights: Values) -> Values:
-        """Return the sum of each user's probabilities once ROIs have weights, shape (user,).
+        """Return the weighted sum of each user's probabilities over ROIs, shape (user,).
 
-        ``weights``, float64, shape (roi,): what the probabilities of a ROI are multiplied with.
+        ``weights``, float64, shape (roi,): factor of the probabilities of each ROI.
 
         Raises
         ------
         InputError
-            If there is not one weight for each ROI.
+            If the number of weights is not that of the ROIs.
         """
         if weights.shape != (self.n_rois,):
-            raise InputError(f"weights of shape {weights.shape} do not fit {self.n_rois} ROIs")
+            raise InputError(f"weights of shape {weights.shape} do not match {self.n_rois} ROIs")
         begin, end, shares = self.segments()
         total = np.bincount(shares, weights, len(begin)).astype(np.float64)
         return _add_up(begin, end, self.user, self.probability, total, self.n_users)
 
     def segments(self) -> tuple[Ids, Ids, Ids]:
-        """Return where each segment begins and ends, and which is whose, shape (roi,).
+        """Return begin and end of each distinct segment, and the segment of each ROI, shape (roi,).
 
-        All that are empty count as one.
+        All empty segments count as one.
         """
         begin = np.where(self.end > self.begin, self.begin, -1)
         starts, first, which = np.unique(begin, return_index=True, return_inverse=True)
@@ -161,12 +161,12 @@ def by_activity(activity: ArrayLike, n_users: int) -> Ids:
     Raises
     ------
     InputError
-        If ``activity`` is not one whole number for each of ``n_users``.
+        If ``activity`` is not one integer for each of ``n_users``.
     """
     reports = np.asarray(activity)
     if reports.shape != (n_users,) or reports.dtype.kind not in "iu":
         raise InputError(
-            f"activity is a whole number for each of {n_users} users, not {reports.dtype} of shape "
-            f"{reports.shape}"
+            f"activity must be an integer for each of {n_users} users, not {reports.dtype} of "
+            f"shape {reports.shape}"
         )
     return np.argsort(-reports.astype(np.int64), kind="stable")

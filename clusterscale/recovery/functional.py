@@ -1,9 +1,9 @@
-"""The priors and strategies of PETS17 as functions of whole arrays, for studies that fit memory.
+"""The priors and strategies of PETS17 as functions of whole arrays, for data that fit into memory.
 
-Arrays have a null ROI: the last one, where a user is whenever there is no other
-(:func:`with_null`). Epochs are hours, the first of them is the first of a day and week, and those
-to be inferred follow those observed. A recovery goes through the same code epoch by epoch, and
-never holds such arrays.
+Arrays have a null ROI: the last one, which a user visits if they visit no other
+(:func:`with_null`). Epochs are hours, the first one is the first of a day and week, and the epochs
+to be inferred follow the observed ones. A recovery uses the same code epoch by epoch, without such
+arrays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def with_null(traces: ArrayLike) -> Flags:
     Parameters
     ----------
     traces
-        Bool, shape (user, roi, epoch): where each user was.
+        Bool, shape (user, roi, epoch): visits of each user.
 
     Returns
     -------
@@ -46,48 +46,48 @@ def with_null(traces: ArrayLike) -> Flags:
     InputError
         If it is not a bool array of that shape.
     """
-    there = _check_traces(traces)
-    return np.concatenate([there, ~there.any(axis=1, keepdims=True)], axis=1)
+    visits = _check_traces(traces)
+    return np.concatenate([visits, ~visits.any(axis=1, keepdims=True)], axis=1)
 
 
 def learn(belief: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
-    """Return what a prior that learns from observed epochs says of those that follow.
+    """Return the shares that a prior learns from observed epochs for the following ones.
 
     Parameters
     ----------
     belief
         The prior.
     observed
-        Bool, shape (user, roi, observed epoch), with a null ROI: where each user was.
+        Bool, shape (user, roi, observed epoch), with a null ROI: visits of each user.
     n_epochs
-        How many epochs follow.
+        Number of the following epochs.
 
     Returns
     -------
     float64, shape (user, roi, epoch)
-        Shares, which sum to 1 over the ROIs of a user and epoch.
+        Shares that sum to 1 over the ROIs of a user and epoch.
 
     Raises
     ------
     InputError
-        If the array is not such, no epoch follows, or none of a season was observed.
+        If the array has another form, no epoch follows, or no full cycle was observed.
     """
     visits = _turn(observed)
     return _stack(belief, visits, visits.n_epochs, n_epochs)
 
 
 def remember(belief: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return what a prior says that knows where users were a season before each epoch.
+    """Return the assignment of a prior that knows the users' ROIs one lag before each epoch.
 
     Parameters
     ----------
     belief
         The prior.
     traces
-        Bool, shape (user, roi, epoch), with a null ROI: where each user was, to the last of the
-        epochs to be inferred.
+        Bool, shape (user, roi, epoch), with a null ROI: visits of each user, up to the last epoch
+        to be inferred.
     n_epochs
-        How many of these are to be inferred, the last ones.
+        Number of the last epochs, which are to be inferred.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def remember(belief: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
     Raises
     ------
     InputError
-        If the array is not such, or begins less than a season before the first epoch to be
+        If the array has another form, or begins less than one lag before the first epoch to be
         inferred.
     """
     visits = _turn(traces)
@@ -104,49 +104,49 @@ def remember(belief: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
 
 
 def freq_roi(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return how often users were in each ROI (PETS17 eq. 7); all else as for :func:`learn`."""
+    """Return each user's frequency of ROIs (PETS17 eq. 7); see :func:`learn`."""
     return learn(FreqRoi(), observed, n_epochs)
 
 
 def roi_day(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the same by hours of a day (PETS17 eqs 8, 9); all else as for :func:`learn`."""
+    """Return the frequency of ROIs by hour of the day (PETS17 eqs 8, 9); see :func:`learn`."""
     return learn(RoiDay(), observed, n_epochs)
 
 
 def roi_day_week(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the same by hours of a week (PETS17 eqs 8, 9); all else as for :func:`learn`."""
+    """Return the frequency of ROIs by hour of the week (PETS17 eqs 8, 9); see :func:`learn`."""
     return learn(RoiDayWeek(), observed, n_epochs)
 
 
 def time_day(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return shares by when users report (PETS17 eqs 10, 11); all else as for :func:`learn`."""
+    """Return shares from active hours of the day (PETS17 eqs 10, 11); see :func:`learn`."""
     return learn(TimeDay(), observed, n_epochs)
 
 
 def time_day_week(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the same by hours of a week (PETS17 eqs 10, 11); all else as for :func:`learn`."""
+    """Return shares from active hours of the week (PETS17 eqs 10, 11); see :func:`learn`."""
     return learn(TimeDayWeek(), observed, n_epochs)
 
 
 def last_week(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return where users were a week before (PETS17 eq. 14); all else as for :func:`remember`."""
+    """Return the users' ROIs of a week before (PETS17 eq. 14); see :func:`remember`."""
     return remember(LastWeek(), traces, n_epochs)
 
 
 def last_day(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return where users were a day before (PETS17 eq. 14); all else as for :func:`remember`."""
+    """Return the users' ROIs of a day before (PETS17 eq. 14); see :func:`remember`."""
     return remember(LastDay(), traces, n_epochs)
 
 
 def last_hour(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return where users were an hour before (PETS17 eq. 14); all else as for :func:`remember`."""
+    """Return the users' ROIs of an hour before (PETS17 eq. 14); see :func:`remember`."""
     return remember(LastHour(), traces, n_epochs)
 
 
 def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
-    """Return the ROIs of at least so much probability, or else the null ROI (PETS17 eq. 12).
+    """Return the ROIs with a share of at least ``threshold``, or else the null ROI (PETS17 eq. 12).
 
-    The equation alone tells no ROI where none is popular; the paper takes such a user to be in none
+    The equation alone predicts no ROI if none is popular; the paper then predicts the null ROI
     (§4.3.1: "she predicts all of them to be outside the network").
 
     Parameters
@@ -154,7 +154,7 @@ def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
     prior
         Real, shape (…, roi, epoch): shares, the last ROI being the null ROI.
     threshold
-        The least, from above 0 to 1.
+        Minimal share, above 0 and at most 1.
 
     Returns
     -------
@@ -163,39 +163,39 @@ def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
     Raises
     ------
     InputError
-        If the threshold is not such, or there are no ROIs.
+        If the threshold is out of range, or there are no ROIs.
     """
     if not 0 < threshold <= 1:
-        raise InputError(f"a threshold of popular ROIs is above 0 and at most 1, not {threshold}")
+        raise InputError(f"threshold must be above 0 and at most 1, not {threshold}")
     shares = np.asarray(prior)
     if shares.ndim < 2 or not shares.shape[-2]:
-        raise InputError(f"a prior has shape (…, roi, epoch), not {shares.shape}")
-    told: Flags = shares >= threshold
-    told[..., -1, :] |= ~told.any(axis=-2)
-    return told
+        raise InputError(f"a prior must have shape (…, roi, epoch), not {shares.shape}")
+    predicted: Flags = shares >= threshold
+    predicted[..., -1, :] |= ~predicted.any(axis=-2)
+    return predicted
 
 
 def every(prior: ArrayLike) -> Flags:
-    """Return the ROIs of any probability (PETS17 eq. 13); ``prior`` is real, of any shape."""
+    """Return the ROIs with a positive share (PETS17 eq. 13); ``prior`` is real, of any shape."""
     return np.asarray(prior) > 0
 
 
 def assign(
     strategy: InferenceStrategy, prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike
 ) -> Values:
-    """Return what a strategy makes of a prior and a release.
+    """Return a strategy's estimate from a prior and a release.
 
     Parameters
     ----------
     strategy
-        Which.
+        The strategy.
     prior
-        Real from 0 on, shape (user, roi, epoch), with a null ROI.
+        Non-negative real, shape (user, roi, epoch), with a null ROI.
     aggregate
-        Real, shape (roi, epoch): what is published; of the null ROI too.
+        Real, shape (roi, epoch): published values, including the null ROI.
     activity
-        Int, shape (user,): reports of each user; the user with more goes first, then the one of
-        lower index.
+        Int, shape (user,): reports of each user; users with more reports come first, ties by
+        index.
 
     Returns
     -------
@@ -205,38 +205,38 @@ def assign(
     Raises
     ------
     InputError
-        If shapes do not fit, or a number is not finite or negative where it must not be.
+        If shapes do not match, or a value is not finite, or negative in the prior.
     """
     shares, published = np.asarray(prior, np.float64), np.asarray(aggregate, np.float64)
     if shares.ndim != 3 or published.shape != shares.shape[1:]:
         raise InputError(
-            "a prior is (user, roi, epoch) and a release (roi, epoch), not "
+            "a prior must be (user, roi, epoch) and a release (roi, epoch), not "
             f"{shares.shape} and {published.shape}"
         )
     if not np.isfinite(published).all():
-        raise InputError("a release has a number for every ROI and epoch, and this one has not")
+        raise InputError("a release must have a finite value for every ROI and epoch")
     order, reports = by_activity(activity, len(shares)), np.asarray(activity, np.int64)
-    found = np.zeros_like(shares)
+    estimates = np.zeros_like(shares)
     for epoch in range(shares.shape[2]):
         column = EpochBelief.of_table(shares[order, :, epoch])
         known = Aggregate(published[:, epoch], reports[order])
         estimate = strategy.estimate(column, known)
-        found[order, :, epoch] = estimate.column.table() * estimate.weights
-    total = found.sum(axis=1, keepdims=True)
-    concluded: Values = np.divide(found, total, out=np.zeros_like(found), where=total > 0)
-    return concluded
+        estimates[order, :, epoch] = estimate.column.table() * estimate.weights
+    total = estimates.sum(axis=1, keepdims=True)
+    posterior: Values = np.divide(estimates, total, out=np.zeros_like(estimates), where=total > 0)
+    return posterior
 
 
 def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:
     """Return the posterior of each user (PETS17 algorithm 3.1).
 
-    Parameters, result and errors are those of :func:`assign`, but that activity does not matter.
+    Parameters, result and errors are those of :func:`assign`, without the activity.
     """
     return assign(Bayes(), prior, aggregate, np.zeros(len(np.asarray(prior)), np.int64))
 
 
 def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
-    """Return the most probable users of each ROI (PETS17 algorithm 3.2).
+    """Assign to each ROI its most probable users (PETS17 algorithm 3.2).
 
     Parameters and errors are those of :func:`assign`; the result is bool.
     """
@@ -244,7 +244,7 @@ def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flag
 
 
 def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
-    """Return the ROIs of the most active users first (PETS17 algorithm 3.3).
+    """Assign ROIs to users, the most active users first (PETS17 algorithm 3.3).
 
     Parameters and errors are those of :func:`assign`; the result is bool.
     """
@@ -254,7 +254,7 @@ def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Fla
 def _stack(belief: InferencePrior, visits: Visits, observed: int, n_epochs: int) -> Values:
     if n_epochs < 1 or observed < belief.needs:
         raise InputError(
-            f"{belief.name} takes {belief.needs} epochs, and then at least one to be inferred, not "
+            f"{belief.name} needs {belief.needs} observed epochs and at least one to infer, not "
             f"{observed} and {n_epochs}"
         )
     columns = (belief.column(visits, observed, observed + i) for i in range(n_epochs))
@@ -262,21 +262,21 @@ def _stack(belief: InferencePrior, visits: Visits, observed: int, n_epochs: int)
 
 
 def _turn(traces: ArrayLike) -> Visits:
-    there = _check_traces(traces)
-    if there.shape[1] < 2 or not np.array_equal(there[:, -1], ~there[:, :-1].any(axis=1)):
+    visits = _check_traces(traces)
+    if visits.shape[1] < 2 or not np.array_equal(visits[:, -1], ~visits[:, :-1].any(axis=1)):
         raise InputError("the last ROI is not a null ROI: with_null adds one")
-    n_users, n_rois, n_epochs = there.shape
-    user, cell = np.nonzero(there[:, :-1].reshape(n_users, -1))
+    n_users, n_rois, n_epochs = visits.shape
+    user, cell = np.nonzero(visits[:, :-1].reshape(n_users, -1))
     offsets = np.searchsorted(user, np.arange(n_users + 1))
-    held = Traces(offsets.astype(np.int64), cell, n_rois, n_epochs, idle=there[:, -1])
-    return Visits.of(held, np.arange(n_users))
+    sparse = Traces(offsets.astype(np.int64), cell, n_rois, n_epochs, idle=visits[:, -1])
+    return Visits.of(sparse, np.arange(n_users))
 
 
 def _check_traces(traces: ArrayLike) -> Flags:
-    there = np.asarray(traces)
-    if there.ndim != 3 or there.dtype != np.bool_ or 0 in there.shape:
+    visits = np.asarray(traces)
+    if visits.ndim != 3 or visits.dtype != np.bool_ or 0 in visits.shape:
         raise InputError(
-            "traces are bool, shape (user, roi, epoch), with something in each, not "
-            f"{there.dtype} of shape {there.shape}"
+            "traces must be bool and non-empty, shape (user, roi, epoch), not "
+            f"{visits.dtype} of shape {visits.shape}"
         )
-    return there
+    return visits

@@ -1,4 +1,4 @@
-"""What a recovery asks: where everybody was, from what is published of all together."""
+"""Plan of a recovery: epochs, priors, strategies and mechanisms."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ _PLAIN = ("bayes", "max_roi", "max_user")
 class RecoveryPlan(ConfigModel):
     """One recovery: every prior × mechanism × strategy, all users of the cube at once.
 
-    The adversary observes ``observed`` epochs from the one numbered ``first`` on (PETS17's T_O),
-    and then is given the counts of the ``epochs`` that follow (T'). Bare counts are always among
-    what is published, for gains are told against them.
+    The adversary observes ``observed`` epochs from epoch ``first`` on (PETS17's T_O), and then the
+    published counts of the ``epochs`` that follow (T'). Raw counts are always published too,
+    because privacy gains are relative to them.
 
-    A ROI is said to be popular from the share ``threshold`` on. Distances are told in ``base`` 2,
-    as PETS17's text says, or *e*, as its figures have them.
+    A ROI is popular if its share is at least ``threshold``. Distances are in ``base`` 2, as in
+    PETS17's text, or *e*, as in its figures.
     """
 
     seed: Annotated[int, Strict()] = 0
     first: Annotated[int, Strict(), Field(ge=0)] = 0
     observed: Count
     epochs: Count = 168
-    priors: Beliefs = tuple(each() for each in BELIEFS.classes)
+    priors: Beliefs = tuple(prior() for prior in BELIEFS.classes)
     strategies: Strategies = tuple(STRATEGIES.create(name) for name in _PLAIN)
     mechanisms: Mechanisms = ()
     threshold: Share = 0.5
@@ -60,18 +60,18 @@ class RecoveryPlan(ConfigModel):
 
     @property
     def published(self) -> tuple[Mechanism, ...]:
-        """All mechanisms, bare counts first."""
+        """All mechanisms, raw counts first."""
         exact: Mechanism = Exact()
-        return (exact, *(each for each in self.mechanisms if each.id != exact.id))
+        return (exact, *(item for item in self.mechanisms if item.id != exact.id))
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first observed epoch and the one after the last that is inferred."""
+        """The first observed epoch and the one after the last inferred one."""
         return self.first, self.first + self.observed + self.epochs
 
     @property
     def inferred(self) -> tuple[int, int]:
-        """The first epoch that is inferred and the one after the last."""
+        """The first inferred epoch and the one after the last."""
         return self.first + self.observed, self.span[1]
 
     def __repr__(self) -> str:
@@ -99,34 +99,34 @@ class RecoveryPlan(ConfigModel):
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values that tell this plan from any other."""
+        """Return the plan as plain values."""
         return self.model_dump(mode="json")
 
     def check(self, cube: TraceCube) -> None:
-        """Raise :class:`ConfigError`, naming the keys, if ``cube`` cannot answer the plan."""
+        """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support the plan."""
         faults = [
-            f"priors.{i}: {belief.name} takes {belief.needs} observed epochs, and observed is "
+            f"priors.{i}: {belief.name} needs {belief.needs} observed epochs, but observed is "
             f"{self.observed}"
             for i, belief in enumerate(self.priors)
             if belief.needs > self.observed
         ]
         if cube.calendar.step != _HOUR:
             faults += [
-                f"priors.{i}: {belief.name} counts hours, and an epoch of this cube has "
+                f"priors.{i}: {belief.name} needs epochs of an hour, but an epoch of this cube has "
                 f"{cube.calendar.step / 60:g} minutes"
                 for i, belief in enumerate(self.priors)
                 if belief.hourly
             ]
         if self.span[1] > cube.n_epochs:
             faults.append(
-                f"first + observed + epochs: {self.span[1]} epochs are asked for, and the cube has "
+                f"first + observed + epochs: {self.span[1]} epochs are needed, but the cube has "
                 f"{cube.n_epochs}"
             )
         if faults:
             raise ConfigError("\n".join(faults))
 
     def tasks(self, cube: TraceCube) -> Iterator[RecoveryTask]:
-        """Yield the tasks of every mechanism and prior, block of epochs by block of epochs."""
+        """Yield the tasks of every mechanism and prior, one per block of epochs."""
         source = Source.of(cube, null_roi=True, seed=self.seed)
         for mechanism, belief in product(self.published, self.priors):
             for start in range(0, self.epochs, BLOCK):

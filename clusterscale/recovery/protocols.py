@@ -1,4 +1,4 @@
-"""The parts of a recovery as others see them: one small Protocol each."""
+"""Protocols of priors and strategies of a recovery."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Aggregate", "InferencePrior", "InferenceStrategy"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Aggregate:
-    """What is published of one epoch.
+    """Published values of one epoch.
 
     Attributes
     ----------
     values
-        float64, shape (roi,): the last ROI is the null ROI. Noise may leave any finite number.
+        float64, shape (roi,): the last ROI is the null ROI. Noisy values may be any finite number.
     activity
-        int64, shape (user,): reports of each user while observed, by rank, so never increasing.
+        int64, shape (user,): reports of each user in observed epochs, by rank, so not increasing.
     """
 
     values: Values
@@ -31,7 +31,7 @@ class Aggregate:
 
 @runtime_checkable
 class InferencePrior(Protocol):
-    """What the adversary knows of everybody before the release: a prior of PETS17 §3.2."""
+    """Prior knowledge of the adversary about all users (PETS17 §3.2)."""
 
     @property
     def name(self) -> str:
@@ -47,32 +47,32 @@ class InferencePrior(Protocol):
 
     @property
     def needs(self) -> int:
-        """How many epochs must be known before the first that is inferred."""
+        """Number of epochs that must be known before the first inferred one."""
 
     @property
     def hourly(self) -> bool:
-        """Whether it counts hours, so that epochs must be."""
+        """Whether epochs must be hours."""
 
     def season(self, epoch: int) -> int:
-        """Return a number that epochs of the same column have in common."""
+        """Return a number that is equal for epochs with the same belief."""
 
     def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
-        """Return what is believed of an epoch.
+        """Return the belief about an epoch.
 
         Parameters
         ----------
         visits
-            Who was where, from the first observed epoch on.
+            Visits of all users, from the first observed epoch on.
         observed
-            How many epochs are observed; the others are to be inferred.
+            Number of observed epochs; the others are to be inferred.
         epoch
-            Which, ``observed`` or later.
+            Index of the epoch, at least ``observed``.
         """
 
 
 @runtime_checkable
 class InferenceStrategy(Protocol):
-    """How a prior and a release become an estimate (PETS17 §3.3)."""
+    """Strategy to infer an estimate from a prior and a release (PETS17 §3.3)."""
 
     @property
     def name(self) -> str:
@@ -87,4 +87,4 @@ class InferenceStrategy(Protocol):
         """Title, or name with its settings: for people only."""
 
     def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
-        """Return what is concluded of one epoch."""
+        """Return the estimate of one epoch."""

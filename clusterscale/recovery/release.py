@@ -1,4 +1,4 @@
-"""What is published of all users in the epochs to be inferred."""
+"""Releases of all users in the epochs to be inferred."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ReleaseTask", "measure", "publish"]
 
 @dataclass(frozen=True, slots=True)
 class ReleaseTask:
-    """Which release: that of all users of a cube in the epochs ``first`` up to ``stop``."""
+    """Task to release all users of a cube in the epochs ``first`` up to ``stop``."""
 
     source: Source
     first: int
@@ -28,9 +28,9 @@ class ReleaseTask:
 
 @lru_cache(maxsize=4)
 def publish(task: ReleaseTask) -> Values:
-    """Return what a mechanism publishes of all users of a cube, on the cells of the cube.
+    """Return a mechanism's release of all users of a cube, on the cells of the cube.
 
-    The same numbers in every task: noise is drawn from a stream of its own.
+    The values are the same in every task: the noise has its own random stream.
 
     Returns
     -------
@@ -53,22 +53,22 @@ def publish(task: ReleaseTask) -> Values:
 def measure(task: ReleaseTask) -> float:
     """Return the mean relative error of a release (PETS17 eq. 17).
 
-    The floor is 0.1 % of what is counted in an epoch, with which PETS17's tables 3 to 5 come out.
-    ROIs where nobody was are left out.
+    The floor is 0.1 % of the total count of an epoch, which reproduces PETS17's tables 3 to 5. ROIs
+    without visits are excluded.
 
     Raises
     ------
     ClusterscaleError
         As :func:`publish` does.
     """
-    bare, released = publish(replace(task, mechanism=Exact())), publish(task)
-    visited = bare.any(axis=1)
-    return mean_relative_error(bare[visited].T, released[visited].T)
+    raw, released = publish(replace(task, mechanism=Exact())), publish(task)
+    visited = raw.any(axis=1)
+    return mean_relative_error(raw[visited].T, released[visited].T)
 
 
 @lru_cache(maxsize=4)
 def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[CellCoordinates, ...]]:
-    """Count all users of a cube, once for all mechanisms that do the same to traces before."""
+    """Count all users of a cube, once for all mechanisms with the same trace steps."""
     (block,) = read_users(source, [window], (0, open_source(source).n_users))
     traces = block.traces
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The results of a recovery at rest."""
+"""Stored results of a recovery."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ if TYPE_CHECKING:
 
 __all__ = ["RecoveryStore", "open_recovery"]
 
-_USERS = 1 << 16  # of a chunk
-_BARE = 0  # the place of bare counts among mechanisms
+_USERS = 1 << 16  # users per chunk
+_RAW = 0  # index of raw counts among mechanisms
 
 
 class RecoveryStore(TableStore):
-    """A recovery that is being written, case by case: a mechanism and a prior each."""
+    """Writes a recovery case by case: one mechanism and one prior each."""
 
     def __init__(self, uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
         super().__init__(uri, RECOVERY_FORMAT, partial(_create, plan=plan, cube=cube))
         self._plan = plan
 
-    def add(self, mechanism: int, prior: int, found: Recovered, name: str) -> None:
-        """Keep what was found of a mechanism and prior; only then say so, under ``name``."""
-        place = mechanism, prior
-        profiling = found.distance / self._plan.epochs
-        self.array("profiling_error")[place] = profiling
-        self.array("profiling_loss")[place] = privacy_loss(profiling[0], profiling)
-        localization = one_minus_f1(found.hits, found.told, found.true[:, None])
-        self.array("localization_error")[place] = localization
-        self.array("localization_loss")[place] = privacy_loss(localization[0], localization)
-        self.array("profiling_error_of_epoch")[place] = found.by_epoch[:, 0]
-        self.array("localization_error_of_epoch")[place] = found.by_epoch[:, 1:]
+    def add(self, mechanism: int, prior: int, sums: Recovered, name: str) -> None:
+        """Write the errors of a mechanism and prior, then mark ``name`` as done."""
+        at = mechanism, prior
+        profiling = sums.distance / self._plan.epochs
+        self.array("profiling_error")[at] = profiling
+        self.array("profiling_loss")[at] = privacy_loss(profiling[0], profiling)
+        localization = one_minus_f1(sums.hits, sums.told, sums.true[:, None])
+        self.array("localization_error")[at] = localization
+        self.array("localization_loss")[at] = privacy_loss(localization[0], localization)
+        self.array("profiling_error_of_epoch")[at] = sums.by_epoch[:, 0]
+        self.array("localization_error_of_epoch")[at] = sums.by_epoch[:, 1:]
         self.mark_done(name)
 
     def add_error(self, mechanism: int, relative_error: float) -> None:
-        """Keep the mean relative error of what a mechanism publishes."""
+        """Write the mean relative error of a mechanism's release."""
         self.array("relative_error")[mechanism] = relative_error
 
     def finish(self) -> None:
-        """Tell gains against bare counts, and say that all is there."""
+        """Write the gains relative to raw counts, and mark the recovery as complete."""
         for kind in ("profiling", "localization"):
             errors, gains = self.array(f"{kind}_error"), self.array(f"{kind}_gain")
             for mechanism in range(errors.shape[0]):
                 for prior in range(errors.shape[1]):
                     gains[mechanism, prior] = privacy_gain(
-                        np.asarray(errors[_BARE, prior]), np.asarray(errors[mechanism, prior])
+                        np.asarray(errors[_RAW, prior]), np.asarray(errors[mechanism, prior])
                     )
         super().finish()
 
@@ -78,7 +78,7 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
     MissingError
         If there is none, or it has not finished.
     FormatError
-        If what is there are not the results of a recovery.
+        If the store does not contain the results of a recovery.
     """
     return open_table(uri, "recovery", RECOVERY_FORMAT, RECOVERY)
 

@@ -1,4 +1,4 @@
-"""One task of a recovery: a prior, a mechanism and some epochs, all users, all strategies."""
+"""Task of a recovery: one prior, one mechanism and some epochs, for all users and strategies."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from clusterscale.recovery.visits import Visits
 __all__ = ["ALONE", "BLOCK", "Recovered", "RecoveryTask", "recover"]
 
 BLOCK = 24
-"""Epochs of a task."""
+"""Number of epochs per task."""
 
 ALONE = ("prior", "release")
-"""Estimates that need no strategy: what is known before, and the crowd's profile for everybody."""
+"""Estimates without a strategy: the prior, and the published profile for every user."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryTask:
-    """An address and a few numbers; see :class:`~clusterscale.recovery.RecoveryPlan`.
+    """A task of a recovery; see :class:`~clusterscale.recovery.RecoveryPlan`.
 
-    Epochs ``start`` up to ``stop`` are counted from the first that is inferred.
+    Epochs ``start`` up to ``stop`` are counted from the first inferred one.
     """
 
     source: Source
@@ -65,12 +65,12 @@ class Recovered:
     distance
         float64, shape (estimate, user): profiling errors.
     hits, told
-        int32, shape (estimate, reading, user).
+        int32, shape (estimate, reading, user): numbers of correct and of all predicted ROIs.
     true
-        int32, shape (estimate, user): the same for all.
+        int32, shape (estimate, user): number of true ROIs, the same for all estimates.
     by_epoch
         float64, shape (estimate, 1 + reading, epoch): means over users of the profiling error, and
-        localization errors of all users' ROIs together.
+        localization errors over the ROIs of all users.
     """
 
     distance: Values
@@ -81,25 +81,25 @@ class Recovered:
 
     @classmethod
     def nothing(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
-        """Return sums to which all is still to be added."""
+        """Return empty sums."""
         n_readings = len(DECISION_RULES)
         hits, told = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
         true = np.zeros((n_estimates, n_users), np.int32)
         by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))
         return cls(np.zeros((n_estimates, n_users)), hits, told, true, by_epoch)
 
-    def add(self, estimate: int, epoch: int, found: EstimateErrors, base: float) -> None:
-        """Add what was found of an estimate and epoch, both by their place."""
-        errors = to_base(found.distance, base)
-        self.distance[estimate] += errors
-        self.hits[estimate] += found.hits
-        self.told[estimate] += found.told
-        self.true[estimate] += found.n_true
-        sums = found.hits.sum(axis=1), found.told.sum(axis=1), found.n_true.sum()
-        self.by_epoch[estimate, :, epoch] = errors.mean(), *one_minus_f1(*sums)
+    def add(self, estimate: int, epoch: int, errors: EstimateErrors, base: float) -> None:
+        """Add the errors of an estimate and epoch, both given by index."""
+        distances = to_base(errors.distance, base)
+        self.distance[estimate] += distances
+        self.hits[estimate] += errors.hits
+        self.told[estimate] += errors.told
+        self.true[estimate] += errors.n_true
+        sums = errors.hits.sum(axis=1), errors.told.sum(axis=1), errors.n_true.sum()
+        self.by_epoch[estimate, :, epoch] = distances.mean(), *one_minus_f1(*sums)
 
     def of_users(self, place: Ids) -> Recovered:
-        """Return the sums of users at these places."""
+        """Return the sums of the users with the indices ``place``."""
         return Recovered(
             self.distance[:, place],
             self.hits[:, :, place],
@@ -109,7 +109,7 @@ class Recovered:
         )
 
     def plus(self, later: Recovered) -> Recovered:
-        """Add the epochs that follow."""
+        """Return the sums with those of later epochs added."""
         return Recovered(
             self.distance + later.distance,
             self.hits + later.hits,
@@ -120,12 +120,12 @@ class Recovered:
 
 
 def recover(task: RecoveryTask) -> Recovered:
-    """Infer where everybody was, and compare with where they were; pure.
+    """Infer the locations of all users and compare them with the truth; a pure function.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read or is another one than was planned for.
+        If the cube cannot be read or is not the planned one.
     """
     inferred = task.first + task.observed
     known = _read(task.source, (task.first, inferred + task.epochs), task.observed)
@@ -134,7 +134,7 @@ def recover(task: RecoveryTask) -> Recovered:
     n_estimates = len(ALONE) + len(task.strategies)
     sums = Recovered.nothing(n_estimates, known.visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
-        truth, prior = (each.column(task.observed + epoch) for each in (known.visits, columns))
+        truth, prior = (side.column(task.observed + epoch) for side in (known.visits, columns))
         aggregate = Aggregate(published[:, epoch], known.activity)
         for j, estimate in enumerate(_estimates(prior, aggregate, task.strategies)):
             sums.add(j, i, compare(truth, estimate, task.threshold), task.base)
@@ -143,7 +143,7 @@ def recover(task: RecoveryTask) -> Recovered:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AllVisits:
-    """Everybody's visits by rank; ``place`` is the rank of each user, shape (user,)."""
+    """Visits of all users by rank; ``place`` is the rank of each user, shape (user,)."""
 
     visits: Visits
     activity: Ids
@@ -152,25 +152,25 @@ class _AllVisits:
 
 @lru_cache(maxsize=1)
 def _read(source: Source, span: tuple[int, int], observed: int) -> _AllVisits:
-    """Read the visits of all users once a process, ranked by what is observed of them."""
+    """Read the visits of all users once per process, ranked by their observed reports."""
     cube = open_source(source)
     (block,) = read_users(source, [(span, ())], (0, cube.n_users))
     traces = block.traces
-    seen = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
-    activity = seen[traces.offsets[1:]] - seen[traces.offsets[:-1]]
+    reports = np.concatenate([[0], np.cumsum(traces.cells % traces.n_epochs < observed)])
+    activity = reports[traces.offsets[1:]] - reports[traces.offsets[:-1]]
     order = by_activity(activity, traces.n_users)
     return _AllVisits(Visits.of(traces, order), activity[order], np.argsort(order))
 
 
 class _Columns:
-    """The columns of a prior, each season's made once."""
+    """Beliefs of a prior, computed once per season."""
 
     def __init__(self, belief: InferencePrior, visits: Visits, observed: int) -> None:
         self._belief, self._visits, self._observed = belief, visits, observed
         self._last: tuple[int, EpochBelief] | None = None
 
     def column(self, epoch: int) -> EpochBelief:
-        """Return the column of an epoch."""
+        """Return the belief about an epoch."""
         season = self._belief.season(epoch)
         if self._last is None or self._last[0] != season:
             self._last = season, self._belief.column(self._visits, self._observed, epoch)

@@ -1,4 +1,4 @@
-"""Who was where, epoch by epoch: traces turned so that one epoch of all users is read at once."""
+"""Visits by epoch: traces transposed so that all users' visits of one epoch are contiguous."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Visits:
     Attributes
     ----------
     bounds
-        int64, shape (epoch × real ROI + 1,): those in ROI ``s`` at epoch ``t`` are
+        int64, shape (epoch × real ROI + 1,): users in ROI ``s`` at epoch ``t`` are
         ``user[bounds[t * n + s]:bounds[t * n + s + 1]]``, ``n`` being the number of real ROIs.
     user
         int32, shape (visit,): ranks, increasing within an epoch and ROI.
     n_users, n_epochs, n_places
-        How many there are; ``n_places`` are the real ROIs, without the null ROI.
+        Numbers of users, epochs and real ROIs (without the null ROI).
     """
 
     bounds: Ids
@@ -38,7 +38,7 @@ class Visits:
 
     @classmethod
     def of(cls, traces: Traces, order: Ids) -> Self:
-        """Return the visits of traces with a null ROI, users being ranked by ``order``.
+        """Return the visits of traces with a null ROI, with users ranked by ``order``.
 
         Raises
         ------
@@ -46,7 +46,7 @@ class Visits:
             If the traces have no null ROI, or ``order`` does not name each user once.
         """
         if not traces.null_roi:
-            raise InputError("visits are of traces with a null ROI, and these have none")
+            raise InputError("the traces have no null ROI, which visits need")
         if not np.array_equal(np.sort(order), np.arange(traces.n_held)):
             raise InputError(f"order does not name each of {traces.n_held} users once")
         n_places = traces.n_rois - 1
@@ -54,24 +54,24 @@ class Visits:
         return cls(bounds, user, traces.n_held, traces.n_epochs, n_places)
 
     def at(self, epoch: int) -> tuple[Ids, Ranks]:
-        """Return the bounds of each real ROI of an epoch, shape (ROI + 1,), and who is there."""
+        """Return the bounds of each real ROI of an epoch, shape (ROI + 1,), and its users."""
         bounds = self.bounds[epoch * self.n_places : (epoch + 1) * self.n_places + 1]
         return bounds - bounds[0], self.user[bounds[0] : bounds[-1]]
 
     def column(self, epoch: int) -> EpochBelief:
-        """Return the truth of an epoch; whoever is in no ROI is in the null ROI."""
+        """Return the truth of an epoch; users in no ROI are in the null ROI."""
         bounds, user = self.at(epoch)
         return settle(bounds, user, self.n_users)
 
     def present(self, epoch: int) -> Flags:
-        """Return who is in any real ROI, bool, shape (user,)."""
-        there = np.zeros(self.n_users, np.bool_)
-        there[self.at(epoch)[1]] = True
-        return there
+        """Return which users are in any real ROI, bool, shape (user,)."""
+        present = np.zeros(self.n_users, np.bool_)
+        present[self.at(epoch)[1]] = True
+        return present
 
 
 def settle(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
-    """Return the column of users who are where they are listed, or else in the null ROI.
+    """Return the belief that assigns users to the listed ROIs, or else to the null ROI.
 
     ``bounds``, shape (real ROI + 1,), as :meth:`EpochBelief.of_users` takes them.
     """
@@ -94,7 +94,8 @@ def _turn(offsets: Ids, cells: Ints, order: Ids, n_places: int, n_epochs: int) -
     for rank in range(len(order)):
         for i in range(offsets[order[rank]], offsets[order[rank] + 1]):
             roi, epoch = divmod(cells[i], n_epochs)
-            place = epoch * n_places + roi + 1
-            user[bounds[place]] = rank
-            bounds[place] += 1
+            row = epoch * n_places + roi + 1
+            user[bounds[row]] = rank
+            bounds[row] += 1
+
     return bounds[:-1], user

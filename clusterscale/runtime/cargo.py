@@ -1,4 +1,4 @@
-"""What travels to a worker together, and how much of it."""
+"""Batches of tasks, and adaptive batch sizing."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ __all__ = ["SECONDS", "Batch", "BatchSize"]
 T = TypeVar("T")
 
 SECONDS = 1.0
-"""Of work in a batch: a thousand times what scheduling one costs."""
+"""Target duration of a batch: a thousand times the cost of scheduling one."""
 
-_GROWTH = 4  # a batch is so many times larger than the one before, at most
-_MOST = 1024  # items in a batch
+_GROWTH = 4  # maximal factor by which a batch is larger than the one before
+_MOST = 1024  # maximal number of items in a batch
 
 
 @dataclass(frozen=True, slots=True)
 class Batch(Generic[T]):
-    """Items that travel together; ``alone`` if nothing else may fly meanwhile."""
+    """Items sent to a worker together; ``alone`` if no other batch may run meanwhile."""
 
     items: tuple[T, ...]
     alone: bool = False
 
     def singly(self) -> list[Batch[T]]:
-        """Return each item as a cargo of its own that flies alone."""
+        """Return one batch per item, each to run alone."""
         return [Batch((item,), alone=True) for item in self.items]
 
 
 class BatchSize:
-    """How many items make a batch, as far as is known from those before."""
+    """Number of items in the next batch, estimated from the durations of earlier batches."""
 
     def __init__(self) -> None:
         self.now = 1
 
     def learn(self, n_items: int, seconds: float) -> None:
-        """Fit the next batch to what ``n_items`` took."""
+        """Adapt the size of the next batch to the ``seconds`` that ``n_items`` took."""
         fitting = int(SECONDS * n_items / max(seconds, 1e-6))
         self.now = max(1, min(fitting, _GROWTH * max(self.now, n_items), _MOST))

@@ -1,4 +1,4 @@
-"""Run on a Dask cluster: a bounded window of batches in flight, results taken as they come."""
+"""Run on a Dask cluster: a bounded window of batches in flight, results in order of completion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ P = TypeVar("P")
 S = TypeVar("S")
 R = TypeVar("R")
 
-_LOOK = 2.0  # seconds between looks at how many workers there are
+_LOOK = 2.0  # seconds between counts of the workers
 _PATIENCE = 3600.0
 
 
@@ -36,27 +36,27 @@ def _nothing() -> None:
 
 
 class DaskExecutor:
-    """An executor over a Dask client.
+    """An executor that uses a Dask client.
 
-    Items travel in batches of about a second of work. A batch whose workers died, or that cannot be
-    read there, is taken apart when all others are done, and its items run alone: one that ends
-    every worker that takes it up is found, and costs no other its result.
+    Items are sent in batches of about a second of work. A batch whose workers died, or that cannot
+    be unpickled there, is split when all others are done, and its items run alone. This isolates an
+    item that kills every worker, and no other item loses its result.
 
     Parameters
     ----------
     client
         Connected to the cluster.
     window
-        Batches in flight for each thread of the cluster. Two keep every thread busy while the
-        driver writes; more would only cost memory.
+        Batches in flight per thread of the cluster. Two keep every thread busy while the driver
+        writes; more would only cost memory.
     patience
-        Seconds without any result after which what is under way is given up.
-    heal
-        Called now and then: to replace workers that were lost.
+        Seconds without any result after which the batches in flight are cancelled.
+    replace_lost
+        Called every few seconds to replace lost workers.
     reconnect
-        Returns a new client when the scheduler was lost and may be back; None where it cannot be.
+        Returns a new client after the scheduler was lost; None if it cannot come back.
     clock
-        Returns the seconds by which patience with running work is measured.
+        Returns the seconds of a monotonic clock, which ``patience`` is compared with.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class DaskExecutor:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._client, self._window = client, window
-        self._patience, self._heal, self._reconnect = patience, replace_lost, reconnect
+        self._patience, self._replace_lost, self._reconnect = patience, replace_lost, reconnect
         self._clock, self._looked, self._n_threads = clock, -float("inf"), 1
 
     @property
@@ -79,67 +79,68 @@ class DaskExecutor:
         return max(1, int(sum(self._client.nthreads().values())))
 
     def as_current(self) -> AbstractContextManager[object]:
-        """Let Dask graphs compute on this cluster within the context, whatever Dask's default."""
+        """Compute Dask graphs on this cluster within the context, regardless of Dask's default."""
         return self._client.as_current()  # type: ignore[no-any-return]
 
     @property
     def dashboard(self) -> str | None:
-        """Where the cluster can be watched."""
+        """URL of the dashboard, if there is one."""
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
 
     def crew(self) -> WorkerCount | None:
-        """Return who is at work, None while the scheduler does not say."""
+        """Return the number of workers and threads, None while the scheduler does not answer."""
         return count_workers(self._client)
 
     def preflight(self, probe: Callable[[], object]) -> None:
-        """Wait for the first worker; compare all there are, and the scheduler, with this process.
+        """Wait for the first worker; compare all workers and the scheduler with this process.
 
         Raises
         ------
         ClusterError
             If there is no worker, versions differ, a worker has several threads, or a probe failed.
         """
-        compare(look_around(self._client, probe, self._patience, self._heal))
+        compare(look_around(self._client, probe, self._patience, self._replace_lost))
 
     def map_batches(
         self, function: Callable[[T], R], items: Iterable[T]
     ) -> Iterator[Sequence[Finished[T, R]]]:
-        """Yield batches as they finish; a lost worker or a failed item is an error, not a crash.
+        """Yield batches as they finish; a lost worker or failed item becomes an error of the item.
 
-        A result leaves the cluster when it is yielded, so that no worker's end can lose it.
+        A result is fetched before it is yielded, so it cannot be lost with a worker.
 
         Raises
         ------
         ClusterError
             If the scheduler was lost and did not come back.
         StalledError
-            If nothing was finished, again and again.
+            If nothing was finished within ``patience``, repeatedly.
         """
         waiting, size = iter(items), BatchSize()
-        left: list[T] = []  # of batches that took longer than was thought
+        left: list[T] = []  # items of batches that took longer than expected
 
         def draw() -> Batch[T] | None:
-            batch = tuple(left[: size.now]) or tuple(islice(waiting, size.now))
+            drawn = tuple(left[: size.now]) or tuple(islice(waiting, size.now))
             del left[: size.now]
-            return Batch(batch) if batch else None
+            return Batch(drawn) if drawn else None
 
-        def submit(cargo: Batch[T]) -> Future:
-            packed = dumps((function, cargo.items))
+        def submit(batch: Batch[T]) -> Future:
+            packed = dumps((function, batch.items))
             return self._client.submit(remote.run_batch, packed, 2 * SECONDS, pure=False)
 
-        for cargo, value, error in self._fly(draw, submit):
+        for batch, value, error in self._run(draw, submit):
             if error is not None:
-                yield [Finished(item, error=error) for item in cargo.items]
+                yield [Finished(item, error=error) for item in batch.items]
                 continue
-            ended, seconds = value
-            size.learn(len(ended), seconds)
-            left += cargo.items[len(ended) :]
-            yield [Finished(item, *each) for item, each in zip(cargo.items, ended, strict=False)]
+            results, seconds = value
+            size.learn(len(results), seconds)
+            left += batch.items[len(results) :]
+            pairs = zip(batch.items, results, strict=False)
+            yield [Finished(item, *result) for item, result in pairs]
 
     def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
-        """Yield the item of each fold as it finishes; errors are those of :meth:`map_batches`.
+        """Yield the item of each reduction as it finishes; raises as :meth:`map_batches`.
 
-        So many folds are under way that every thread has parts to do.
+        Enough reductions are in flight that every thread has parts to compute.
         """
         waiting = iter(folds)
         first = next(waiting, None)
@@ -150,11 +151,11 @@ class DaskExecutor:
         def draw() -> Batch[Reduction[T, P, S, R]] | None:
             return next((Batch((fold,)) for fold in ready), None)
 
-        def submit(cargo: Batch[Reduction[T, P, S, R]]) -> Future:
-            return self._submit_fold(cargo.items[0])
+        def submit(batch: Batch[Reduction[T, P, S, R]]) -> Future:
+            return self._submit_fold(batch.items[0])
 
-        for cargo, value, error in self._fly(draw, submit, len(first.parts)):
-            yield Finished(cargo.items[0].item, value, error)
+        for batch, value, error in self._run(draw, submit, len(first.parts)):
+            yield Finished(batch.items[0].item, value, error)
 
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
@@ -177,23 +178,23 @@ class DaskExecutor:
         return finished.value  # type: ignore[return-value]
 
     def _submit_fold(self, fold: Reduction[T, P, S, R]) -> Future:
-        """Send the same part of any fold to the same worker, while it lives and has room.
+        """Send the same part of every reduction to the same worker if possible.
 
-        A worker adds up its parts one after the other, so that it never holds more than two of
-        their results and the sum; what all workers have is added as a tree.
+        A worker adds up its parts one after the other, so it holds at most two results and the
+        sum; the sums of all workers are combined as a tree.
         """
         homes = sorted(self._client.nthreads()) or [None]
         n_parts, n_sums = len(fold.parts), min(len(homes), len(fold.parts))
         sums = []
         for i in range(n_sums):
             mine = fold.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]
-            place: dict[str, Any] = {}
+            affinity: dict[str, Any] = {}
             if homes[i] is not None:
-                place = {"workers": [homes[i]], "allow_other_workers": True}
+                affinity = {"workers": [homes[i]], "allow_other_workers": True}
             total = None
             for part in mine:
                 packed = dumps((fold.function, fold.combine, part))
-                total = self._client.submit(remote.extend, packed, total, pure=False, **place)
+                total = self._client.submit(remote.extend, packed, total, pure=False, **affinity)
             sums.append(total)
         packed_sum = dumps(fold.combine)
 
@@ -204,77 +205,79 @@ class DaskExecutor:
         whole = combine_pairwise(sums, join)
         return self._client.submit(remote.finish, packed_end, whole, pure=False)
 
-    def _fly(
+    def _run(
         self,
         draw: Callable[[], Batch[T] | None],
         submit: Callable[[Batch[T]], Future],
         n_parts: int = 1,
     ) -> Iterator[tuple[Batch[T], Any, BaseException | None]]:
-        """Keep every thread busy until no cargo is left; yield each with what it ended in.
+        """Keep every thread busy until no batch is left; yield each with its value or error.
 
-        A cargo has ``n_parts`` that run side by side. Those under suspicion go last and alone.
+        A batch has ``n_parts`` that run in parallel. Suspect batches run last, one at a time.
         """
-        flights: InFlight[Batch[T]] = InFlight(self._patience, self._heal, clock=self._clock)
+        in_flight: InFlight[Batch[T]] = InFlight(
+            self._patience, self._replace_lost, clock=self._clock
+        )
         again: list[Batch[T]] = []  # lost with the scheduler
         suspects: list[Batch[T]] = []
-        stalled: set[bool] = set()  # since anything landed: in company, alone
+        stalled: set[bool] = set()  # stalls since the last result: of a batch alone, of several
         while True:
-            while len(flights) < self._room(n_parts) and (
-                cargo := again.pop() if again else draw()
+            while len(in_flight) < self._n_allowed(n_parts) and (
+                batch := again.pop() if again else draw()
             ):
-                flights.launch(submit(cargo), cargo)
-            if not flights:
+                in_flight.submit(submit(batch), batch)
+            if not in_flight:
                 if not suspects:
                     return
-                cargo = suspects.pop()
-                flights.launch(submit(cargo), cargo)
+                batch = suspects.pop()
+                in_flight.submit(submit(batch), batch)
             try:
-                landed = flights.land()
+                completed = in_flight.next_completed()
             except StalledError as stall:
                 stall.add_note(describe(self._client))
-                flown = list(flights.abandon())
-                alone = all(cargo.alone for cargo in flown)
-                hopeless = alone in stalled
+                cancelled = list(in_flight.cancel_all())
+                alone = all(batch.alone for batch in cancelled)
+                give_up = alone in stalled
                 stalled.add(alone)
-                if hopeless:
-                    flown += suspects
-                elif not alone:  # any of them may be the one that hangs
-                    suspects += [single for cargo in flown for single in cargo.singly()]
-                    flown = []
-                for cargo in flown:
-                    yield cargo, None, stall
-                if hopeless:
+                if give_up:
+                    cancelled += suspects
+                elif not alone:  # any one of them may hang
+                    suspects += [single for batch in cancelled for single in batch.singly()]
+                    cancelled = []
+                for batch in cancelled:
+                    yield batch, None, stall
+                if give_up:
                     raise
                 self._restart()
                 continue
-            if landed.lost:
-                again += [landed.cargo, *flights.abandon()]
-                self._come_back()
-            elif isinstance(landed.error, KilledWorker) and not landed.cargo.alone:
-                suspects += landed.cargo.singly()
+            if completed.lost:
+                again += [completed.batch, *in_flight.cancel_all()]
+                self._connect_again()
+            elif isinstance(completed.error, KilledWorker) and not completed.batch.alone:
+                suspects += completed.batch.singly()
             else:
                 stalled.clear()
-                yield landed.cargo, landed.value, _plain(landed.error)
+                yield completed.batch, completed.value, _plain(completed.error)
 
-    def _room(self, n_parts: int) -> int:
-        """Return how many cargoes may fly; workers may come and go meanwhile."""
+    def _n_allowed(self, n_parts: int) -> int:
+        """Return how many batches may be in flight for the current number of threads."""
         if monotonic() - self._looked > _LOOK:
             self._looked = monotonic()
-            with suppress(OSError):  # the scheduler is lost, as the next landing will tell
+            with suppress(OSError):  # the scheduler is lost, which the next result shows
                 self._n_threads = self.n_workers
         room = -(-self._window * self._n_threads // n_parts)
         return room + (n_parts > 1)  # one is finished while others are counted
 
     def _restart(self) -> None:
-        """Start the workers anew, for they may hang."""
+        """Restart the workers, which may hang."""
         try:
             self._client.restart(wait_for_workers=False, timeout=30)
         except Exception as error:
-            raise ClusterError(f"the workers hang and could not be started anew: {error}") from None
+            raise ClusterError(f"the workers hang and could not be restarted: {error}") from None
 
-    def _come_back(self) -> None:
-        """Connect again after the scheduler was lost; raise ClusterError if it is not back."""
-        lost = "the scheduler was lost; what was finished is kept, and the same command goes on"
+    def _connect_again(self) -> None:
+        """Reconnect after the scheduler was lost; raise ClusterError if it is not back."""
+        lost = "the scheduler was lost; finished work is kept: run it again to resume it"
         if self._reconnect is None:
             raise ClusterError(lost)
         try:
@@ -288,8 +291,8 @@ def _plain(error: BaseException | None) -> BaseException | None:
         return error
     n_lost = error.allowed_failures + 1
     return WorkerLostError(
-        f"{n_lost} workers died of it, one after the other, with nothing else to do: most often "
-        "they had too little memory; give workers more, or ask for smaller groups"
+        f"{n_lost} workers died while running it, each with no other work: the usual cause is too "
+        "little memory; give workers more, or choose smaller groups"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a driver has under way on a cluster, and how long it waits for it."""
+"""Batches in flight on a cluster, with a limit on the time without any result."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ __all__ = ["Completed", "InFlight"]
 
 T = TypeVar("T")
 
-_TICK = 2.0  # seconds between looks at a cluster that is silent
+_TICK = 2.0  # seconds between checks of the cluster while no result comes
 
 
 @dataclass(frozen=True, slots=True)
 class Completed(Generic[T]):
-    """What became of a cargo: its value, the error of its task, or ``lost`` with the scheduler."""
+    """Outcome of a batch: its value, the error of its task, or ``lost`` with the scheduler."""
 
-    cargo: T
+    batch: T
     value: Any = None
     error: BaseException | None = None
     lost: bool = False
 
 
 class InFlight(Generic[T]):
-    """Futures under way, each with its cargo; they are handed out as they land.
+    """Futures in flight, each with its batch; they are returned as they complete.
 
     Parameters
     ----------
     patience
-        Seconds that may pass without any landing.
+        Seconds that may pass without any result.
     look
-        Called every few seconds: to replace workers that were lost.
+        Called every few seconds to replace lost workers.
     clock
-        Seconds of a clock that never goes back.
+        Returns the seconds of a monotonic clock.
     """
 
     def __init__(
@@ -51,75 +51,75 @@ class InFlight(Generic[T]):
     ) -> None:
         self._patience, self._look, self._clock = patience, look, clock
         self._looked = clock()
-        self._landed: SimpleQueue[Future] = SimpleQueue()
-        self._flying: dict[str, tuple[Future, T, float]] = {}
+        self._finished: SimpleQueue[Future] = SimpleQueue()
+        self._pending: dict[str, tuple[Future, T, float]] = {}
 
     def __len__(self) -> int:
-        return len(self._flying)
+        return len(self._pending)
 
-    def launch(self, future: Future, cargo: T, *, seconds: float = _TICK) -> None:
-        """Watch ``future``, and keep ``cargo`` for when it lands.
+    def submit(self, future: Future, batch: T, *, seconds: float = _TICK) -> None:
+        """Watch ``future``, and keep ``batch`` until it completes.
 
-        Its value may take so many ``seconds`` to fetch, before a look at the cluster.
+        Fetching its value may take ``seconds`` before the cluster is checked again.
         """
-        self._flying[future.key] = (future, cargo, seconds)
-        future.add_done_callback(self._landed.put)
+        self._pending[future.key] = (future, batch, seconds)
+        future.add_done_callback(self._finished.put)
 
-    def land(self) -> Completed[T]:
-        """Wait for the next to land, well or not.
+    def next_completed(self) -> Completed[T]:
+        """Wait for the next future that completes, with a value or an error.
 
         Raises
         ------
         StalledError
-            If none does for as long as patience lasts.
+            If none completes within ``patience`` seconds.
         """
         since = self._clock()
         while True:
-            if self._clock() - self._looked >= _TICK:  # also while others keep landing
+            if self._clock() - self._looked >= _TICK:  # also while results keep coming
                 self._look()
                 self._looked = self._clock()
-            landing = self._touch_down()
-            if landing is not None:
-                return landing
+            completed = self._take_one()
+            if completed is not None:
+                return completed
             if self._clock() - since > self._patience:
                 raise StalledError(f"nothing was finished for {self._patience:g} seconds")
 
-    def abandon(self) -> Iterator[T]:
-        """Give up all that is under way, and yield its cargo."""
-        flying, self._flying = self._flying, {}
-        for future, cargo, _ in flying.values():
+    def cancel_all(self) -> Iterator[T]:
+        """Cancel all futures, and yield their batches."""
+        pending, self._pending = self._pending, {}
+        for future, batch, _ in pending.values():
             future.cancel(force=True)
-            yield cargo
+            yield batch
 
-    def _touch_down(self) -> Completed[T] | None:
-        """Return what lands within a moment, if anything does."""
+    def _take_one(self) -> Completed[T] | None:
+        """Return a future that completes within one tick, or None."""
         try:
-            future = self._landed.get(timeout=min(_TICK, self._patience))
+            future = self._finished.get(timeout=min(_TICK, self._patience))
         except Empty:
             return None
-        if future.key not in self._flying:
+        if future.key not in self._pending:
             return None
-        _, cargo, seconds = self._flying.pop(future.key)
+        _, batch, seconds = self._pending.pop(future.key)
         try:
-            landing = _fetch(future, cargo, seconds)
-        except _AwayError:  # it lands again, when it is there
+            completed = _fetch(future, batch, seconds)
+        except _NotReadyError:  # submit it again; it completes when the value is available
             slow = future.status == "finished"
-            self.launch(future, cargo, seconds=2 * seconds if slow else seconds)
+            self.submit(future, batch, seconds=2 * seconds if slow else seconds)
             return None
         future.release()
-        return landing
+        return completed
 
 
-class _AwayError(Exception):
-    """A value takes long to fetch, or was lost with its worker and is being made anew."""
+class _NotReadyError(Exception):
+    """A value takes long to fetch, or was lost with its worker and is being recomputed."""
 
 
-def _fetch(future: Future, cargo: T, seconds: float) -> Completed[T]:
+def _fetch(future: Future, batch: T, seconds: float) -> Completed[T]:
     try:
-        return Completed(cargo, future.result(timeout=seconds))
+        return Completed(batch, future.result(timeout=seconds))
     except Exception as error:
         if future.status == "cancelled":
-            return Completed(cargo, lost=True)
+            return Completed(batch, lost=True)
         if future.status != "error" and isinstance(error, TimeoutError):
-            raise _AwayError from None
-        return Completed(cargo, error=error)
+            raise _NotReadyError from None
+        return Completed(batch, error=error)

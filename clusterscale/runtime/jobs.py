@@ -1,4 +1,4 @@
-"""The jobs of a cluster in a batch system, kept at their number."""
+"""Keep the number of a cluster's jobs in a batch system constant."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Jobs"]
 
-_ASK = 5.0  # seconds between questions to the batch system, at least
-_LONGEST = 300.0  # and at most, however many jobs were in vain
-_GRACE = 15.0  # seconds that a job may be without a worker once it had one, as a nanny restarts it
-_FEW = 3  # jobs in vain that may be chance
-_LINES = 5  # of a log that are told
+_ASK = 5.0  # minimal seconds between queries to the batch system
+_LONGEST = 300.0  # maximal seconds between them, however many jobs failed
+_GRACE = 15.0  # seconds that a job may lose its worker, which a nanny restarts
+_FEW = 3  # tolerated number of jobs that end before their first worker
+_LINES = 5  # last lines of a log that an error message shows
 
 
 class Jobs:
@@ -30,23 +30,23 @@ class Jobs:
     Parameters
     ----------
     cluster
-        Knows the scheduler and how to submit.
+        Has the scheduler, and submits jobs.
     n_jobs
-        How many there shall be.
+        Number of jobs to keep.
     listing
-        Command that prints the numbers of all jobs that have not ended; without one, a job that
-        ends before its first worker came is not missed.
+        Command that prints the ids of all jobs that have not ended; without one, a job that ends
+        before its first worker connects is not noticed.
     logs
-        Folder of their output.
+        Folder of the jobs' output.
     """
 
     def __init__(
         self, cluster: JobQueueCluster, n_jobs: int, listing: tuple[str, ...], logs: Path
     ) -> None:
         self._cluster, self._n_jobs, self._listing, self._logs = cluster, n_jobs, listing, logs
-        self._since: dict[str, float] = {}  # when a job that had workers was first seen without
-        self._manned: set[str] = set()
-        self._n_vain = 0  # jobs in a row that ended before their first worker
+        self._since: dict[str, float] = {}  # when a job lost its last worker
+        self._had_workers: set[str] = set()
+        self._n_failed = 0  # jobs in a row that ended before their first worker
         self._asked = monotonic()
 
     def submit(self) -> None:
@@ -55,12 +55,12 @@ class Jobs:
         Raises
         ------
         ClusterError
-            With what the batch system says, if it takes none of them.
+            If the batch system accepts none of them, with its message.
         """
         while len(self._cluster.worker_spec) < self._n_jobs:
             self._cluster.worker_spec.update(self._cluster.new_worker_spec())
         if (refusal := self._cluster.sync(self._open)) and not self._submitted():
-            raise ClusterError(f"the batch system takes no job: {refusal}")
+            raise ClusterError(f"the batch system accepts no job: {refusal}")
 
     def replace_lost(self) -> None:
         """Replace the jobs that have ended.
@@ -68,45 +68,45 @@ class Jobs:
         Raises
         ------
         ClusterError
-            If jobs end again and again before their first worker, and there is no other.
+            If jobs repeatedly end before their first worker connects, and there is no worker.
         """
-        self._cluster.sync(self._heal)
+        self._cluster.sync(self._replace_ended)
 
-    async def _heal(self) -> None:
+    async def _replace_ended(self) -> None:
         vacant = self._vacant()
         if not vacant or monotonic() - self._asked < self._pause():
             return
         self._asked = monotonic()
         ended = await self._ended(vacant)
-        self._n_vain += len(ended - self._manned)
-        if self._n_vain >= max(_FEW, self._n_jobs) and not self._cluster.scheduler.workers:
+        self._n_failed += len(ended - self._had_workers)
+        if self._n_failed >= max(_FEW, self._n_jobs) and not self._cluster.scheduler.workers:
             raise ClusterError(
-                f"{self._n_vain} jobs ended before a worker of theirs came\n{self._last_words()}"
+                f"{self._n_failed} jobs ended before any worker connected\n{self._log_tail()}"
             )
         for name in ended:
             await self._replace(name)
         refusal = await self._open()
         if refusal and not self._submitted():
-            raise ClusterError(f"the batch system takes no job any more: {refusal}")
+            raise ClusterError(f"the batch system accepts no more jobs: {refusal}")
 
     def _vacant(self) -> set[str]:
-        """Return the names of jobs without a worker; note since when."""
+        """Return the names of jobs without a worker; record since when."""
         present = {str(worker.name) for worker in self._cluster.scheduler.workers.values()}
         vacant = set()
         for name, spec in self._cluster.worker_spec.items():
             if any(f"{name}{suffix}" in present for suffix in spec.get("group", ("",))):
-                if name not in self._manned:
-                    self._n_vain = 0
-                self._manned.add(name)
+                if name not in self._had_workers:
+                    self._n_failed = 0
+                self._had_workers.add(name)
                 self._since.pop(name, None)
             else:
                 vacant.add(name)
-                if name in self._manned:
+                if name in self._had_workers:
                     self._since.setdefault(name, monotonic())
         return vacant
 
     def _pause(self) -> float:
-        return float(min(_ASK * 2 ** min(self._n_vain, 10), _LONGEST))
+        return float(min(_ASK * 2 ** min(self._n_failed, 10), _LONGEST))
 
     async def _ended(self, vacant: set[str]) -> set[str]:
         jobs = self._cluster.workers
@@ -118,32 +118,32 @@ class Jobs:
         return ended
 
     async def _alive(self) -> set[str] | None:
-        """Return the numbers of jobs that have not ended, None if that is not known."""
+        """Return the ids of jobs that have not ended, None if not known."""
         if not self._listing:
             return None
         process = await asyncio.create_subprocess_exec(*self._listing, stdout=PIPE, stderr=DEVNULL)
-        told, _ = await process.communicate()
-        return set(told.decode().split()) if process.returncode == 0 else None
+        output, _ = await process.communicate()
+        return set(output.decode().split()) if process.returncode == 0 else None
 
     async def _replace(self, name: str) -> None:
-        """Let another job, of another name, take the place of one."""
+        """Replace a job by a new one of another name."""
         cluster = self._cluster
-        if cluster.status is not Status.running:  # it is being closed meanwhile
+        if cluster.status is not Status.running:  # it is being closed
             return
         cluster.worker_spec.update(cluster.new_worker_spec())
         del cluster.worker_spec[name]
-        self._manned.discard(name)
+        self._had_workers.discard(name)
         self._since.pop(name, None)
         if (job := cluster.workers.pop(name, None)) is not None:
             await job.close()
 
     async def _open(self) -> str:
-        """Submit what is not submitted; return why that is not done, if it is not."""
+        """Submit all jobs not yet submitted; return the error of the batch system, or ``""``."""
         try:
             await self._cluster
         except (RuntimeError, ValueError, OSError) as error:
             for job in self._cluster.workers.values():
-                if job.job_id is None:  # or the cluster waits for it when it closes
+                if job.job_id is None:  # otherwise the cluster waits for it when it closes
                     job.status = Status.failed
             return str(error).rpartition("stderr:")[2].strip()
         return ""
@@ -151,11 +151,11 @@ class Jobs:
     def _submitted(self) -> bool:
         return any(job.job_id is not None for job in self._cluster.workers.values())
 
-    def _last_words(self) -> str:
-        """Return the end of what the last job wrote that wrote anything."""
+    def _log_tail(self) -> str:
+        """Return the last lines of the newest non-empty log."""
         files = [path for path in self._logs.glob("*") if path.is_file() and path.stat().st_size]
         if not files:
-            return f"and left nothing in {self._logs}"
+            return f"and wrote no logs to {self._logs}"
         last = max(files, key=lambda path: path.stat().st_mtime)
         lines = last.read_text(errors="replace").splitlines()[-_LINES:]
-        return "\n".join([f"the last said in {last}:", *lines])
+        return "\n".join([f"last lines of {last}:", *lines])

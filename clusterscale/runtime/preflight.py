@@ -1,4 +1,4 @@
-"""Before any task: make sure that every worker can do the work, the same as here."""
+"""Check before the first task that every worker can run the work with the same versions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Found", "ReleaseRecord", "compare", "look_around"]
 
 _PACKAGES = ["clusterscale", "dask", "distributed", "cloudpickle", "msgpack"]
 _PACKAGES += ["numba", "numpy", "pandas", "pyarrow", "pydantic", "scikit-learn", "scipy", "zarr"]
-_TICK = 2.0  # seconds between looks for a first worker
-_NAMED = 3  # workers that are named for one fault
+_TICK = 2.0  # seconds between checks for a first worker
+_NAMED = 3  # maximal number of workers named for one fault
 
 ReleaseRecord = dict[str, str]
 """Versions by the name of the package."""
@@ -28,7 +28,7 @@ ReleaseRecord = dict[str, str]
 
 @dataclass(slots=True)
 class Found:
-    """What a look around found: facts and faults by the name of the process."""
+    """Results of :func:`look_around`: versions and faults by the name of the process."""
 
     here: ReleaseRecord
     there: dict[str, ReleaseRecord] = field(default_factory=dict)
@@ -38,51 +38,51 @@ class Found:
 def look_around(
     client: Client, probe: Callable[[], object], patience: float, replace_lost: Callable[[], None]
 ) -> Found:
-    """Ask the scheduler and every worker that is there; wait for the first.
+    """Examine the scheduler and all current workers, after the first one has connected.
 
     Raises
     ------
     ClusterError
-        If no worker comes for as long as patience lasts.
+        If no worker connects within ``patience`` seconds.
     """
     _wait(client, patience, replace_lost)
-    found = Found(facts())
+    results = Found(facts())
     packed = dumps(probe)
     for address, n_threads in client.nthreads().items():
         if n_threads != 1:
-            found.faults[_name(address)] = (
+            results.faults[_name(address)] = (
                 f"has {n_threads} threads: give each worker one, and have more workers"
             )
     answers = client.run(_examine, packed, on_error="return")
     for address, answer in answers.items():
-        _note(found, _name(address), answer)
+        _note(results, _name(address), answer)
     try:
         answer = client.run_on_scheduler(_examine, dumps(_nothing))
     except Exception as error:
         answer = error
-    _note(found, "the scheduler", answer)
-    return found
+    _note(results, "the scheduler", answer)
+    return results
 
 
-def compare(found: Found) -> None:
-    """Raise one error for all that differs and all that is wrong.
+def compare(results: Found) -> None:
+    """Raise one error that lists all differing versions and all faults.
 
     Raises
     ------
     ClusterError
-        Names packages with their versions, and workers with their faults.
+        If there are any; names packages with their versions, and workers with their faults.
     """
     groups: dict[str, list[str]] = defaultdict(list)
-    for name, fault in found.faults.items():
+    for name, fault in results.faults.items():
         groups[fault].append(name)
-    for name, there in found.there.items():
-        for package, here in found.here.items():
+    for name, there in results.there.items():
+        for package, here in results.here.items():
             other = there.get(package, "absent")
             if other != here:
                 groups[f"{package} is {other} there and {here} here"].append(name)
     if groups:
         lines = [f"{_listed(names)}: {fault}" for fault, names in sorted(groups.items())]
-        raise ClusterError("the cluster cannot do this work\n" + "\n".join(lines))
+        raise ClusterError("the cluster cannot run this work\n" + "\n".join(lines))
 
 
 def facts() -> ReleaseRecord:
@@ -91,7 +91,7 @@ def facts() -> ReleaseRecord:
 
 
 def _examine(packed: bytes) -> tuple[ReleaseRecord, str]:
-    """Return what a process is made of, and what its probe said, on that process."""
+    """Return the versions of this process, and the error of its probe or ``""``."""
     try:
         loads(packed)()
     except Exception as error:
@@ -99,14 +99,14 @@ def _examine(packed: bytes) -> tuple[ReleaseRecord, str]:
     return facts(), ""
 
 
-def _note(found: Found, name: str, answer: Any) -> None:
+def _note(results: Found, name: str, answer: Any) -> None:
     if isinstance(answer, BaseException):
-        found.faults[name] = f"{type(answer).__name__}: {answer}"
+        results.faults[name] = f"{type(answer).__name__}: {answer}"
         return
     there, fault = answer
-    found.there[name] = there
+    results.there[name] = there
     if fault:
-        found.faults[name] = fault
+        results.faults[name] = fault
 
 
 def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> None:
@@ -115,8 +115,8 @@ def _wait(client: Client, patience: float, replace_lost: Callable[[], None]) -> 
         left = patience - (monotonic() - since)
         if left <= 0:
             raise ClusterError(
-                f"no worker came within {patience:g} seconds; if they wait in a queue, give the "
-                "cluster more patience"
+                f"no worker connected within {patience:g} seconds; if they wait in a queue, "
+                "increase the cluster's `patience`"
             )
         try:
             client.wait_for_workers(1, timeout=min(_TICK, left))

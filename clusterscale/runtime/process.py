@@ -15,7 +15,7 @@ __all__ = ["ProcessId"]
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 _STATE, _STARTED = 0, 19  # fields of /proc/PID/stat after the name of the program; see proc(5)
-_ENDED = {"Z", "X", "x"}  # a zombie was killed, and nobody has asked yet how it ended
+_ENDED = {"Z", "X", "x"}  # a zombie has ended, and its parent has not collected its status
 
 
 class ProcessId(BaseModel):
@@ -28,10 +28,10 @@ class ProcessId(BaseModel):
     pid
         Number of the process, unique on ``machine`` while it runs.
     machine
-        Where that number is valid: since one start of one machine, in one container.
+        Identifies the boot of the machine and the container in which ``pid`` is valid.
     started
-        When the process started, in ticks since the machine did; None where that is not known.
-        It tells a process from a later one with the same number.
+        Start of the process, in clock ticks since boot; None if not known. It distinguishes a
+        process from a later one with the same number.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -57,7 +57,7 @@ class ProcessId(BaseModel):
         if self.machine != _machine():
             return False
         try:
-            os.kill(self.pid, 0)  # signal 0 only asks whether there is such a process
+            os.kill(self.pid, 0)  # signal 0 only checks whether the process exists
         except ProcessLookupError:
             return True
         except OSError:

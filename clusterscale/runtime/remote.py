@@ -1,7 +1,8 @@
-"""What runs on a worker: functions and items travel as bytes and are unpacked inside the task.
+"""Functions that run on a worker; they unpickle functions and items inside the task.
 
-Were they unpacked by the worker itself, one that cannot be (its module is missing there) would end
-the worker, and the next one, and the driver would wait for ever; so it is an error of that task.
+If the worker itself unpickled them, an item that cannot be unpickled (its module is missing there)
+would kill one worker after the other, and the driver would wait forever. Unpickled inside the task,
+it is an error of that task only.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Any
 
 from cloudpickle import dumps, loads
 
-__all__ = ["Landed", "combine", "extend", "finish", "run_batch"]
+__all__ = ["BatchResult", "combine", "extend", "finish", "run_batch"]
 
-Landed = tuple[list[tuple[Any, BaseException | None, str]], float]
-"""Of each item that ended its value, or its error and where that came from; the seconds of all."""
+BatchResult = tuple[list[tuple[Any, BaseException | None, str]], float]
+"""For each finished item its value, error and traceback; and the seconds of the whole batch."""
 
 
-def run_batch(packed: bytes, seconds: float) -> Landed:
-    """Call a function with the items of a batch, in order; an error is that item's alone.
+def run_batch(packed: bytes, seconds: float) -> BatchResult:
+    """Call a function with each item of a batch, in order; an error affects only its item.
 
-    When ``seconds`` are over, no other item is begun: a worker that is to end soon must not take
-    what it did along.
+    No further item is started after ``seconds``, so that a worker that is about to end loses
+    little finished work.
     """
     function, items = loads(packed)
     ended = []
@@ -35,19 +36,19 @@ def run_batch(packed: bytes, seconds: float) -> Landed:
 
 
 def extend(packed: bytes, total: Any) -> Any:
-    """Add to the total of the parts before, if there are any, what a function makes of one more."""
+    """Add the value of a function on one part to the total of the earlier parts, if any."""
     function, add, part = loads(packed)
     value = function(part)
     return value if total is None else add(total, value)
 
 
 def combine(packed: bytes, left: Any, right: Any) -> Any:
-    """Add two results."""
+    """Combine two results."""
     return loads(packed)(left, right)
 
 
 def finish(packed: bytes, total: Any) -> Any:
-    """Make a fold's value of its item and the sum of its parts."""
+    """Return the value of a reduction from its item and the sum of its parts."""
     function, item = loads(packed)
     return function(item, total)
 
@@ -60,7 +61,7 @@ def _try(function: Any, item: Any) -> tuple[Any, BaseException | None, str]:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return ``error``, or what it said if it cannot travel."""
+    """Return ``error``, or a RuntimeError with its message if it cannot be pickled."""
     try:
         loads(dumps(error))
     except Exception:

@@ -1,4 +1,4 @@
-"""A line to a scheduler that may go away and come back."""
+"""Connect, and reconnect, to a scheduler that may be restarted."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 __all__ = ["SchedulerConnection"]
 
 _ATTEMPT = 10.0  # seconds for one attempt to connect
-_LONGEST = 30.0  # seconds between attempts
+_LONGEST = 30.0  # maximal seconds between attempts
 
 
 class SchedulerConnection:
-    """Connections to one address, one after the other.
+    """Connections to one address, one at a time.
 
     Parameters
     ----------
     address, security
-        Of the scheduler.
+        Address and TLS settings of the scheduler.
     patience
-        Seconds that a scheduler which was lost may take to come back.
+        Seconds that a lost scheduler may take to come back.
     """
 
     def __init__(self, address: str, security: Security | None, patience: float) -> None:
@@ -27,12 +27,12 @@ class SchedulerConnection:
         self._client: Client | None = None
 
     def connect(self, patience: float) -> Client:
-        """Try until the scheduler answers.
+        """Connect, with retries until the scheduler answers.
 
         Raises
         ------
         OSError
-            If it does not for as long as patience lasts.
+            If it does not answer within ``patience`` seconds.
         """
         attempts = Retrying(
             retry=retry_if_exception_type(OSError),
@@ -49,18 +49,18 @@ class SchedulerConnection:
         return self._client
 
     def reconnect(self) -> Client:
-        """Drop the connection, and connect as soon as there is a scheduler again.
+        """Close the connection, and connect again as soon as the scheduler is back.
 
         Raises
         ------
         OSError
-            If it does not come back for as long as patience lasts.
+            If it does not come back within ``patience`` seconds.
         """
         self.close()
         return self.connect(self._patience)
 
     def close(self) -> None:
-        """Drop the connection."""
+        """Close the connection."""
         if self._client is not None:
             self._client.close(timeout=_ATTEMPT)
             self._client = None

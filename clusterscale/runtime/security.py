@@ -1,4 +1,4 @@
-"""TLS between driver, scheduler and workers: certificates that are given, or made for one run."""
+"""TLS between driver, scheduler and workers, with configured or generated certificates."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["Encryption", "Tls", "encrypt", "locate", "make_certificates"]
 
 _NAMES = ("ca.pem", "cert.pem", "key.pem")
-_HOST = "clusterscale"  # workers have no lasting names: it is the authority that is checked
-_EARLY = timedelta(minutes=10)  # by which clocks of nodes may be behind
+_HOST = "clusterscale"  # workers have no fixed host names, so only the authority is checked
+_EARLY = timedelta(minutes=10)  # tolerated clock skew between nodes
 
 File = Annotated[str, Field(min_length=1)]
 
 
 class Tls(ConfigModel):
-    """Files in PEM: who is trusted, and what this side shows; every part shows the same."""
+    """PEM files of the trusted authority and of the certificate that all processes share."""
 
     ca: File
     certificate: File
     key: File
 
     def security(self) -> Security:
-        """Return what Dask needs to know to encrypt, and to refuse whoever does not.
+        """Return Dask's security settings, which require encryption.
 
         Raises
         ------
@@ -51,8 +51,8 @@ class Tls(ConfigModel):
             path = getattr(self, field)
             if not os.access(path, os.R_OK) or not os.path.isfile(path):
                 raise MissingError(
-                    f"tls.{field}: {path} is not a file that can be read; "
-                    "`clusterscale certificates FOLDER` makes all three"
+                    f"tls.{field}: {path} is not a readable file; "
+                    "`clusterscale certificates FOLDER` creates all three"
                 )
         roles = ("client", "scheduler", "worker")
         shown = {f"tls_{role}_cert": self.certificate for role in roles}
@@ -61,23 +61,23 @@ class Tls(ConfigModel):
 
 
 Encryption = Tls | Literal[False] | None
-"""Certificates that are given; none at all, which must be said; or those made for the run."""
+"""Configured certificates; False for no encryption; None to generate them for the run."""
 
 
 @contextmanager
 def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
-    """Yield the certificates of a run; those made for it lie in ``shared`` as long as it lasts.
+    """Yield the certificates of a run; generated ones are in ``shared`` and deleted at the end.
 
     Raises
     ------
     PackageError
-        If certificates must be made and cryptography is not installed.
+        If certificates must be generated and cryptography is not installed.
     """
     if tls is not None:
         yield tls or None
         return
     Path(shared).mkdir(parents=True, exist_ok=True)
-    folder = mkdtemp(prefix="tls-", dir=shared)  # nobody else may look into it
+    folder = mkdtemp(prefix="tls-", dir=shared)  # readable only by its owner
     try:
         yield make_certificates(folder, days=30)
     finally:
@@ -87,20 +87,20 @@ def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
 def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
     """Write ``ca.pem``, ``cert.pem`` and ``key.pem``, which only their owner may read.
 
-    The authority signs this one certificate and its key is forgotten, so no further part can ever
-    be added: for a new cluster make new ones.
+    The authority signs only this certificate and its key is discarded, so no other certificate can
+    be added later: generate new ones for a new cluster.
 
     Parameters
     ----------
     folder
-        Made if it is not there.
+        Created if it does not exist.
     days
-        For which they are valid.
+        Days for which they are valid.
 
     Raises
     ------
     ExistsError
-        If one of the files is there.
+        If one of the files exists.
     PackageError
         If cryptography is not installed.
     """
@@ -108,7 +108,7 @@ def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
     paths = [folder / name for name in _NAMES]
     for path in paths:
         if path.exists():
-            raise ExistsError(f"{path} is there already: choose another folder, or remove it")
+            raise ExistsError(f"{path} already exists: choose another folder, or remove it")
     contents = _sign(timedelta(days=days))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, content in zip(paths, contents, strict=True):
@@ -117,7 +117,7 @@ def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
 
 
 def locate(folder: str | Path) -> Tls:
-    """Return the certificates that are, or will be, in a folder of :func:`make_certificates`."""
+    """Return the paths that :func:`make_certificates` writes in a folder."""
     ca, certificate, key = (str(Path(folder).absolute() / name) for name in _NAMES)
     return Tls(ca=ca, certificate=certificate, key=key)
 
@@ -129,7 +129,7 @@ def _write_privately(path: Path, content: bytes) -> None:
 
 
 def _sign(lifetime: timedelta) -> tuple[bytes, bytes, bytes]:
-    """Return a new authority, a certificate of its, and the latter's key."""
+    """Return a new authority, a certificate that it signed, and the certificate's key."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import serialization

@@ -1,4 +1,4 @@
-"""Run everything here, one item after the other: for development and as the reference."""
+"""Run all tasks in this process, one after the other: for development and as the reference."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
@@ -22,22 +22,22 @@ class SerialExecutor:
     dashboard: str | None = None
 
     def crew(self) -> WorkerCount:
-        """Return this process alone."""
+        """Return one worker with one thread."""
         return WorkerCount(1, 1)
 
     def preflight(self, probe: Callable[[], object]) -> None:
-        """Try the probe; what it raises says all."""
+        """Run the probe; its exception passes through."""
         probe()
 
     def map_batches(
         self, function: Callable[[T], R], items: Iterable[T]
     ) -> Iterator[Sequence[Finished[T, R]]]:
-        """Yield each item alone, with its value or with the exception it ended in."""
+        """Yield each item in a batch of one, with its value or its exception."""
         for item in items:
             yield [_finish(item, lambda item=item: function(item))]  # type: ignore[misc]
 
     def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
-        """Yield the item of each fold with its value, or with the exception it ended in."""
+        """Yield the item of each reduction with its value or its exception."""
         for fold in folds:
             yield _finish(fold.item, lambda fold=fold: self._fold(fold))  # type: ignore[misc]
 

@@ -1,4 +1,4 @@
-"""The parts of a cluster as tasks of one Slurm job, which find each other by a file."""
+"""Run scheduler, driver and workers as tasks of one Slurm job; they connect through a file."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from clusterscale.runtime.security import Tls
 
 __all__ = ["Ranks"]
 
-_TOGETHER = 300.0  # seconds between the first and the last task that starts
+_TOGETHER = 300.0  # seconds that tasks may start after the first one
 _TICK = 0.2
-_SECONDS = 5.0  # that a scheduler may take to answer when it is to end
+_SECONDS = 5.0  # that the scheduler may take to answer a request to end
 
 
 class Ranks(SLURMRunner):  # type: ignore[misc]
-    """A runner whose parts talk over TLS.
+    """A runner whose tasks communicate over TLS.
 
     Parameters
     ----------
     file
-        Where the scheduler says who it is; certificates made for the run lie beside it.
+        Where the scheduler writes its address; certificates of the run are in the same folder.
     tls
-        Certificates, which are there when the file is; None for none.
-    place
+        Certificates, which exist when the file does; None for no encryption.
+    network
         Keywords of the scheduler and of the workers: interface and protocol.
     worker
         Further keywords of a worker.
     """
 
     def __init__(
-        self, file: Path, tls: Tls | None, place: dict[str, Any], worker: dict[str, Any]
+        self, file: Path, tls: Tls | None, network: dict[str, Any], worker: dict[str, Any]
     ) -> None:
         self.security: Security | None = None
         self._tls = tls
         super().__init__(
             scheduler_file=str(file),
-            scheduler_options={**place, "dashboard_address": "127.0.0.1:0"},
+            scheduler_options={**network, "dashboard_address": "127.0.0.1:0"},
             worker_class="distributed.Nanny",
-            worker_options={**place, **worker},
+            worker_options={**network, **worker},
         )
 
     async def before_scheduler_start(self) -> None:
@@ -58,7 +58,7 @@ class Ranks(SLURMRunner):  # type: ignore[misc]
         self.worker_options["security"] = self._secure()
 
     async def before_client_start(self) -> None:
-        """Let what ends the scheduler in the end speak as the scheduler does."""
+        """Use TLS also for the connection that ends the scheduler."""
         security = self._secure()
         arguments = security.get_connection_args("client") if security else None
         self.scheduler_comm: Any = rpc(
@@ -78,7 +78,7 @@ class Ranks(SLURMRunner):  # type: ignore[misc]
             if monotonic() - since > _TOGETHER:
                 raise ClusterError(
                     f"task 0 did not write {self.scheduler_file} within {_TOGETHER:g} seconds: "
-                    "did it start, and do all nodes see that folder?"
+                    "did it start, and do all nodes share that folder?"
                 )
             await asyncio.sleep(_TICK)
         return str(await super().get_scheduler_address())

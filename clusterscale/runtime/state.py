@@ -1,4 +1,4 @@
-"""What a cluster is doing, in words: for whoever must find out why it hangs."""
+"""Describe the state of a cluster, to diagnose why it hangs."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from clusterscale.contracts import WorkerCount
 
 __all__ = ["count_workers", "describe"]
 
-_SECONDS = 10.0  # that a hanging cluster may take to answer
-_AT_ONCE = 2.0  # seconds, for who only looks on
+_SECONDS = 10.0  # timeout of a diagnosis
+_AT_ONCE = 2.0  # timeout of a status query, in seconds
 
 
 def describe(client: Client) -> str:
-    """Return the workers, what each holds and runs, and where in the code it is.
+    """Return the workers with their memory, number of tasks and call stacks.
 
-    Nothing in it tells of a person: functions, lines, and numbers of tasks.
+    The text contains no personal data: only functions, lines and numbers of tasks.
     """
     try:
         info = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=_SECONDS)
     except Exception as error:
         return f"the scheduler does not answer ({type(error).__name__})"
     lines = [f"{len(info['workers'])} workers"]
-    lines += [_worker(address, found) for address, found in sorted(info["workers"].items())]
+    lines += [_worker(address, worker) for address, worker in sorted(info["workers"].items())]
     try:
         stacks = client.sync(client.scheduler.call_stack, keys=None, callback_timeout=_SECONDS)
     except Exception as error:
@@ -36,18 +36,18 @@ def describe(client: Client) -> str:
 
 
 def count_workers(client: Client) -> WorkerCount | None:
-    """Return how many workers and threads there are, None if the scheduler does not say at once."""
+    """Return the numbers of workers and threads, None if the scheduler does not answer in time."""
     try:
         info = client.sync(client.scheduler.identity, n_workers=0, callback_timeout=_AT_ONCE)
         return WorkerCount(int(info["n_workers"]), int(info["total_threads"]))
-    except Exception:  # it is lost, or being closed, as whoever works with it will be told
+    except Exception:  # it is lost or being closed, which its user notices anyway
         return None
 
 
-def _worker(address: str, found: dict[str, Any]) -> str:
-    metrics = found.get("metrics", {})
+def _worker(address: str, info: dict[str, Any]) -> str:
+    metrics = info.get("metrics", {})
     memory = metrics.get("memory", 0) / 1e6
     return (
-        f"{address}: {found.get('status', 'unknown')}, {metrics.get('executing', 0)} running, "
+        f"{address}: {info.get('status', 'unknown')}, {metrics.get('executing', 0)} running, "
         f"{metrics.get('ready', 0)} ready, {memory:,.0f} MB"
     )

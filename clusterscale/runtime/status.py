@@ -1,13 +1,12 @@
-"""How far a run is, for whoever looks on: a small file beside its results, and no part of them.
+"""Progress of a run: a small file next to its results, which does not belong to them.
 
-Whoever works on a run says so in ``status/<work>.json`` below its folder, in plain numbers, and
-nothing about a person: no target, no row, no message of an error. Times are those of the driver's
-clock; two clocks are never compared, where it can be helped.
+The driver of a run writes ``status/<work>.json`` in its folder. It contains only counts, no
+personal data: no target, no row, no error message. Times are those of the driver's clock; clocks of
+two machines are compared as little as possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -20,13 +19,13 @@ from clusterscale.schema import STATUS
 __all__ = ["BEAT", "Stage", "Status", "place_of", "read_status"]
 
 BEAT = 10.0
-"""Seconds after which a driver gives a sign of life, whatever happened meanwhile."""
+"""Maximal seconds between two updates of the status by a driver."""
 
-_SILENT = 3  # beats without a sign, after which a driver is taken for dead
+_SILENT = 3  # beats without an update, after which a driver is considered dead
 
 
 def _printable(text: str) -> str:
-    """Drop what would move a terminal's cursor, or colour it: the file may be anybody's."""
+    """Drop control characters, which could manipulate a terminal: the file is not trusted."""
     return "".join(letter for letter in text if letter.isprintable())
 
 
@@ -36,7 +35,7 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class _StatusFile(BaseModel):
-    """What is read from a file that another version may have written."""
+    """Base of models read from a file that another version may have written."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
@@ -47,11 +46,11 @@ class Stage(_StatusFile):
     Attributes
     ----------
     n_total, n_done, n_failed
-        Tasks or rows; ``n_total`` is 0 where nothing is counted.
+        Numbers of tasks or rows; ``n_total`` is 0 if nothing is counted.
     n_before
-        How many of them had ended by an earlier run, or in another stage.
+        Number of them that ended in an earlier run or in another stage.
     seconds
-        That it has taken so far.
+        Duration so far.
     """
 
     name: Words
@@ -63,43 +62,43 @@ class Stage(_StatusFile):
 
     @property
     def n_left(self) -> int:
-        """How many have not ended."""
+        """Number of tasks or rows that have not ended."""
         return max(0, self.n_total - self.n_done - self.n_failed)
 
     @property
     def moved(self) -> bool:
-        """Whether anything that is counted has ended in it."""
+        """Whether anything has ended in this stage in this run."""
         return self.n_done + self.n_failed > self.n_before
 
 
 class Status(_StatusFile):
-    """What a driver last said.
+    """Last status that a driver wrote.
 
     Attributes
     ----------
     work
         ``audit``, ``screen`` or ``recovery``.
     state, reason
-        Whether it goes on, or how it ended: by the class of an error, or the name of a signal.
+        Whether it runs, or how it ended; ``reason`` is the class of an error or a signal's name.
     cluster, driver, dashboard
-        The cluster's name and settings, the machine and process of the driver, and where the
-        cluster can be watched, empty where it cannot.
+        The cluster's name and settings, the machine and process of the driver, and the URL of the
+        cluster's dashboard, empty if there is none.
     process
         The driver's process; None in files of versions that did not write it.
     n_workers, n_threads
-        At work when this was said; None where that is not known.
+        Current workers and threads; None if not known.
     began, told
-        By the driver's clock, seconds since 1970.
+        Start of the run and time of this status, by the driver's clock, in seconds since 1970.
     elapsed
-        Seconds that this driver has worked.
+        Seconds since this driver started.
     beat
-        Seconds after which it says something again, at most.
+        Maximal seconds until the next update.
     number
-        Of what it said, from 1 on.
+        Number of this update, from 1 on.
     stage
-        The name of the present one of ``stages``.
+        Name of the current stage of ``stages``.
     rate
-        Results a second of late in that stage; None where none has come yet.
+        Recent results per second in that stage; None before the first result.
     """
 
     format: Literal["clusterscale-status"] = "clusterscale-status"
@@ -123,12 +122,12 @@ class Status(_StatusFile):
 
     @property
     def n_failed(self) -> int:
-        """How many tasks have failed, in all stages."""
+        """Number of failed tasks in all stages."""
         return sum(stage.n_failed for stage in self.stages)
 
     @property
     def exit_code(self) -> int | None:
-        """What it came to: 0 all well, 1 some tasks failed, 75 stopped; None while it runs."""
+        """0 if all tasks succeeded, 1 if some failed, 75 if stopped; None while it runs."""
         if self.state == "running":
             return None
         if self.state == "finished":
@@ -137,64 +136,65 @@ class Status(_StatusFile):
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds that the present stage still takes at the rate of late; None if not known."""
-        stage = next((each for each in self.stages if each.name == self.stage), None)
+        """Remaining seconds of the current stage at the recent rate; None if not known."""
+        stage = next((stage for stage in self.stages if stage.name == self.stage), None)
         if stage is None or not self.rate or self.state != "running":
             return None
         return stage.n_left / self.rate
 
     @property
     def has_lost_driver(self) -> bool:
-        """Whether the driver ended without saying so; only ever True on its own machine."""
+        """Whether the driver ended without a final status; True only on the driver's machine."""
         return self.state == "running" and self.process is not None and self.process.is_gone()
 
     def is_silent(self, seconds: float) -> bool:
-        """Tell whether a driver that runs should have said something within ``seconds``."""
+        """Return whether a running driver should have written a status within ``seconds``."""
         return self.state == "running" and seconds > _SILENT * self.beat
 
 
 def place_of(folder: str, work: str) -> str:
-    """Return where the status of a kind of work is."""
+    """Return the URI of the status file of a kind of work."""
     return f"{folder.rstrip('/')}/{STATUS}/{work}.json"
 
 
 def read_status(folder: str) -> Status:
-    """Return what was last said of the run in ``folder``, a local path or fsspec URL.
+    """Return the last status of the run in ``folder``, a local path or fsspec URL.
 
-    Of several kinds of work it is one that goes on, if any does.
+    With several kinds of work, a running one is preferred.
 
     Raises
     ------
     MissingError
-        If nobody works there, or ever did.
+        If no run has written a status there.
     FormatError
-        If a file is there, but says something else.
+        If a file is not a valid status.
     StoreError
-        If it cannot be read.
+        If a file cannot be read.
     """
     folder = folder.rstrip("/")
     names = storage.list_names(f"{folder}/{STATUS}")
-    found = [_read(f"{folder}/{STATUS}/{name}") for name in names if name.endswith(".json")]
-    if not found:
+    statuses = [_read(f"{folder}/{STATUS}/{name}") for name in names if name.endswith(".json")]
+    if not statuses:
         raise MissingError(
-            f"{folder}: there is no run to watch; it can be seen as soon as its cluster is up and "
-            "its first task is under way"
+            f"{folder}: there is no run to watch; its status appears as soon as its cluster is up "
+            "and its first task has started"
         )
-    return _choose(found)
+    return _choose(statuses)
 
 
-def _choose(found: Iterable[Status]) -> Status:
-    """Return the latest; of those that were alive when it was said, one that goes on."""
-    found = list(found)
-    last = max(each.told for each in found)
-    recent = [each for each in found if last - each.told <= _SILENT * each.beat]
-    return max(recent, key=lambda each: (each.state == "running", each.began))
+def _choose(statuses: list[Status]) -> Status:
+    """Return the latest start among recently updated statuses, running ones first."""
+    last = max(status.told for status in statuses)
+    recent = [status for status in statuses if last - status.told <= _SILENT * status.beat]
+    return max(recent, key=lambda status: (status.state == "running", status.began))
 
 
 def _read(uri: str) -> Status:
     try:
         return Status.model_validate_json(storage.read(uri))
     except FileNotFoundError:
-        raise MissingError(f"{uri}: it was there, and is gone") from None
+        raise MissingError(f"{uri} was deleted while it was read") from None
     except ValidationError:
-        raise FormatError(f"{uri} is no status of a run that this clusterscale knows") from None
+        raise FormatError(
+            f"{uri} is not a run status that this version of clusterscale can read"
+        ) from None

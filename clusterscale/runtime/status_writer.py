@@ -1,4 +1,4 @@
-"""Say how far a run is, while it runs: from a thread of its own, so that it slows nothing."""
+"""Write the status of a run from a separate thread, so that the work is not delayed."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["Beacon", "Pace"]
 
 Ending = tuple[Literal["running", "finished", "failed", "interrupted"], str]
 
-_PAUSE = 2.0  # seconds between two writes, but for a change of stage
-_LAST = 10.0  # seconds that the last write may take: a store that hangs must not hold the end
-_WINDOW = 60.0  # seconds that count as of late,
-_FEW = 8  # or as many results, where these take longer
-_GRAIN = 1.0
+_PAUSE = 2.0  # minimal seconds between two writes, except at a change of stage
+_LAST = 10.0  # seconds that the last write may take: a hanging store must not delay the end
+_WINDOW = 60.0  # seconds over which the rate is computed,
+_FEW = 8  # or this number of results if they take longer
+_GRAIN = 1.0  # minimal seconds between two marks
 _SIGNALLED = 128
 
 
 class Pace:
-    """How many results come in a second, of late: over a minute, or the last eight results."""
+    """Recent results per second: over the last minute, or the last eight results if longer."""
 
     def __init__(self, now: float, n: int) -> None:
         self._marks, self._n = deque([(now, n)]), n
 
     def add(self, now: float, n: int) -> None:
-        """Take note that ``n`` are there."""
+        """Record that there are ``n`` results."""
         if n > self._n and now - self._marks[-1][0] >= _GRAIN:
             self._marks.append((now, n))
         self._n = n
@@ -48,14 +48,14 @@ class Pace:
             self._marks.popleft()
 
     def rate(self, now: float) -> float | None:
-        """Return results a second, None while there are none."""
+        """Return results per second, None before the first result."""
         then, before = self._marks[0]
         return (self._n - before) / (now - then) if self._n > before and now > then else None
 
 
 @dataclass(slots=True)
-class _Going:
-    """A stage as it goes: what was last told of it, and how long it took until it was left."""
+class _StageProgress:
+    """Last reported progress of a stage, and its seconds until the last change of stage."""
 
     n_total: int
     n_done: int
@@ -66,26 +66,26 @@ class _Going:
 
 
 class Beacon:
-    """Says how far the work in a folder is, from the first :meth:`tell` to the end of the block.
+    """Writes the status of a run, from the first :meth:`tell` to the end of the context.
 
-    Before that nothing is written: a folder that turns out to be another's is left alone. The
-    file is written by a thread, at most every two seconds and at every change of stage, and at
-    least every ten. Whatever goes wrong with that is told once and changes nothing else.
+    Nothing is written before, in case the folder belongs to another run. A thread writes the
+    file at every change of stage, at most every two seconds otherwise, and at least every ten. An
+    error of writing is reported once and does not affect the run.
 
     Parameters
     ----------
     folder
-        Of the run, a local path or fsspec URL.
+        Folder of the run, a local path or fsspec URL.
     work
         ``audit``, ``screen`` or ``recovery``.
     cluster
-        Its name and settings, in words.
+        Name and settings of the cluster.
     warn
-        Called at most once, with why nothing can be written.
+        Called at most once, with the reason why the status cannot be written.
     beat, pause
-        Seconds between two writes, at most and at least.
+        Maximal and minimal seconds between two writes.
     clock
-        Seconds of a clock that never goes back: beats and the durations in the status use it.
+        Returns the seconds of a monotonic clock, used for beats and durations.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class Beacon:
     ) -> None:
         self._uri, self._work, self._cluster = place_of(folder, work), work, clean(cluster)
         self._warn, self._beat, self._pause = warn, beat, pause
-        self._lock, self._asking = Lock(), Lock()
-        self._wake, self._thread = Event(), Thread(target=self._shine, name="status", daemon=True)
+        self._lock, self._query_lock = Lock(), Lock()
+        self._wake, self._thread = Event(), Thread(target=self._run, name="status", daemon=True)
         self._executor: Executor | None = None
         self._dashboard = ""
-        self._stages: dict[str, _Going] = {}
+        self._stages: dict[str, _StageProgress] = {}
         self._stage, self._since = "", 0.0
         self._ending: Ending = "running", ""
         self._number, self._changed, self._warned = 0, False, False
@@ -131,16 +131,16 @@ class Beacon:
 
     @contextmanager
     def seeing(self, executor: Executor) -> Iterator[None]:
-        """Tell of the workers of ``executor`` within the block, and of its dashboard."""
+        """Report the workers and the dashboard of ``executor`` within the context."""
         self._executor, self._dashboard = executor, clean(executor.dashboard or "")
         try:
             yield
         finally:
-            with self._asking:  # nobody asks a cluster that is being closed
+            with self._query_lock:  # a cluster that is being closed must not be queried
                 self._executor, self._dashboard = None, ""
 
     def tell(self, name: str, n_total: int, n_done: int, n_failed: int = 0) -> None:
-        """Take note of how far a stage is: tasks or rows; nothing is written here."""
+        """Record the progress of a stage in tasks or rows; the thread writes it later."""
         now, n_ended = self._clock(), n_done + n_failed
         first = not self._stages
         with self._lock:
@@ -148,26 +148,26 @@ class Beacon:
                 if not first:
                     self._stages[self._stage].seconds += now - self._since
                 self._stage, self._since = name, now
-            going = self._stages.setdefault(
-                name, _Going(n_total, n_done, n_failed, n_ended, Pace(now, n_ended))
+            progress = self._stages.setdefault(
+                name, _StageProgress(n_total, n_done, n_failed, n_ended, Pace(now, n_ended))
             )
-            more = n_ended - going.n_done - going.n_failed
-            if more < 0 or (entered and more):  # begun again, or continued after another stage
-                going.n_before = n_ended if more < 0 else going.n_before + more
-                going.pace = Pace(now, n_ended)
-            going.n_total, going.n_done, going.n_failed = n_total, n_done, n_failed
-            going.pace.add(now, n_ended)
+            more = n_ended - progress.n_done - progress.n_failed
+            if more < 0 or (entered and more):  # started again, or continued after another stage
+                progress.n_before = n_ended if more < 0 else progress.n_before + more
+                progress.pace = Pace(now, n_ended)
+            progress.n_total, progress.n_done, progress.n_failed = n_total, n_done, n_failed
+            progress.pace.add(now, n_ended)
             self._changed = True
         if entered:
             self._wake.set()
         if first:
             try:
                 self._thread.start()
-            except RuntimeError as error:  # this process may have no more of them
-                self._complain(error)
+            except RuntimeError as error:  # the process may not start more threads
+                self._warn_once(error)
 
-    def _shine(self) -> None:
-        """Write what is new, until the end was written."""
+    def _run(self) -> None:
+        """Write changes until the final status is written."""
         written = -float("inf")
         while True:
             urgent = self._wake.wait(self._pause)
@@ -182,16 +182,16 @@ class Beacon:
     def _write(self) -> None:
         try:
             put(self._uri, self._status().model_dump_json(indent=1).encode())
-        except Exception as error:  # nobody's work depends on it
-            self._complain(error)
+        except Exception as error:  # the run does not depend on it
+            self._warn_once(error)
 
-    def _complain(self, error: Exception) -> None:
+    def _warn_once(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(clean(f"how far the work is cannot be told: {error}"))
+            self._warn(clean(f"the status of the run cannot be written: {error}"))
 
     def _status(self) -> Status:
-        with self._asking:
+        with self._query_lock:
             crew = self._executor.crew() if self._executor is not None else None
         with self._lock:
             now = self._clock()
@@ -216,22 +216,24 @@ class Beacon:
                 number=self._number,
                 stage=self._stage,
                 rate=self._stages[self._stage].pace.rate(now),
-                stages=tuple(self._told(name, going, now) for name, going in self._stages.items()),
+                stages=tuple(
+                    self._stage_of(name, progress, now) for name, progress in self._stages.items()
+                ),
             )
 
-    def _told(self, name: str, going: _Going, now: float) -> Stage:
+    def _stage_of(self, name: str, progress: _StageProgress, now: float) -> Stage:
         return Stage(
             name=name,
-            n_total=int(going.n_total),
-            n_done=int(going.n_done),
-            n_failed=int(going.n_failed),
-            n_before=int(going.n_before),
-            seconds=going.seconds + (now - self._since if name == self._stage else 0.0),
+            n_total=int(progress.n_total),
+            n_done=int(progress.n_done),
+            n_failed=int(progress.n_failed),
+            n_before=int(progress.n_before),
+            seconds=progress.seconds + (now - self._since if name == self._stage else 0.0),
         )
 
 
 def _end(error: BaseException | None) -> Ending:
-    """Return how work ended, by the class of what ended it: messages may tell of a person."""
+    """Return how work ended, with the error's class only: messages may contain personal data."""
     if error is None:
         return "finished", ""
     if isinstance(error, KeyboardInterrupt):

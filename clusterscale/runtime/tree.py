@@ -9,7 +9,7 @@ R = TypeVar("R")
 
 
 def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:
-    """Reduce ``values`` as a balanced tree, in as many rounds as the logarithm of their number.
+    """Reduce ``values`` as a balanced tree, in about log2(n) rounds.
 
     Raises
     ------

@@ -1,10 +1,10 @@
-"""Every user of a release at once, by attacks in closed form.
+"""Audit every user of a release at once, with closed-form attacks.
 
 Base groups of m − 1 users and a stand-in are drawn and counted once. For every user, each group is
-published in two worlds, with the user and with the stand-in, and the attacks that need no training
-(projection, diagonal, likelihood) say how far apart the two lie. Where a score is a sum over cells
-and a mechanism treats cells one by one, only the user's own events matter, so millions of users
-can be audited; the attacks that learn then spend their time on the most exposed.
+published twice, with the user and with the stand-in, and attacks without training (projection,
+diagonal, likelihood) score how well the two can be distinguished. If a score is a sum over cells
+and a mechanism treats cells independently, only the user's own events matter, so millions of users
+can be audited; learned attacks are then run only on the most exposed users.
 """
 
 from clusterscale.screening.analysis import ScreenAnalysis, run

@@ -1,4 +1,4 @@
-"""The screen of everyone, as an analysis: count the groups of a setting, then score all users."""
+"""The screen as an analysis: count the groups of each setting, then score all users."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ __all__ = ["ScreenAnalysis", "run"]
 
 
 class ScreenAnalysis(Analysis):
-    """The screen of every user of a cube: one row a user.
+    """The screen of every user of a cube: one row per user.
 
-    Groups are counted in one pass over the store. In a second one, users are scored block by block
-    against all groups; each block is durable at once.
+    The first pass over the store counts the groups. The second one scores users block by block
+    against all groups; the results of each block are stored immediately.
     """
 
     kind: ClassVar[str] = "screen"
@@ -59,7 +59,7 @@ class ScreenAnalysis(Analysis):
         check(self.screen, cube)
 
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
-        """Return what the screen would do and take."""
+        """Return the number of users, rows and blocks, and the predicted cost."""
         cost = predict(self.screen, cube, memory, n_workers)
         return {
             "users": f"{cost.n_users:,}",
@@ -78,7 +78,7 @@ class ScreenAnalysis(Analysis):
         return open_screen(self.uri(uri))
 
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
-        """Yield the counting and the scoring of each setting that is not done."""
+        """Yield the counting and the scoring stage of each unfinished setting."""
         store = ScreenStore(job.uri, self.screen, job.cube)
         work = _Settings(self.screen, job, store)
         for index, (setting, mechanisms) in enumerate(self.screen.settings()):
@@ -96,7 +96,7 @@ def run(
     Returns
     -------
     xr.Dataset
-        Keeps :data:`clusterscale.schema.SCREEN`; read lazily.
+        Conforms to :data:`clusterscale.schema.SCREEN`; read lazily.
     """
     return study.run(ScreenAnalysis(screen), cube, output, executor, **options)
 
@@ -131,9 +131,9 @@ class _Settings:
         self._n_rows = cube.n_users * n_settings * len(screen.mechanisms)
 
     def left(self, index: int, mechanisms: tuple[Mechanism, ...]) -> set[str]:
-        """Return the names of the parts of a setting that are left."""
+        """Return the names of the unfinished parts of a setting."""
         names = {
-            _name(index, self._place(mechanism), start)
+            _name(index, self._index_of(mechanism), start)
             for mechanism in mechanisms
             for start, _ in self._parts
         }
@@ -142,12 +142,12 @@ class _Settings:
     def count(
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...]
     ) -> Iterator[Stage[Any, Any]]:
-        """Yield the counting of the groups of a setting, slice by slice, unless it is done."""
+        """Yield the counting stages of a setting, slice by slice, unless its groups are stored."""
         uri, cube, source = self._store.groups(index), self._job.cube, self._job.source
         if exists(f"{uri}/zarr.json"):
             return
         plan, n_users = self._screen.plan, cube.n_users
-        n_groups = plan.groups + plan.reference * any(each.noise is None for each in mechanisms)
+        n_groups = plan.groups + plan.reference * any(item.noise is None for item in mechanisms)
         n_cells = (cube.n_rois + self._screen.null_roi) * (setting.span[1] - setting.span[0])
         width = slice_size(self._job.memory, n_cells, n_groups)
         n_blocks = -(-n_users // self._block)
@@ -169,16 +169,16 @@ class _Settings:
     def score(
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
     ) -> Stage[ScreenTask, Scored]:
-        """Return the scoring of all parts that are left."""
-        place = self._place_of(setting)
+        """Return the stage that scores all unfinished parts."""
+        position = self._position_of(setting)
 
         def keep(batch: Sequence[Finished[ScreenTask, Scored]]) -> None:
             for finished in batch:
                 task, scored = finished.item, finished.value
                 assert scored is not None
-                places = [self._place(mechanism) for mechanism in task.mechanisms]
-                names = [_name(index, each, task.start) for each in places]
-                self._store.add(scored, task.start, place, places, names)
+                indices = [self._index_of(mechanism) for mechanism in task.mechanisms]
+                names = [_name(index, i, task.start) for i in indices]
+                self._store.add(scored, task.start, position, indices, names)
                 self._n_done += _weigh(task)
 
         tasks = self._tasks(index, setting, mechanisms, left)
@@ -187,28 +187,32 @@ class _Settings:
     def _tasks(
         self, index: int, setting: ScreenSetting, mechanisms: tuple[Mechanism, ...], left: set[str]
     ) -> Iterator[ScreenTask]:
-        """Yield the tasks that are left, pass by pass."""
+        """Yield the unfinished tasks, pass by pass."""
         uri, plan, job = self._store.groups(index), self._screen.plan, self._job
         base = open_base(uri, setting, job.source)
         sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
-        way = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
-        make = partial(ScreenTask, job.source, setting, uri, plan)
-        for part in way.passes:
+        resources = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
+        make = partial(
+            ScreenTask, job.source, setting, uri, plan, width=resources.width, kept=resources.kept
+        )
+        for part in resources.passes:
             for start, stop in self._parts:
-                wanted = tuple(
-                    each for each in part if _name(index, self._place(each), start) in left
+                unfinished = tuple(
+                    mechanism
+                    for mechanism in part
+                    if _name(index, self._index_of(mechanism), start) in left
                 )
-                if wanted:
-                    yield make(wanted, self._block_of(start), start, stop, way.width, way.kept)
+                if unfinished:
+                    yield make(unfinished, self._block_of(start), start, stop)
 
     def _block_of(self, user: int) -> tuple[int, int]:
         first = user // self._block * self._block
         return first, min(first + self._block, self._job.cube.n_users)
 
-    def _place(self, mechanism: Mechanism) -> int:
+    def _index_of(self, mechanism: Mechanism) -> int:
         return self._screen.mechanisms.index(mechanism)
 
-    def _place_of(self, setting: ScreenSetting) -> tuple[int, int]:
+    def _position_of(self, setting: ScreenSetting) -> tuple[int, int]:
         names = [name for name, _ in self._screen.periods]
         return names.index(setting.period), self._screen.group_sizes.index(setting.group_size)
 

@@ -1,4 +1,4 @@
-"""The counted groups of a screen at rest: made once, read by every task."""
+"""The stored counts of a screen's groups: written once, read by every task."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from clusterscale.storage.atomic import staged
 __all__ = ["Base", "BaseWriter", "new_base", "open_base"]
 
 _FORMAT = "clusterscale-screen-base"
-_CHUNK = 1 << 22  # elements; a few groups
+_CHUNK = 1 << 22  # elements in a chunk, a few groups
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Groups of one setting, counted; see :func:`open_base`.
+    """Counted groups of one setting; see :func:`open_base`.
 
     Attributes
     ----------
     setting, source
-        What was counted, and of which cube.
+        The setting that was counted, and its cube.
     n_users
-        Users of the cube, the adversary's reference.
+        Number of users of the cube, which are the adversary's reference.
     shape
-        ROIs (the null ROI too) and epochs.
+        Numbers of ROIs (including the null ROI) and epochs.
     bounds
-        The most that one unit of data changes the counts.
+        Largest change of the counts by one privacy unit.
     """
 
     uri: str
@@ -53,20 +53,20 @@ class Base:
 
     @cached_property
     def seen(self) -> Ids:
-        """Users in each cell, int64, shape (cell,)."""
+        """Number of users in each cell, int64, shape (cell,)."""
         return self._read("seen", 0, self.n_cells)
 
     @cached_property
     def cells(self) -> Ids:
-        """Flat cells where anybody was, int64, increasing."""
+        """Flat cells that any user visits, int64, increasing."""
         return np.flatnonzero(self.seen)
 
     @cached_property
     def rows(self) -> NDArray[np.int32]:
-        """The place of each cell among ``cells``, −1 for the others, int32, shape (cell,)."""
-        places = np.full(self.n_cells, -1, np.int32)
-        places[self.cells] = np.arange(len(self.cells), dtype=np.int32)
-        return places
+        """Index of each cell in ``cells``, −1 for the others, int32, shape (cell,)."""
+        rows = np.full(self.n_cells, -1, np.int32)
+        rows[self.cells] = np.arange(len(self.cells), dtype=np.int32)
+        return rows
 
     @property
     def n_cells(self) -> int:
@@ -93,13 +93,13 @@ class Base:
 
 
 class BaseWriter:
-    """Takes counted groups slice by slice; see :func:`new_base`."""
+    """Writes counted groups slice by slice; see :func:`new_base`."""
 
     def __init__(self, uri: str, n_groups: int) -> None:
         self._group, self._n_groups = storage.create_group(uri), n_groups
 
     def add(self, first: int, counted: GroupContributions, n_users: int) -> None:
-        """Keep groups from the one numbered ``first`` on; the first slice brings what is common."""
+        """Write groups from number ``first`` on; the first slice also creates the arrays."""
         n_cells = counted.base.shape[1]
         if first == 0:
             chunk = max(n_cells, _CHUNK // n_cells * n_cells)
@@ -121,15 +121,15 @@ class BaseWriter:
                     "bounds": asdict(counted.bounds),
                 }
             )
-        place = slice(first * n_cells, (first + len(counted.base)) * n_cells)
+        span = slice(first * n_cells, (first + len(counted.base)) * n_cells)
         for name, values in (("base", counted.base), ("stand_in", counted.stand_in)):
             array: Any = self._group[name]
-            array[place] = values.astype(array.dtype).ravel()
+            array[span] = values.astype(array.dtype).ravel()
 
 
 @contextmanager
 def new_base(uri: str, n_groups: int) -> Iterator[BaseWriter]:
-    """Write the groups of a setting; they appear at ``uri`` complete or not at all."""
+    """Write the groups of a setting atomically to ``uri``."""
     with staged(uri, force=True) as staging:
         yield BaseWriter(staging, n_groups)
 
@@ -141,7 +141,7 @@ def open_base(uri: str, setting: ScreenSetting, source: Source) -> Base:
     Raises
     ------
     MissingError, FormatError
-        If there are none at ``uri``.
+        If ``uri`` has no counted groups.
     """
     about = dict(storage.open_group(uri).attrs)
     if about.get("format") != _FORMAT:

@@ -1,4 +1,4 @@
-"""How to stay within a worker's memory: groups by the slice, mechanisms by the pass."""
+"""Plan the memory and predict the cost of a screen: slices of groups, passes of mechanisms."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_siz
 
 _SERIES_USERS = 32
 _PROCESS = 350 * 10**6  # the interpreter and its libraries
-# Seconds a processor of 2020 takes for a term, a weighed value, a compared pair, an event.
+# Seconds of a processor of 2020 per gathered term, weighed value, compared pair and read event.
 _GATHER, _WEIGH, _COMPARE, _READ = 4e-10, 1.2e-7, 1.2e-10, 1e-8
-_COUNTED = 5 * 3  # bytes a group and cell while counts are added up: two parts and their sum
+_COUNTED = 5 * 3  # bytes per group and cell while counts are added up: two parts and their sum
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenResources:
-    """How a setting's mechanisms are screened.
+    """Plan of the memory for a setting.
 
-    ``width``: groups whose table is made at once; ``passes``: mechanisms that share one reading
-    of the store.
+    ``width``: number of groups in one evidence table; ``passes``: mechanisms that share one pass
+    over the store.
     """
 
     width: int
@@ -36,16 +36,16 @@ class ScreenResources:
 
     @property
     def kept(self) -> int:
-        """Tables that a worker keeps from one block to the next."""
+        """Number of tables that a worker keeps from one block to the next."""
         return max(map(len, self.passes))
 
 
 def check(screen: Screen, cube: TraceCube) -> None:
-    """Raise :class:`ConfigError`, naming the keys, if a screen cannot be made of ``cube``."""
+    """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support a screen."""
     faults = [
-        f"mechanisms.{i}: {mechanism.name} looks at all counts at once: one more visit can change "
-        "what is published anywhere, so nobody can be scored by their own cells alone; leave it "
-        "out of a screen, and audit chosen targets instead"
+        f"mechanisms.{i}: {mechanism.name} uses all counts at once: one more visit can change any "
+        "published value, so users cannot be scored by their own cells alone; leave it out of a "
+        "screen, and audit chosen targets instead"
         for i, mechanism in enumerate(screen.mechanisms)
         if mechanism.reach == "release"
     ]
@@ -64,62 +64,62 @@ def plan_screen_resources(
     n_rows: int,
     n_cells: int,
 ) -> ScreenResources:
-    """Keep as many tables as fit into ``memory`` bytes a worker.
+    """Plan to keep as many tables as fit into ``memory`` bytes per worker.
 
-    Where even one does not, it is made for fewer groups at a time, and anew for each block, which
-    costs time and changes no result.
+    If a single table does not fit, it is computed for fewer groups at a time and again for each
+    block, which costs time and does not change results.
 
     Parameters
     ----------
     n_rows, n_cells
-        Cells where anybody was, and all.
+        Number of cells that any user visits, and of all cells.
 
     Raises
     ------
     ConfigError
-        If there is not enough for a single group, with the memory that would be.
+        If the memory is too small for a single group; names the memory needed.
     """
     n_attacks, n_groups = len(plan.attacks), plan.groups
     n_users = min(block_size(cube), cube.n_users)
     block = 3 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
     by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
-    each = table_bytes(n_rows, n_cells, 1, n_attacks) + 4 * n_cells * by_series
+    per_group = table_bytes(n_rows, n_cells, 1, n_attacks) + 4 * n_cells * by_series
     free = memory - _PROCESS - block
-    if each * n_groups <= free:
-        kept = int(free // (each * n_groups))
+    if per_group * n_groups <= free:
+        kept = int(free // (per_group * n_groups))
         parts = range(0, len(mechanisms), kept)
         return ScreenResources(n_groups, tuple(tuple(mechanisms[i : i + kept]) for i in parts))
     sums = 4 * n_users * n_attacks * 2 * n_groups  # kept for the whole block, slice after slice
-    width = (free - sums) // each
+    width = (free - sums) // per_group
     if width < 1:
         raise ConfigError(
-            f"memory: {memory:,} bytes a worker are too few for a block of {n_users:,} users and "
-            f"{n_cells:,} cells; give {_PROCESS + block + sums + each:,} or more with `memory`"
+            f"memory: {memory:,} bytes per worker are too few for a block of {n_users:,} users and "
+            f"{n_cells:,} cells; set `memory` to {_PROCESS + block + sums + per_group:,} or more"
         )
     return ScreenResources(int(width), tuple((mechanism,) for mechanism in mechanisms))
 
 
 def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:
-    """Return how many users a task scores, and a chunk of the results holds.
+    """Return the number of users in a task and in a chunk of the results.
 
-    A block, unless series must be published for each user: that takes a tenth of a second each.
+    This is a block, or fewer if series are published for each user: that takes 0.1 s per user.
     """
     by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
     return min(_SERIES_USERS, block_size(cube)) if by_series else block_size(cube)
 
 
 def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
-    """Return how many groups can be counted at once."""
+    """Return how many groups fit into memory while they are counted."""
     return max(1, min(n_groups, (memory - _PROCESS) // (_COUNTED * n_cells)))
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenCost:
-    """What a screen will take.
+    """Predicted cost of a screen.
 
-    ``n_readings``: times the store is read, for counting and for each pass of mechanisms;
-    ``worker_bytes``: the most that a worker uses; ``core_seconds``: the time of one processor, and
-    ``seconds``: that of the whole cluster, told from rates of a common processor, if events are
+    ``n_readings``: passes over the store, for counting and for each pass of mechanisms;
+    ``worker_bytes``: peak memory of a worker; ``core_seconds``: time on one processor, and
+    ``seconds``: on the whole cluster, from rates of a common processor, assuming that events are
     spread evenly over time.
     """
 
@@ -136,21 +136,21 @@ class ScreenCost:
 def predict(
     screen: Screen, cube: TraceCube, memory: int = MEMORY, n_workers: int = 1
 ) -> ScreenCost:
-    """Predict what a screen costs, without running anything.
+    """Predict the cost of a screen without running it.
 
     Parameters
     ----------
     screen, cube
-        What to ask, and of whom.
+        The screen, and the cube of its users.
     memory
         Bytes that a worker may use.
     n_workers
-        How many there are; no more work at a time than there are blocks of users.
+        Number of workers; blocks of users limit how many work at a time.
 
     Raises
     ------
     ConfigError, PoolError
-        If the cube cannot answer, or memory is too short.
+        If the cube does not support the screen, or the memory is too small.
     """
     check(screen, cube)
     size, n_groups, n_attacks = block_size(cube), screen.plan.groups, len(screen.plan.attacks)
@@ -160,22 +160,23 @@ def predict(
     for setting, mechanisms in screen.settings():
         n_epochs = setting.span[1] - setting.span[0]
         n_cells = (cube.n_rois + screen.null_roi) * n_epochs
-        found = plan_screen_resources(
+        resources = plan_screen_resources(
             memory, cube, screen.plan, mechanisms, n_rows=n_cells, n_cells=n_cells
         )
-        n_readings += 1 + len(found.passes)
-        table = table_bytes(n_cells, n_cells, found.width, n_attacks)
-        worker_bytes = max(worker_bytes, _PROCESS + found.kept * table)
+        n_readings += 1 + len(resources.passes)
+        table = table_bytes(n_cells, n_cells, resources.width, n_attacks)
+        worker_bytes = max(worker_bytes, _PROCESS + resources.kept * table)
         events = cube.n_events * n_epochs / cube.n_epochs
         events += cube.n_users * n_epochs * 0.8 * screen.null_roi
-        one = events * 2 * n_attacks * n_groups * _GATHER
-        one += cube.n_users * n_attacks * n_groups**2 * _COMPARE
-        by_user = one * len(mechanisms) + cube.n_events * _READ * (1 + len(found.passes))
+        scoring = events * 2 * n_attacks * n_groups * _GATHER
+        scoring += cube.n_users * n_attacks * n_groups**2 * _COMPARE
+        reading = cube.n_events * _READ * (1 + len(resources.passes))
+        by_user = scoring * len(mechanisms) + reading
         tabulating = n_cells * n_groups * _WEIGH * len(mechanisms)
-        # what does not fit at once is made anew for every block
-        a_worker = turns if found.width < n_groups else 1
-        total += by_user + tabulating * min(n_blocks, n_workers * a_worker)
-        wall += by_user * turns / n_blocks + tabulating * a_worker
+        # a table that does not fit at once is recomputed for every block
+        n_repeats = turns if resources.width < n_groups else 1
+        total += by_user + tabulating * min(n_blocks, n_workers * n_repeats)
+        wall += by_user * turns / n_blocks + tabulating * n_repeats
     n_rows = cube.n_users * len(screen.mechanisms)
     n_rows *= len(screen.periods) * len(screen.group_sizes)
     store = cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8

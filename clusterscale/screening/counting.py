@@ -1,4 +1,4 @@
-"""The groups of a screen: draw them, and count them over blocks of users."""
+"""Draw the groups of a screen, and count them over blocks of users."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["CountTask", "GroupContributions", "check_groups", "combine", "count"
 
 
 def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
-    """Raise :class:`PoolError` if too few groups would be left of those a user is not in."""
+    """Raise :class:`PoolError` if a user would be outside too few of the groups."""
     if group_size >= n_users:
         raise PoolError(
-            f"groups of {group_size} are too large: of {n_users} users one at least must stand "
-            f"outside; the largest that fits is {n_users - 1}"
+            f"groups of {group_size} are too large: at least one of {n_users} users must be "
+            f"outside; the largest size is {n_users - 1}"
         )
     left = n_groups * (n_users - group_size) / n_users
     if left < LEAST_GROUPS:
         needed = int(np.ceil(LEAST_GROUPS * n_users / (n_users - group_size)))
         raise PoolError(
-            f"groups of {group_size} of {n_users} users: a user stands outside about {left:.0f} of "
-            f"{n_groups}, too few to tell an AUC; draw {needed} groups or more (screen.groups), or "
-            "smaller ones"
+            f"groups of {group_size} of {n_users} users: a user is outside about {left:.0f} of "
+            f"{n_groups}, too few to estimate an AUC; draw {needed} groups or more "
+            "(screen.groups), or smaller ones"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class CountTask:
-    """Count the groups ``first`` up to ``last`` among some users, block by block."""
+    """Task to count the groups ``first`` up to ``last`` over some users, block by block."""
 
     source: Source
     setting: ScreenSetting
@@ -51,20 +51,20 @@ class CountTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupContributions:
-    """What some users add to the groups.
+    """Contributions of some users to the counts of the groups.
 
     Attributes
     ----------
     base
-        int32, shape (group, cell): all members but the stand-in.
+        int32, shape (group, cell): counts of all members except the stand-in.
     stand_in
-        uint8, shape (group, cell): the one member who makes room for a user.
+        uint8, shape (group, cell): the member whom a user replaces.
     seen
-        int64, shape (cell,): users in each cell, members or not.
+        int64, shape (cell,): number of users in each cell, members or not.
     bounds
-        The most that one unit of data of any of them changes the counts.
+        Largest change of the counts by one privacy unit of any of them.
     frame
-        Where and when cells are.
+        Coordinates of the cells.
     """
 
     base: Counts
@@ -77,19 +77,19 @@ class GroupContributions:
 def members_within(
     source: Source, setting: ScreenSetting, groups: range, n_users: int, start: int, stop: int
 ) -> tuple[Ints, Ints, Ints]:
-    """Return who of the users ``start`` up to ``stop`` is in which group.
+    """Return the group memberships of the users ``start`` up to ``stop``.
 
-    A group is ``group_size`` users at random, one of them, at random, the stand-in. Its draw hangs
-    on nothing but the seed, the period, the size and its number, so that mechanisms are compared
-    on the same people.
+    A group is ``group_size`` random users; a random one of them is the stand-in. Its draw depends
+    only on the seed, the period, the size and its number, so that mechanisms are compared on the
+    same users.
 
     Returns
     -------
     tuple of int64 arrays
-        User, counted from ``start`` and not decreasing; group; and its member who stands in (1) or
-        does not (0); shape (membership,).
+        User, counted from ``start`` and not decreasing; group; and whether the user is its stand-in
+        (1) or not (0); shape (membership,).
     """
-    users, places, stands = [], [], []
+    users, numbers, stand_ins = [], [], []
     for group in groups:
         path = ("screen groups", *setting.path[:2], group)
         rng = stream(source.seed, *path)
@@ -98,35 +98,35 @@ def members_within(
         chosen[rng.integers(len(members))] = 1
         here = (members >= start) & (members < stop)
         users.append(members[here] - start)
-        places.append(np.full(int(here.sum()), group))
-        stands.append(chosen[here])
-    user, place, stand = (np.concatenate(part) for part in (users, places, stands))
+        numbers.append(np.full(int(here.sum()), group))
+        stand_ins.append(chosen[here])
+    user, number, stand_in = (np.concatenate(part) for part in (users, numbers, stand_ins))
     order = np.argsort(user, kind="stable")
-    return user[order], place[order], stand[order]
+    return user[order], number[order], stand_in[order]
 
 
 def count(task: CountTask) -> GroupContributions:
-    """Count groups over some users; a pure function of the task and the cube it names."""
+    """Return the counts of groups over some users; a pure function of the task and its cube."""
     total: GroupContributions | None = None
     groups = range(task.first, task.last)
     for start, stop in ranges(task.start, task.stop, task.block):
         (block,) = read_block(task.source, [task.setting.window], start, stop)
         traces, bounds = block.traces, block.bounds
         if total is None:
-            total = _nothing(len(groups), traces, block.frames[-1], bounds)
-        who = members_within(task.source, task.setting, groups, task.n_users, start, stop)
-        user, group, stand = who
-        members = (user, group - task.first, stand)
+            total = _zeros(len(groups), traces, block.frames[-1], bounds)
+        memberships = members_within(task.source, task.setting, groups, task.n_users, start, stop)
+        user, group, stand_in = memberships
+        members = (user, group - task.first, stand_in)
         events = traces.offsets, traces.cells, traces.idle_epochs
         _count(*events, *members, total.base, total.stand_in, total.seen)
         total = replace(total, bounds=merge_bounds(total.bounds, bounds))
     if total is None:
-        raise InputError(f"users {task.start} to {task.stop} are none to count")
+        raise InputError(f"there are no users from {task.start} to {task.stop} to count")
     return total
 
 
 def combine(one: GroupContributions, other: GroupContributions) -> GroupContributions:
-    """Add what other users count for."""
+    """Return the sum of the contributions of two sets of users."""
     return replace(
         one,
         base=one.base + other.base,
@@ -136,7 +136,7 @@ def combine(one: GroupContributions, other: GroupContributions) -> GroupContribu
     )
 
 
-def _nothing(
+def _zeros(
     n_groups: int, traces: Traces, frame: CellCoordinates, bounds: Bounds
 ) -> GroupContributions:
     shape = (n_groups, traces.n_cells)
@@ -151,12 +151,12 @@ def _count(
     idle: NDArray[np.bool_],
     users: Ints,
     groups: Ints,
-    stands: Ints,
+    is_stand_in: Ints,
     base: Counts,
     stand_in: NDArray[np.uint8],
     seen: NDArray[np.int64],
 ) -> None:
-    """Add every user to ``seen`` and members to their groups; ``users`` do not decrease."""
+    """Add every user to ``seen`` and members to their groups; ``users`` are not decreasing."""
     nowhere = base.shape[1] - idle.shape[1]
     at = 0
     for user in range(len(offsets) - 1):
@@ -170,7 +170,7 @@ def _count(
             group = groups[at]
             for part in (events.astype(np.int64), absent):
                 for cell in part:
-                    if stands[at]:
+                    if is_stand_in[at]:
                         stand_in[group, cell] += np.uint8(1)
                     else:
                         base[group, cell] += np.int32(1)

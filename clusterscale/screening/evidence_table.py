@@ -1,8 +1,9 @@
-"""What every group says of everyone who might be in it, laid out by cell.
+"""Evidence of each group for the membership of any user, as a table by cell.
 
-Let B be the counts of a group without its stand-in, R what is published. Someone who joins changes
-B by one in the cells where they were, and nothing else; a mechanism that treats cells one by one
-publishes R(B + 1) there and R(B) elsewhere. The evidence of a release with the user is then
+Let B be the counts of a group without its stand-in, and R the mechanism. A user who joins adds one
+to B in the cells of their trace and changes nothing else; a mechanism that treats cells
+independently publishes R(B + 1) there and R(B) elsewhere. The evidence of a release with the user
+is then
 
     Σ over all cells of away(R(B))  +  Σ over the user's cells of here(R(B + 1)) − away(R(B))
 
@@ -10,8 +11,8 @@ and that of a release with the stand-in v instead
 
     Σ over all cells of away(R(B + v))  +  Σ over the user's cells of (here − away)(R(B + v)).
 
-Both second sums run over the user's own cells alone: a table of their terms, one row a cell, scores
-anybody for the price of their own events.
+Both second sums are over the user's own cells only: with a table of their terms, one row per cell,
+the cost of scoring a user is proportional to the user's events.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ __all__ = [
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
-_CELLS = 1024  # weighed at once: 200 groups of them are 1.6 MB, which stays in cache
-LOG_ZERO = -1e4  # what −∞ counts as: less than all other evidence, and still a number to add
+_CELLS = 1024  # cells per step: with 200 groups they are 1.6 MB, which stays in cache
+LOG_ZERO = -1e4  # replaces −∞: less than all other evidence, but finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedGroups:
     """Releases of some groups, float32, shape (group, cell).
 
-    ``nobody``: of the members but the stand-in; ``present``: of one visit more in every cell;
-    ``stand_in``: of all members. All three share what noise they can, so that a user's two worlds
-    differ in little but the user.
+    ``nobody``: of all members except the stand-in; ``present``: with one more visit in every cell;
+    ``stand_in``: of all members. All three share as much noise as possible, so that the two
+    releases for a user differ in little but the user.
     """
 
     nobody: Singles
@@ -63,11 +64,11 @@ class EvidenceTable:
     Attributes
     ----------
     terms
-        float32, shape (row, attack, side, group): one row a cell where anybody was; side 0 with
-        the user, 1 with the stand-in. Each row and attack is shifted by a constant, which changes
-        no comparison, so that sums stay exact.
+        float32, shape (row, attack, side, group): one row per cell that any user visits; side 0
+        with the user, 1 with the stand-in. Each row and attack is shifted by a constant, which
+        does not affect comparisons, so that sums stay exact.
     start
-        float64, shape (attack, side, group): the first sums.
+        float64, shape (attack, side, group): the sums over all cells.
     shift
         float64, shape (row, attack): those constants.
     """
@@ -78,32 +79,33 @@ class EvidenceTable:
 
 
 def table_bytes(n_rows: int, n_cells: int, n_groups: int, n_attacks: int) -> int:
-    """Return the most memory that a table takes while it is made."""
+    """Return the peak memory of computing a table, in bytes."""
     return 4 * n_groups * (n_rows * n_attacks * 2 + 3 * n_cells + n_cells // 2)
 
 
 def publish(base: Base, mechanism: Mechanism, groups: range, *, key: str) -> PublishedGroups:
-    """Publish groups, each with noise of its own stream, whatever others are published with it.
+    """Return releases of groups; each group has its own noise stream.
 
-    ``mechanism`` is bound; ``key`` is its id as given. ``present`` means nothing where
-    one count reaches further than its cell.
+    ``mechanism`` is bound; ``key`` is the id of the unbound one. ``present`` is meaningless if one
+    count affects more than its cell.
     """
-    found = PublishedGroups(*(np.empty((len(groups), base.n_cells), np.float32) for _ in range(3)))
+    shape = (len(groups), base.n_cells)
+    releases = PublishedGroups(*(np.empty(shape, np.float32) for _ in range(3)))
     counts, stand_in = base.counts(groups)
     for i, group in enumerate(groups):
         path = base, mechanism, key, group
-        found.nobody[i] = _release(*path, "nobody", counts[i])
-        found.present[i] = _release(*path, "present", counts[i] + 1)
-        found.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
-    return found
+        releases.nobody[i] = _release(*path, "nobody", counts[i])
+        releases.present[i] = _release(*path, "present", counts[i] + 1)
+        releases.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
+    return releases
 
 
 def moments(
     base: Base, mechanism: Mechanism, groups: range, *, width: int, key: str
 ) -> tuple[Floats, Floats]:
-    """Return mean and variance of what is published of all members, float64, shape (cell,).
+    """Return mean and variance of the releases of all members, float64, shape (cell,).
 
-    The groups are read ``width`` at a time; the rest is as for :func:`publish`.
+    The groups are read ``width`` at a time; other parameters are those of :func:`publish`.
     """
     total, squares = np.zeros(base.n_cells), np.zeros(base.n_cells)
     for first in range(groups.start, groups.stop, width):
@@ -119,7 +121,7 @@ def moments(
 def _release(
     base: Base, mechanism: Mechanism, key: str, group: int, use: str, counts: Counts
 ) -> Singles:
-    """Publish one world of one group, shape (cell,)."""
+    """Return one release of one group, shape (cell,)."""
     if mechanism.noise == NO_NOISE:
         return counts.astype(np.float32)
     path = ("screen noise", *base.setting.path, key, group)
@@ -130,7 +132,7 @@ def _release(
 
 
 def tabulate(published: PublishedGroups, rules: list[CellScore], base: Base) -> EvidenceTable:
-    """Weigh what was published, in the cells where anybody was, by the rule of every attack."""
+    """Return the evidence of releases in the visited cells, by the rule of every attack."""
     n_groups, cells = len(published.nobody), base.cells
     size = base.setting.group_size
     usual = np.rint((size - 1) * base.mean_trace)[None, :]
@@ -148,7 +150,7 @@ def tabulate(published: PublishedGroups, rules: list[CellScore], base: Base) -> 
             away = np.maximum(rule.cell_evidence(off, some, here=False), LOG_ZERO)
             change = np.maximum(rule.cell_evidence(on, some, here=True), LOG_ZERO) - away
             shift[first : first + len(some), attack] = change[-1]
-            change -= change[-1]  # the usual value's, whatever groups are tabulated together
+            change -= change[-1]  # that of the expected value, which does not depend on the groups
             sums = away[:-1].sum(axis=1)
             start[attack] += sums.reshape(2, n_groups)
             terms[first : first + len(some), attack] = change[:-1].T.reshape(-1, 2, n_groups)

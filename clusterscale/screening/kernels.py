@@ -1,4 +1,4 @@
-"""The two loops that every user costs: gather the evidence of their events, compare two worlds."""
+"""Compiled loops per user: sum the evidence of their events, and compare two sets of releases."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def gather(
     Parameters
     ----------
     offsets, cells, idle
-        Traces; users from ``first`` on, as many as ``total`` has rows. ``idle`` has no column
-        where there is no null ROI.
+        Traces; users from ``first`` on, as many as ``total`` has rows. ``idle`` has no columns if
+        there is no null ROI.
     rows
-        Row of ``terms`` of each cell, −1 where nobody is.
+        Row of ``terms`` of each cell, −1 for cells without users.
     terms
         float32, shape (row, column).
     total
-        float32, shape (user, column): overwritten.
+        float32, shape (user, column); overwritten.
 
     Raises
     ------
     InputError
-        If shapes do not fit each other, or there are no such users or rows.
+        If shapes do not match, or users, cells or rows are out of range.
     """
     if terms.ndim != 2 or total.shape[1:] != terms.shape[1:]:
         raise InputError(f"totals of shape {total.shape} do not fit terms of shape {terms.shape}")
@@ -79,59 +79,59 @@ def _gather(
     n_columns = terms.shape[1]
     nowhere = len(rows) - idle.shape[1]
     for i in range(total.shape[0]):
-        user, found = first + i, total[i]
-        found[:] = 0
+        user, sums = first + i, total[i]
+        sums[:] = 0
         for cell in cells[offsets[user] : offsets[user + 1]]:
             row = terms[rows[cell]]
             for column in range(n_columns):
-                found[column] += row[column]
+                sums[column] += row[column]
         for epoch in range(idle.shape[1]):
             if idle[user, epoch]:
                 row = terms[rows[nowhere + epoch]]
                 for column in range(n_columns):
-                    found[column] += row[column]
+                    sums[column] += row[column]
 
 
 def rank_targets(
     sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
 ) -> None:
-    """Compare the two worlds of every user over the groups that the user is not a member of.
+    """Compare releases with and without every user, over the groups without the user as a member.
 
     Parameters
     ----------
     sums
         float32, shape (user, attack, side, group): evidence of the users' own cells.
     start
-        float64, shape (attack, side, group): that of all cells, for somebody who was nowhere.
+        float64, shape (attack, side, group): evidence of all cells for a user without events.
     apart
-        bool, shape (user, group).
+        bool, shape (user, group): whether the user is not a member of the group.
     z
         Standard errors from the AUC to either end of its interval.
     found
-        float32, shape (4, user, attack), overwritten: AUC, the ends of its interval, the gap; not
-        a number where fewer than two groups are left.
+        float32, shape (4, user, attack), overwritten: AUC, the ends of its interval, the gap; NaN
+        if fewer than two groups are left.
 
     Raises
     ------
     InputError
-        If shapes do not fit each other.
+        If shapes do not match.
     """
     n_users, n_attacks, n_sides, n_groups = sums.shape
-    right = n_sides == 2 and start.shape == sums.shape[1:]
-    if not right or apart.shape != (n_users, n_groups) or found.shape != (4, n_users, n_attacks):
+    matches = n_sides == 2 and start.shape == sums.shape[1:]
+    if not matches or apart.shape != (n_users, n_groups) or found.shape != (4, n_users, n_attacks):
         raise InputError(
             f"sums {sums.shape}, start {start.shape}, apart {apart.shape} and found {found.shape} "
-            "do not fit each other"
+            "do not match"
         )
-    _judge(sums, start, apart, z, found)
+    _rank_targets(sums, start, apart, z, found)
 
 
 @kernel
-def _judge(
+def _rank_targets(
     sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
 ) -> None:
     n_groups = apart.shape[1]
-    # three arrays and not the rows of one, which the compiler would not run in parallel lanes
+    # three arrays instead of rows of one, which the compiler would not vectorise
     inside, outside = np.empty(n_groups, np.float32), np.empty(n_groups, np.float32)
     won = np.empty(n_groups, np.float32)
     for user in range(sums.shape[0]):
@@ -153,18 +153,18 @@ def _judge(
 
 @kernel
 def compare(inside: Singles, outside: Singles, won: Singles) -> tuple[float, float]:
-    """Compare one user's scores over pairs of groups of which each is seen in both worlds.
+    """Compare one user's scores over pairs of groups, each released with and without the user.
 
-    The AUC counts pairs of different groups only: the two worlds of one group share members and
-    noise, and would always differ the right way. Each group's mean success, as the one with the
-    user against all others without and as the one without against all others with, makes the
-    structural components of DeLong et al. (1988); added within a group (Obuchowski 1997, clustered
-    data), their spread gives the standard error.
+    The AUC counts only pairs of different groups: the two releases of one group share members and
+    noise, and would always differ in the right direction. Each group's mean success, as the one
+    with the user against all others without and as the one without against all others with, gives
+    the structural components of DeLong et al. (1988); added within a group (Obuchowski 1997,
+    clustered data), their spread gives the standard error.
 
     Parameters
     ----------
     inside, outside
-        float32, shape (group,): scores with the user and with the stand-in; two groups at least.
+        float32, shape (group,): scores with the user and with the stand-in; at least two groups.
     won
         float32, shape (group,), scratch.
 
@@ -180,7 +180,7 @@ def compare(inside: Singles, outside: Singles, won: Singles) -> tuple[float, flo
     """
     n = len(inside)
     if n < 2 or len(outside) != n or len(won) != n:
-        raise InputError("compare two groups at least, each with and without the user")
+        raise InputError("compare at least two groups, each with and without the user")
     total = 0.0
     for i in range(n):
         won[i] = 0
@@ -211,10 +211,10 @@ def compare(inside: Singles, outside: Singles, won: Singles) -> tuple[float, flo
 def interval(auc: float, error: float, n: int, z: float) -> tuple[float, float]:
     """Return the ends of an interval of the AUC, ``z`` standard errors away in log-odds.
 
-    On that scale the estimate is close to normal up to the ends: simulated intervals of 95 % held
-    the true AUC in 92 to 97 % of draws from 20 groups up, for AUCs of .53 to .99. Where there is no
-    spread to judge by (a clean sweep, nothing but ties), n/2 disjoint pairs of groups all came out
-    alike, so the chance that one does is at least tail^(2/n) (Clopper and Pearson 1934).
+    On that scale the estimate is close to normal even near 0 and 1: simulated 95 % intervals
+    contained the true AUC in 92 to 97 % of draws with 20 or more groups, for AUCs of .53 to .99.
+    Without any spread (all pairs won, or all tied), n/2 disjoint pairs of groups all had the same
+    outcome, so the probability of this outcome is at least tail^(2/n) (Clopper and Pearson 1934).
     """
     if error == 0.0 or auc <= 0.0 or auc >= 1.0:
         alike = (0.5 * erfc(z / sqrt(2.0))) ** (2.0 / (n - n % 2))
@@ -226,7 +226,7 @@ def interval(auc: float, error: float, n: int, z: float) -> tuple[float, float]:
 
 @kernel
 def gap(inside: Singles, outside: Singles) -> float:
-    """Return the gap between the means of two worlds in standard deviations of a score.
+    """Return the gap between mean scores with and without the user, in standard deviations.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def gap(inside: Singles, outside: Singles) -> float:
     """
     n = len(inside)
     if n < 2 or len(outside) != n:
-        raise InputError("compare two groups at least, each with and without the user")
+        raise InputError("compare at least two groups, each with and without the user")
     mean_in, mean_out = 0.0, 0.0
     for i in range(n):
         mean_in += inside[i]

@@ -1,4 +1,4 @@
-"""What a screen asks: every user, against the same groups, by attacks in closed form."""
+"""Settings of a screen: groups, attacks, periods, group sizes and mechanisms."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from clusterscale.mechanisms import group_by_trace_steps
 __all__ = ["LEAST_GROUPS", "Screen", "ScreenPlan", "ScreenSetting"]
 
 LEAST_GROUPS = 20
-"""With fewer, an interval of an AUC says next to nothing."""
+"""Minimal number of groups; with fewer, the interval of an AUC is too wide to be useful."""
 
 
 def _cellwise(attacks: tuple[Any, ...]) -> tuple[Any, ...]:
     wrong = [attack.name for attack in attacks if not isinstance(attack, CellwiseAttack)]
     if wrong:
         raise ValueError(
-            f"{', '.join(wrong)} must be trained for each target: a screen scores everyone in one "
+            f"{', '.join(wrong)} must be trained for each target: a screen scores all users in one "
             "pass, by projection, diagonal or likelihood"
         )
     return distinct(attacks)
@@ -47,11 +47,12 @@ else:
 
 
 class ScreenPlan(ConfigModel):
-    """How to screen: against so many ``groups``, by these ``attacks``.
+    """Number of ``groups`` and the ``attacks`` of a screen.
 
-    Every group is one challenge with each user and one without, so a user's AUC rests on ``groups``
-    pairs, less those the user is a member of. ``reference`` groups more tell the adversary mean and
-    variance of what is published, where a mechanism's law of noise is not known.
+    Every group gives one challenge with each user and one without, so a user's AUC is based on
+    ``groups`` pairs, minus those of which the user is a member. From ``reference`` further groups
+    the adversary estimates mean and variance of releases if a mechanism's noise distribution is
+    not known.
     """
 
     groups: Annotated[int, Strict(), Field(ge=LEAST_GROUPS, le=10_000)] = 200
@@ -61,9 +62,9 @@ class ScreenPlan(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class ScreenSetting:
-    """Users, cells and group size that several mechanisms are screened on together.
+    """Period, group size and trace steps that several mechanisms share.
 
-    ``span``: first epoch and the one after the last; ``steps``: what is done to traces first.
+    ``span``: first epoch and the one after the last; ``steps``: transformations of the traces.
     """
 
     period: str
@@ -73,7 +74,7 @@ class ScreenSetting:
 
     @property
     def window(self) -> Window:
-        """Which traces."""
+        """Span of epochs and trace steps."""
         return self.span, self.steps
 
     @property
@@ -87,8 +88,8 @@ class ScreenSetting:
 class Screen:
     """One screen: every user × period × group size × mechanism × attack.
 
-    ``periods`` are names and spans of epochs. ``unseen``: whether statistics leave out users
-    without an event in a period; they are scored either way.
+    ``periods`` are names and spans of epochs. ``unseen``: whether statistics exclude users without
+    an event in a period; they are scored in any case.
     """
 
     seed: int
@@ -122,7 +123,7 @@ class Screen:
 
     @property
     def digest(self) -> str:
-        """Hash of the settings that decide results; names of periods and titles do not."""
+        """Hash of the settings that affect results; names of periods and titles do not."""
         return hash_of(
             {
                 "unseen": self.unseen,

@@ -1,4 +1,4 @@
-"""The results of a screen at rest: one row a user."""
+"""Stored results of a screen: one row per user."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ if TYPE_CHECKING:
 
 __all__ = ["ScreenStore", "is_counted", "open_screen"]
 
-Place = tuple[int, int]  # of period and group size
+Place = tuple[int, int]  # index of period and of group size
 
 
 class ScreenStore(TableStore):
-    """A screen that is being written, block by block; ``groups-….zarr`` holds counted groups."""
+    """Writes a screen block by block; ``groups-….zarr`` holds counted groups."""
 
     def __init__(self, uri: str, screen: Screen, cube: TraceCube) -> None:
         super().__init__(uri, SCREEN_FORMAT, partial(_create, screen=screen, cube=cube))
 
     def groups(self, index: int) -> str:
-        """Return where the counted groups of a setting are kept."""
+        """Return the URI of the counted groups of a setting."""
         return f"{self.uri}/groups-{index}.zarr"
 
     def add(
         self, scored: Scored, start: int, place: Place, mechanisms: Sequence[int], names: list[str]
     ) -> None:
-        """Keep what was found of a block; only then say so, under ``names``."""
+        """Write the results of a block, then mark ``names`` as done."""
         period, size = place
         users = slice(start, start + len(scored.n_groups))
         self.array("n_groups")[users, period, size] = scored.n_groups
         for i, mechanism in enumerate(mechanisms):
-            found = dict(zip(STATISTICS, scored.numbers[:, :, i], strict=True))
-            found["privacy_loss"] = np.maximum(2 * found["auc"] - 1, 0)
-            for name, values in found.items():
+            statistics = dict(zip(STATISTICS, scored.numbers[:, :, i], strict=True))
+            statistics["privacy_loss"] = np.maximum(2 * statistics["auc"] - 1, 0)
+            for name, values in statistics.items():
                 self.array(name)[users, period, size, mechanism] = values
         for name in names:
             self.mark_done(name)
 
     def finish(self) -> None:
-        """Say that all is there, and remove what only unfinished screens need."""
+        """Mark the screen as complete, and remove the counted groups."""
         super().finish()
         for name in storage.list_names(self.uri):
             if name.startswith("groups-"):
@@ -63,7 +63,7 @@ class ScreenStore(TableStore):
 
 
 def open_screen(uri: str | Path) -> xr.Dataset:
-    """Open the results of a finished screen, lazily: rows are read when they are asked for.
+    """Open the results of a finished screen lazily.
 
     Parameters
     ----------
@@ -75,15 +75,15 @@ def open_screen(uri: str | Path) -> xr.Dataset:
     MissingError
         If there is none, or it has not finished.
     FormatError
-        If what is there are not the results of a screen.
+        If the store does not contain the results of a screen.
     """
     return open_table(uri, "screen", SCREEN_FORMAT, SCREEN)
 
 
 def is_counted(screened: xr.Dataset) -> xr.DataArray:
-    """Tell in which periods each user of a screen counts in its statistics.
+    """Return in which periods each user of a screen counts in its statistics.
 
-    Users without an event in a period have nothing to expose, and count only where the plan says
+    Users without an event in a period have nothing to expose, and count only if the plan has
     ``unseen: include``.
 
     Returns
@@ -119,9 +119,9 @@ def _create(uri: str, screen: Screen, cube: TraceCube) -> None:
             "plan_digest": screen.digest,
             "mechanisms": json.dumps(
                 [
-                    each.model_dump(mode="json")
-                    for each in screen.mechanisms
-                    if isinstance(each, ConfigModel)
+                    mechanism.model_dump(mode="json")
+                    for mechanism in screen.mechanisms
+                    if isinstance(mechanism, ConfigModel)
                 ]
             ),
             "seed": screen.seed,

@@ -1,4 +1,4 @@
-"""Score a block of users against all groups: one pure task."""
+"""Score a block of users against all groups, as a pure task."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ CONFIDENCE = 0.95
 
 Singles = NDArray[np.float32]
 
-_USERS = 256  # scored together: their sums stay in cache
+_USERS = 256  # users scored together: their sums stay in cache
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenTask:
-    """An address and a few numbers: which users, against what.
+    """A block of users to score, and the groups to score them against.
 
-    ``block``: the users who are read together, ``start`` and ``stop`` those of them who are scored;
-    ``base``: where the setting's groups are; ``width``: groups that are tabulated together, for
-    want of memory not always all; ``kept``: tables that a worker may keep for its next task.
+    ``block``: users that are read together; ``start`` and ``stop``: those of them that are scored;
+    ``base``: URI of the setting's groups; ``width``: number of groups that are tabulated together,
+    limited by memory; ``kept``: number of tables that a worker may keep for its next task.
     """
 
     source: Source
@@ -53,13 +53,13 @@ class ScreenTask:
 
     @property
     def groups(self) -> range:
-        """The groups that users are compared on; those after them tell moments."""
+        """The groups that users are compared on; the moments are estimated on those after them."""
         return range(self.plan.groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """What a task found.
+    """Results of a task.
 
     Attributes
     ----------
@@ -94,9 +94,9 @@ def score(task: ScreenTask) -> Scored:
 
 
 def _apart(task: ScreenTask, base: Base) -> NDArray[np.bool_]:
-    """Tell which groups each user is not in, shape (user, group)."""
-    where = (task.start, task.stop)
-    user, group, _ = members_within(task.source, task.setting, task.groups, base.n_users, *where)
+    """Return which groups each user is not a member of, shape (user, group)."""
+    span = (task.start, task.stop)
+    user, group, _ = members_within(task.source, task.setting, task.groups, base.n_users, *span)
     apart = np.ones((task.stop - task.start, len(task.groups)), np.bool_)
     apart[user, group] = False
     return apart
@@ -108,11 +108,11 @@ def _score(
     """Return the statistics of one mechanism, shape (statistic, user, attack)."""
     n_attacks, n_groups = len(task.plan.attacks), len(task.groups)
     z = float(scipy.special.ndtri((1 + CONFIDENCE) / 2))
-    found = np.empty((len(STATISTICS), traces.n_users, n_attacks), np.float32)
+    statistics = np.empty((len(STATISTICS), traces.n_users, n_attacks), np.float32)
     slices = [
         range(first, min(first + task.width, n_groups)) for first in range(0, n_groups, task.width)
     ]
-    together = _USERS if len(slices) == 1 else traces.n_users  # a table is made once a block
+    together = _USERS if len(slices) == 1 else traces.n_users  # one table per block
     for first in range(0, traces.n_users, together):
         some = slice(first, min(first + together, traces.n_users))
         sums = np.empty((some.stop - first, n_attacks, 2, n_groups), np.float32)
@@ -122,13 +122,13 @@ def _score(
             sums[..., groups.start : groups.stop] = _sum(task, base, prepared, traces, some)
             start[..., groups.start : groups.stop] = prepared.table.start
         start -= start.mean(axis=(1, 2), keepdims=True)
-        rank_targets(sums, start, apart[some], z, found[:, some])
-    return found
+        rank_targets(sums, start, apart[some], z, statistics[:, some])
+    return statistics
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
-    """All that is made once of a mechanism and some groups."""
+    """Evidence of a mechanism's releases of some groups, computed once for all users."""
 
     mechanism: Mechanism
     key: str
@@ -137,29 +137,29 @@ class _Prepared:
     series: SeriesEvidence | None
 
 
-_MADE: OrderedDict[Hashable, _Prepared] = OrderedDict()
+_CACHE: OrderedDict[Hashable, _Prepared] = OrderedDict()
 
 
 def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) -> _Prepared:
-    """Make what scoring needs, or take what this process made for another block."""
+    """Return the evidence for scoring, from the cache of this process if possible."""
     key = (task.base, task.setting, task.source, mechanism, task.plan, groups)
-    if key in _MADE:
-        _MADE.move_to_end(key)
-        return _MADE[key]
-    while len(_MADE) >= task.kept:
-        _MADE.popitem(last=False)
+    if key in _CACHE:
+        _CACHE.move_to_end(key)
+        return _CACHE[key]
+    while len(_CACHE) >= task.kept:
+        _CACHE.popitem(last=False)
     bound, name = mechanism.bind(base.bounds), mechanism.id
-    reference = _refer(task, base, bound, name)
+    reference = _build_reference(task, base, bound, name)
     rules = [attack.rule(reference) for attack in task.plan.attacks]
     published = publish(base, bound, groups, key=name)
     by_series = mechanism.reach == "series"
     series = weigh_series(base, published, rules, groups) if by_series else None
-    _MADE[key] = _Prepared(bound, name, rules, tabulate(published, rules, base), series)
-    return _MADE[key]
+    _CACHE[key] = _Prepared(bound, name, rules, tabulate(published, rules, base), series)
+    return _CACHE[key]
 
 
-def _refer(task: ScreenTask, base: Base, mechanism: Mechanism, key: str) -> Reference:
-    """Return what the adversary expects, with moments over groups of their own if it must."""
+def _build_reference(task: ScreenTask, base: Base, mechanism: Mechanism, key: str) -> Reference:
+    """Return the adversary's reference, with estimated moments if the noise is not known."""
     outside = spread = None
     if mechanism.noise is None:
         extra = range(task.plan.groups, task.plan.groups + task.plan.reference)
@@ -176,9 +176,9 @@ def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some
     gather(*events, base.rows, terms.reshape(len(terms), -1), some.start, total)
     sums = total.reshape(len(total), *terms.shape[1:])
     if prepared.series is not None:
-        made = (prepared.mechanism, prepared.key, prepared.rules, prepared.table)
+        parts = (prepared.mechanism, prepared.key, prepared.rules, prepared.table)
         for i, user in enumerate(range(some.start, some.stop)):
             cells = traces.trace(user).astype(np.int64)
             name = task.start + user
-            sums[i, :, 0] = inside_by_series(base, *made, prepared.series, cells, name)
+            sums[i, :, 0] = inside_by_series(base, *parts, prepared.series, cells, name)
     return sums

@@ -1,8 +1,8 @@
-"""Users' releases where one count changes the whole series of its ROI.
+"""Evidence for mechanisms in which one count changes the whole series of its ROI.
 
-Transforms and ranges of a series cannot be tabulated by cell. But a user touches few ROIs, and only
-their series are published anew for each user, by the mechanism itself, with noise of the user's own
-stream.
+Transforms and ranges of a series cannot be tabulated by cell. But a user visits few ROIs, and only
+the series of these ROIs are published again for each user, by the mechanism itself, with noise from
+the user's own stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SeriesEvidence:
     """Evidence of the series of groups without their stand-in.
 
     ``counts``: int32, shape (group, roi, epoch); ``away``: float64, shape (attack, group, roi),
-    what their published series say of somebody who was nowhere.
+    evidence of their published series for a user without events.
     """
 
     counts: Counts
@@ -37,7 +37,7 @@ class SeriesEvidence:
 def weigh_series(
     base: Base, published: PublishedGroups, rules: list[CellScore], groups: range
 ) -> SeriesEvidence:
-    """Weigh each published series by every attack's rule, in cells where anybody was."""
+    """Return the evidence of each published series by every attack's rule, in visited cells."""
     counts, _ = base.counts(groups)
     n_rois, n_epochs = base.shape
     away = np.zeros((len(rules), len(groups), n_rois))
@@ -60,16 +60,16 @@ def inside_by_series(
     cells: Ints,
     user: int,
 ) -> Floats:
-    """Return how the evidence changes when one user joins, shape (attack, group).
+    """Return the change of the evidence when one user joins, shape (attack, group).
 
     Parameters
     ----------
     mechanism, key
         As for :func:`~clusterscale.screening.evidence_table.publish`.
     cells
-        Sorted flat cells of the user, those of the null ROI too.
+        Sorted flat cells of the user, including those of the null ROI.
     user
-        Index in the cube, which names the stream of the noise.
+        Index in the cube, which is part of the path of the noise stream.
     """
     n_epochs = base.shape[1]
     rois = np.unique(cells // n_epochs)
@@ -85,8 +85,8 @@ def inside_by_series(
     known = base.rows[touched] >= 0
     if not known.all():
         released, touched, here = released[:, known], touched[known], here[known]
-    found: Floats = -series.away[:, :, rois].sum(axis=2)
+    change: Floats = -series.away[:, :, rois].sum(axis=2)
     for attack, rule in enumerate(rules):
-        found[attack] += rule.total(released, touched, here)
+        change[attack] += rule.total(released, touched, here)
     shift: Floats = table.shift[base.rows[cells]].sum(axis=0)
-    return found - shift[:, None]
+    return change - shift[:, None]

@@ -1,4 +1,4 @@
-"""All that is asked of the users of one cube, once it is known who is exposed."""
+"""Specification of an analysis of traits: the settings, periods and exposures to compare."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["AnalysisSpec", "View"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A setting whose targets' components are computed: period, and ids of the others."""
+    """A setting whose targets' components are computed: its period, and ids of the other parts."""
 
     period: str
     prior: str
@@ -29,23 +29,23 @@ class View:
 
 @dataclass(frozen=True)
 class AnalysisSpec:
-    """What to find out.
+    """Specification of an analysis of traits.
 
     Attributes
     ----------
     plan, digest, description
-        Settings of the comparison; their digest with those of the audit; and both as plain values
-        that may be shown to anyone.
+        Settings of the comparison; their digest together with those of the audit; and both as plain
+        values without personal data.
     seed
         Root seed of all draws.
     null_roi
-        Is nowhere a ROI of its own?
+        Whether the null ROI is a ROI of its own.
     periods
         Names and spans of epochs.
     exposures
-        Of which the most and the least exposed are compared; two or more make either side.
+        Exposures whose most and least exposed users are compared, at least two on each side.
     views
-        Settings whose components are told.
+        Settings whose components are reported.
     names
         Label and title of each mechanism, prior and attack, by id.
     """
@@ -61,7 +61,7 @@ class AnalysisSpec:
     names: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def names_of(self, variable: str, ids: Sequence[str]) -> dict[str, list[str]]:
-        """Return the labels and titles of ``ids``, by the variables that hold them."""
+        """Return the labels and titles of ``ids``, by variable name."""
         names = [self.names.get(key, (key, key)) for key in ids]
         return {
             f"{variable}_label": [label for label, _ in names],
@@ -70,7 +70,7 @@ class AnalysisSpec:
 
     @cached_property
     def exposure_digest(self) -> str:
-        """Hash of how exposed users are: another audit is another question."""
+        """Hash of the users' exposures, which identifies the audit."""
         return hash_exposures(self.exposures)
 
     @property
@@ -79,11 +79,11 @@ class AnalysisSpec:
         return np.unique(np.concatenate([np.arange(*span) for _, span in self.periods]))
 
     def place(self, period: str) -> int:
-        """Return the place of a period among all."""
+        """Return the index of a period."""
         return [name for name, _ in self.periods].index(period)
 
     def within(self, period: int) -> slice:
-        """Return where the epochs of a period are among :attr:`epochs`."""
+        """Return the slice of :attr:`epochs` that belongs to a period."""
         first, last = self.periods[period][1]
         start = int(np.searchsorted(self.epochs, first))
         return slice(start, start + last - first)

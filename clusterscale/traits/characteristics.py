@@ -1,4 +1,4 @@
-"""How each user moves, in ten numbers of their own events, and one that takes everybody's."""
+"""Mobility characteristics: ten from a user's own events, and unicity from all users' events."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ TITLES: Mapping[str, str] = {
     "temporal_entropy": "temporal entropy in bits",
     "unicity": "share of epochs that are unique",
 }
-"""What is told of a user, in words, by name."""
+"""Title of each characteristic, by name."""
 
 CHARACTERISTICS = tuple(TITLES)
 
 UNICITY = CHARACTERISTICS.index("unicity")
-"""The last, and the only one that hangs on other users."""
+"""Index of unicity, the last one, and the only one that depends on other users."""
 
 
 def characteristics(traces: Traces, days: Ints) -> Values:
@@ -42,7 +42,7 @@ def characteristics(traces: Traces, days: Ints) -> Values:
     Parameters
     ----------
     traces
-        Events of all users over a period; a null ROI is neither an event nor a place.
+        Events of all users over a period; the null ROI counts neither as event nor as ROI.
     days
         Int, shape (epoch,): the ordinal of the local day in which each epoch begins
         (:meth:`clusterscale.cube.Calendar.days`).
@@ -56,24 +56,24 @@ def characteristics(traces: Traces, days: Ints) -> Values:
     Raises
     ------
     InputError
-        If there is not one day for each epoch.
+        If the number of days is not the number of epochs.
     """
     return np.column_stack([movement(traces, days), unicity(traces)])
 
 
 def movement(traces: Traces, days: Ints) -> Values:
-    """Return the characteristics that hang on a user's own events alone (POMACS20 §3.1).
+    """Return the characteristics that depend only on a user's own events (POMACS20 §3.1).
 
     Parameters and errors are those of :func:`characteristics`.
 
     Returns
     -------
     float64, shape (held user, 10)
-        Events; ROIs ever visited; epochs with an event; events in a mean active epoch; events and
-        active epochs in a mean weekday and a mean day of a weekend, over all such days that begin
-        in the period or lie in it; and the entropies, in bits, of a user's events over ROIs and
-        over epochs. A user without events has zeros; without weekdays in the period, or without
-        weekends, so have all.
+        Events; distinct ROIs; epochs with an event; mean events per active epoch; mean events and
+        active epochs per weekday and per weekend day, over all such days with an epoch that begins
+        in them; and the entropies, in bits, of a user's events over ROIs and over epochs. A user
+        without events has zeros; weekday values are zero for all users if the period has no
+        weekdays, and likewise for weekend days.
     """
     if np.shape(days) != (traces.n_epochs,):
         raise InputError(f"{traces.n_epochs} epochs and {np.size(days)} days: give one for each")
@@ -94,7 +94,7 @@ def _measure(
     offsets: Ints, cells: Ints, free: NDArray[np.bool_], n_days: Ints, table: Values
 ) -> None:
     n_epochs = len(free)
-    visits = np.zeros(n_epochs, np.int64)  # of one user; all zeros again when it is done
+    visits = np.zeros(n_epochs, np.int64)  # of one user; reset to zeros after each user
     for user in range(len(offsets) - 1):
         own = cells[offsets[user] : offsets[user + 1]]
         if len(own) == 0:
@@ -104,7 +104,7 @@ def _measure(
         spatial = temporal = 0.0
         for cell in own:
             roi, epoch = divmod(cell, n_epochs)
-            if roi != previous:  # cells are sorted, so a user's visits to a ROI stand together
+            if roi != previous:  # cells are sorted, so a user's visits to a ROI are contiguous
                 spatial += _surprise(run, len(own))
                 rois, run, previous = rois + 1, 0, roi
             run += 1
@@ -131,7 +131,7 @@ def _measure(
 
 @kernel
 def _surprise(count: int, total: int) -> float:
-    """Return what a share adds to an entropy, in bits; exactly 0 for nothing and for all."""
+    """Return the contribution of a share to an entropy, in bits; exactly 0 for shares 0 and 1."""
     if count == 0:
         return 0.0
     share = count / total

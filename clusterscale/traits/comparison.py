@@ -1,4 +1,4 @@
-"""One comparison: the most exposed against the least exposed, in one setting, by one attack."""
+"""Compare the most with the least exposed users of one attack in one setting."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from clusterscale.traits.plan import TraitsPlan
 __all__ = ["WHO", "CompareTask", "ComparisonResult", "compare", "frequency"]
 
 WHO = ("all", "top", "bottom")
-"""Of whom something is told: all who were compared, and either side."""
+"""Sets of users in results: all with an AUC, the most and the least exposed."""
 
-_USERS = 1 << 14  # read at once
+_USERS = 1 << 14  # users read at once
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class CompareTask:
-    """Whom to compare, and in what; ``values`` is the store that has characteristics already.
+    """A comparison of exposed users; ``values`` is the store of their characteristics.
 
-    ``period`` is the place of the period in that store, and ``span`` its epochs.
+    ``period`` is the index of the period in that store, and ``span`` its epochs.
     """
 
     source: Source
@@ -44,7 +44,7 @@ class CompareTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparisonResult:
-    """What was found; ``frequency`` is float64, shape (who, epoch), see :data:`WHO`."""
+    """Result of a comparison; ``frequency`` is float64, shape (who, epoch), see :data:`WHO`."""
 
     n_compared: int
     auc_top: float
@@ -54,25 +54,26 @@ class ComparisonResult:
 
 
 def compare(task: CompareTask) -> ComparisonResult:
-    """Compare; pure, but for the stores that it reads.
+    """Return the result of a comparison; pure except for reading stores.
 
     Raises
     ------
     InputError
-        If there are too few users for two sides.
+        If there are too few users for two groups.
     ClusterscaleError
         If a store cannot be read.
     """
-    told = task.exposure.read()
-    users, auc = told.users, told.auc
-    top, bottom = told.sides(task.plan.share)
+    exposed = task.exposure.read()
+    users, auc = exposed.users, exposed.auc
+    top, bottom = exposed.sides(task.plan.share)
     rng = stream(task.source.seed, "traits", *task.span, *task.exposure.path)
     pair = (_read(task.values, task.period, users[side]) for side in (top, bottom))
     with threadpool_limits(limits=1):
-        found = importance(*pair, trees=task.plan.trees, rng=rng)
+        result = importance(*pair, trees=task.plan.trees, rng=rng)
     visits = count_visits(open_source(task.source), users, task.span, {1: top, 2: bottom})
     means = float(auc[top].mean()), float(auc[bottom].mean())
-    return ComparisonResult(len(top), *means, found, np.stack([share_out(each) for each in visits]))
+    shares = np.stack([share_out(row) for row in visits])
+    return ComparisonResult(len(top), *means, result, shares)
 
 
 def frequency(traces: Traces) -> Values:
@@ -81,18 +82,18 @@ def frequency(traces: Traces) -> Values:
     Parameters
     ----------
     traces
-        Their events over a period; the null ROI does not count.
+        Events of these users over a period; the null ROI does not count.
 
     Returns
     -------
     float64, shape (epoch,)
-        Sums to 1; not a number where there are no visits.
+        Sums to 1; NaN if there are no visits.
     """
     return share_out(np.bincount(traces.cells % traces.n_epochs, minlength=traces.n_epochs))
 
 
 def share_out(visits: Counts) -> Values:
-    """Return counts as shares of their sum."""
+    """Return counts as shares of their sum, NaN if the sum is 0."""
     total = visits.sum()
     shares: Values = visits / total if total else np.full(len(visits), np.nan)
     return shares
@@ -103,11 +104,11 @@ def count_visits(
 ) -> NDArray[np.int64]:
     """Return the visits of all users and of groups of them in each epoch, (1 + group, epoch).
 
-    ``groups`` has the places in ``users`` of each group, by its row.
+    ``groups`` has the indices into ``users`` of each group, by its row.
     """
     group = np.zeros(len(users), np.int64)
-    for number, places in groups.items():
-        group[places] = number
+    for number, members in groups.items():
+        group[members] = number
     n_epochs = span[1] - span[0]
     total = np.zeros((1 + len(groups), n_epochs), np.int64)
     for first in range(0, len(users), _USERS):
@@ -123,11 +124,11 @@ def count_visits(
 def _read(uri: str, period: int, users: Ints) -> NDArray[np.float32]:
     """Return the characteristics of some users, float32, shape (user, characteristic)."""
     array = storage.open_group(uri)["value"]
-    found = np.empty((len(users), array.shape[2]), np.float32)
+    values = np.empty((len(users), array.shape[2]), np.float32)
     size = array.chunks[0]
     chunk = users // size
     for number in np.unique(chunk).tolist():
         here, start = np.flatnonzero(chunk == number), number * size
         rows = np.asarray(array[start : start + size, period])
-        found[here] = rows[users[here] - start]
-    return found
+        values[here] = rows[users[here] - start]
+    return values

@@ -1,4 +1,4 @@
-"""How exposed users are, as audits and screens have found: one address for each of their AUCs."""
+"""References to the AUCs of users in the results of audits and screens."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Kind = Literal["audit", "screen"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposed:
-    """Users, by increasing index in the cube, and how well each is told: arrays of shape (user,).
+    """Users, by increasing index in the cube, and their AUCs: arrays of shape (user,).
 
-    ``second`` tells equals apart: the mean AUC of all attacks of an audit in the same setting, or
-    the gap between mean scores in a screen.
+    ``second`` breaks ties: the mean AUC of all attacks of an audit in the same setting, or the gap
+    between mean scores in a screen.
     """
 
     users: NDArray[np.int64]
@@ -41,20 +41,20 @@ class Exposed:
     second: Values
 
     def sides(self, share: float) -> tuple[Ints, Ints]:
-        """Return the places of the most and of the least exposed, as :func:`extreme_groups`."""
+        """Return the indices of the most and of the least exposed, as :func:`extreme_groups`."""
         return extreme_groups(self.auc, share, self.second)
 
     def take(self, places: NDArray[np.int64]) -> Exposed:
-        """Return some of them."""
+        """Return a subset of the users."""
         return Exposed(self.users[places], self.auc[places], self.second[places])
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAUCs:
-    """The AUCs of one attack in one setting, at rest.
+    """Reference to the stored AUCs of one attack in one setting.
 
-    ``uri``: the store of the results; ``at``: the place of the case in it, user aside. A screen
-    has no prior.
+    ``uri``: the store of the results; ``at``: the index of the case in it, without the user's. A
+    screen has no prior.
     """
 
     uri: str
@@ -68,14 +68,14 @@ class TargetAUCs:
 
     @property
     def path(self) -> tuple[str | int, ...]:
-        """Seed path of this setting; the epochs of its period come before it."""
+        """Seed path of this setting, which follows the epochs of its period."""
         return self.source, self.prior, self.group_size, self.mechanism, self.attack
 
     def read(self) -> Exposed:
-        """Return who was told and how well.
+        """Return the attacked users and their AUCs.
 
-        Whose tasks failed, who was not attacked, and whom a screen does not count because they have
-        no event in the period, are left out.
+        Excludes users whose tasks failed, users who were not attacked, and users whom a screen does
+        not count because they have no event in the period.
         """
         group = storage.open_group(self.uri)
         auc = np.asarray(group["auc"][(slice(None), *self.at)], np.float64)
@@ -91,32 +91,32 @@ class TargetAUCs:
 
 
 def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[TargetAUCs]:
-    """Yield an address for each case of an audit or a screen.
+    """Yield a reference for each case of an audit or a screen.
 
     Parameters
     ----------
     results
-        Its dataset.
+        Dataset of the audit or the screen.
     uri
-        Where that is stored, for those who read it elsewhere.
+        URI of the stored dataset, for workers.
     source
-        Which of the two it is.
+        Whether it is an audit or a screen.
     """
     dims = [dim for dim in _DIMS if dim in results.auc.dims]
     labels = [results[dim].values.tolist() for dim in dims]
-    for at in product(*(range(len(each)) for each in labels)):
-        names = {dim: each[i] for dim, each, i in zip(dims, labels, at, strict=True)}
+    for at in product(*(range(len(values)) for values in labels)):
+        names = {dim: values[i] for dim, values, i in zip(dims, labels, at, strict=True)}
         yield TargetAUCs(uri, source, **{"prior": "", **names}, at=at)
 
 
 def hash_exposures(exposures: tuple[TargetAUCs, ...]) -> str:
-    """Return a hash of who is exposed, and how much, in all of them."""
+    """Return a hash of the users and AUCs of all exposures."""
     total = blake2b(digest_size=16)
-    for each in exposures:
-        told = each.read()
-        total.update(repr(each.path).encode())
-        total.update(told.users.astype("<i8").tobytes())
-        for numbers in (told.auc, told.second):
+    for exposure in exposures:
+        exposed = exposure.read()
+        total.update(repr(exposure.path).encode())
+        total.update(exposed.users.astype("<i8").tobytes())
+        for numbers in (exposed.auc, exposed.second):
             total.update(numbers.astype("<f8").tobytes())
     return total.hexdigest()
 
@@ -127,6 +127,6 @@ def _counts_unseen(screened: zarr.Group) -> bool:
 
 
 def _mean(auc: Values) -> Values:
-    """Return the mean over attacks of what is known, 0 where nothing is, from (user, attack)."""
+    """Return the mean of finite AUCs over attacks, 0 if there are none, from (user, attack)."""
     known = np.isfinite(auc)
     return np.asarray(np.where(known, auc, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))

@@ -1,6 +1,6 @@
-"""What tells the most exposed from the least exposed (POMACS20 §3.2, §3.3, tables 2 and 3).
+"""Characteristics that separate the most from the least exposed (POMACS20 §3.2, §3.3, tables 2, 3).
 
-scikit-learn is imported where it trains: every process that reads a plan comes by here.
+scikit-learn is imported only where models are trained, since every process imports this module.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from clusterscale.errors import InputError
 __all__ = ["LEAST", "MOST", "Importance", "extreme_groups", "importance"]
 
 LEAST = 2
-"""Fewer users a side are not compared."""
+"""Minimal number of users in each group."""
 
 MOST = 2000
-"""Users a side that models are trained on; of more, so many are drawn."""
+"""Maximal number of users per group that models are trained on; larger groups are sampled."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,80 +43,81 @@ class Importance:
 def extreme_groups(
     auc: ArrayLike, share: float, second: ArrayLike | None = None
 ) -> tuple[Ints, Ints]:
-    """Return who is most exposed and who is least, as many of either.
+    """Return the most and the least exposed users, in groups of equal size.
 
     Parameters
     ----------
     auc
-        Float, shape (user,): how well each is told.
+        Float, shape (user,): AUC of each user.
     share
-        Of the users on each side, above 0 and at most ½; rounded up, and no more than half.
+        Share of the users in each group, above 0 and at most ½; rounded up, at most half.
     second
-        Float, shape (user,): who counts as more exposed among equals, of whom there are many where
-        an attack reaches 1. Among equals in this too, the one that comes first.
+        Float, shape (user,): breaks ties of ``auc``, which are frequent if an attack reaches 1.
+        Users equal in both are ordered by index.
 
     Returns
     -------
     int64, shape (side,), twice
-        Places in ``auc``: the most exposed first, and the least exposed last.
+        Indices into ``auc``: the most exposed first, and the least exposed last.
 
     Raises
     ------
     InputError
-        If fewer than two would be on a side, or one of the numbers is none.
+        If a group would have fewer than two users, or a value is not finite.
     """
     exposure = np.asarray(auc, np.float64)
-    among = np.zeros_like(exposure) if second is None else np.asarray(second, np.float64)
-    for each in (exposure, among):
-        if each.shape != exposure.shape or each.ndim != 1 or not np.isfinite(each).all():
-            raise InputError("exposure is a number for each user, and this is not")
+    tie_break = np.zeros_like(exposure) if second is None else np.asarray(second, np.float64)
+    for values in (exposure, tie_break):
+        if values.shape != exposure.shape or values.ndim != 1 or not np.isfinite(values).all():
+            raise InputError("auc and second must be one finite number for each user")
     if not 0 < share <= 0.5:
-        raise InputError(f"a share of users on a side is above 0 and at most 0.5, not {share}")
+        raise InputError(f"share must be above 0 and at most 0.5, not {share}")
     size = min(int(np.ceil(share * len(exposure) - 1e-9)), len(exposure) // 2)
     if size < LEAST:
         raise InputError(
-            f"{len(exposure)} users make {size} on a side, of a share of {share:g}: at least "
-            f"{LEAST} are needed on either"
+            f"a share of {share:g} of {len(exposure)} users is {size}: each group needs at least "
+            f"{LEAST}"
         )
-    order = np.lexsort((np.arange(len(exposure)), -among, -exposure))
+    order = np.lexsort((np.arange(len(exposure)), -tie_break, -exposure))
     return order[:size], order[-size:]
 
 
 def importance(
     top: ArrayLike, bottom: ArrayLike, *, trees: int = 500, rng: np.random.Generator
 ) -> Importance:
-    """Return what separates two groups of users.
+    """Return how well each characteristic separates two groups of users.
 
     Parameters
     ----------
     top, bottom
-        Float, shape (user, characteristic): of the most exposed, and of the least exposed.
+        Float, shape (user, characteristic): characteristics of the most and the least exposed.
     trees
-        Of the random forest, whose accuracy is told on users that a tree did not see.
+        Trees of the random forest, whose accuracy is out-of-bag.
     rng
-        Seeds the forest, and draws on whom models are trained where a side has more than
-        :data:`MOST`.
+        Seeds the forest, and draws the users to train on if a group has more than :data:`MOST`.
 
     Returns
     -------
     Importance
-        Importances of the forest (Gini), which sum to 1, or are all 0 where no characteristic
-        differs; weights of an L2 logistic regression (liblinear, C = 1) on standard scores,
-        positive for what the exposed have more of; the chance that one of the top has more than
-        one of the bottom, ties counting ½ (Mann and Whitney). What is the same for everybody has
-        no importance and no weight.
+        Gini importances of the forest, which sum to 1, or are all 0 if no characteristic differs;
+        weights of an L2 logistic regression (liblinear, C = 1) on standard scores, positive where
+        the most exposed have more; the probability that a user of the top has more than one of the
+        bottom, ties counting ½ (Mann and Whitney). Constant characteristics have no importance and
+        no weight.
 
     Raises
     ------
     InputError
-        If the shapes differ but for the number of users, or fewer than two are on a side.
+        If the numbers of characteristics differ, or a group has fewer than two users.
     """
-    high, low = (np.asarray(each, np.float64) for each in (top, bottom))
+    high, low = (np.asarray(values, np.float64) for values in (top, bottom))
     if high.ndim != 2 or low.ndim != 2 or high.shape[1] != low.shape[1]:
-        raise InputError(f"characteristics are (user, characteristic): {high.shape}, {low.shape}")
+        raise InputError(
+            f"characteristics must be (user, characteristic), not {high.shape} and {low.shape}"
+        )
     if min(len(high), len(low)) < LEAST:
         raise InputError(f"{len(high)} users against {len(low)}: at least {LEAST} are needed")
-    drawn = [_draw(each, rng) for each in (high, low)]
+    drawn = [_draw(values, rng) for values in (high, low)]
     inputs, labels = np.concatenate(drawn), np.repeat([True, False], list(map(len, drawn)))
     shares, accuracy = _grow(inputs, labels, trees, int(rng.integers(1 << 32)))
     return Importance(

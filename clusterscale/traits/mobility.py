@@ -1,4 +1,4 @@
-"""How all users of a cube move, block by block: first each for themselves, then against others."""
+"""Measure the mobility of all users of a cube block by block: movement, then unicity."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from clusterscale.traits.unicity import SLOT_BYTES, Sets, n_slots
 __all__ = ["MeasureTask", "MobilityMeasures", "UnicityTask", "count_unique", "measure", "part_size"]
 __all__ += ["slices"]
 
-_USERS = 1 << 14  # of a task
+_USERS = 1 << 14  # users per task
 _PROCESS = 350 * 10**6  # the interpreter and its libraries
-_READ_TIMES = 6  # a block's events, while they are decoded and cut
+_READ_TIMES = 6  # memory of a block in multiples of its events, while they are decoded and cut
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureTask:
-    """Which users, and over which epochs: a first one and the one after the last each."""
+    """Users to measure, and spans of epochs: each a first one and the one after the last."""
 
     source: Source
     spans: tuple[Span, ...]
@@ -38,16 +38,16 @@ class MeasureTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MobilityMeasures:
-    """What is known of some users over one span.
+    """Mobility of some users over one span.
 
     Attributes
     ----------
     values
         float32, shape (user, 10): see :func:`~clusterscale.traits.characteristics.movement`.
     roi_events, epoch_events
-        int64, shapes (roi,) and (epoch,): their events.
+        int64, shapes (roi,) and (epoch,): number of their events.
     active
-        int64, shape (epoch,): how many of them have an event.
+        int64, shape (epoch,): number of them with an event.
     """
 
     values: NDArray[np.float32]
@@ -58,7 +58,7 @@ class MobilityMeasures:
 
 @dataclass(frozen=True, slots=True)
 class UnicityTask:
-    """Some epochs, all users; so many sets of ROIs at most, one for each user and active epoch."""
+    """Epochs in which to compare all users; ``n_sets`` bounds the pairs of user and epoch."""
 
     source: Source
     span: Span
@@ -66,30 +66,30 @@ class UnicityTask:
 
 
 def part_size(cube: TraceCube) -> int:
-    """Return how many users a task measures, which hangs on the cube alone."""
+    """Return the number of users per task, which depends only on the cube."""
     return min(_USERS, block_size(cube))
 
 
 def measure(task: MeasureTask) -> list[MobilityMeasures]:
-    """Measure some users over each span; pure.
+    """Return the mobility of some users over each span; a pure function.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read or is another one than was planned for.
+        If the cube cannot be read or is not the planned one.
     """
     cube = open_source(task.source)
-    first, last = min(each[0] for each in task.spans), max(each[1] for each in task.spans)
+    first, last = min(begin for begin, _ in task.spans), max(end for _, end in task.spans)
     traces = cube.block(task.start, task.stop, (first, last))
     days = cube.calendar.days()
-    found = []
+    measures = []
     for begin, end in task.spans:
         own = cut(traces, begin - first, end - first)
         roi, epoch = np.divmod(own.cells, own.n_epochs)
         values = movement(own, days[begin:end]).astype(np.float32)
         by_roi, by_epoch = np.bincount(roi, minlength=own.n_rois), _by_epoch(epoch, own)
-        found.append(MobilityMeasures(values, by_roi, by_epoch, _active(epoch, own)))
-    return found
+        measures.append(MobilityMeasures(values, by_roi, by_epoch, _active(epoch, own)))
+    return measures
 
 
 def _by_epoch(epoch: NDArray[np.integer], traces: Traces) -> Ints:
@@ -97,22 +97,22 @@ def _by_epoch(epoch: NDArray[np.integer], traces: Traces) -> Ints:
 
 
 def _active(epoch: NDArray[np.integer], traces: Traces) -> Ints:
-    """Return how many users have an event in each epoch, shape (epoch,)."""
-    there = np.zeros((traces.n_held, traces.n_epochs), np.bool_)
-    there[np.repeat(np.arange(traces.n_held), np.diff(traces.offsets)), epoch] = True
-    active: Ints = there.sum(axis=0)
+    """Return the number of users with an event in each epoch, shape (epoch,)."""
+    present = np.zeros((traces.n_held, traces.n_epochs), np.bool_)
+    present[np.repeat(np.arange(traces.n_held), np.diff(traces.offsets)), epoch] = True
+    active: Ints = present.sum(axis=0)
     return active
 
 
 def count_unique(task: UnicityTask) -> NDArray[np.int32]:
-    """Return in how many epochs each user is where nobody else is, int32, shape (user,); pure.
+    """Return in how many epochs each user's set of ROIs is unique, int32, shape (user,); pure.
 
-    All users are read, some at a time; only hashes are kept.
+    All users are read block by block; only hashes are kept.
 
     Raises
     ------
     ClusterscaleError
-        If the cube cannot be read or is another one than was planned for.
+        If the cube cannot be read or is not the planned one.
     """
     cube = open_source(task.source)
     sets = Sets(cube.n_users, task.n_sets)
@@ -124,37 +124,37 @@ def count_unique(task: UnicityTask) -> NDArray[np.int32]:
 def slices(
     cube: TraceCube, active: Ints, span: Span, *, memory: int, n_workers: int
 ) -> Iterator[tuple[Span, int]]:
-    """Yield epochs whose sets of ROIs are counted together, and how many sets these are.
+    """Yield spans of epochs whose sets of ROIs are counted together, and their number of sets.
 
     Parameters
     ----------
     cube
-        Whose.
+        Cube of the users.
     active
         int64, shape (epoch,): users with an event in each epoch of the span.
     span
-        All epochs.
+        Span of all epochs.
     memory
-        Bytes that a worker may use: few make many slices, each of which reads all users once.
+        Bytes that a worker may use: less memory needs more slices, each a pass over all users.
     n_workers
-        How many there are, each with a slice if there are as many epochs.
+        Number of workers; each gets a slice if there are enough epochs.
 
     Raises
     ------
     ConfigError
-        If the sets of a single epoch do not fit.
+        If the sets of a single epoch do not fit into memory.
     """
-    room = memory - _beside(cube)
-    wished = -(-int(active.sum()) // n_workers)
+    room = memory - _overhead(cube)
+    target = -(-int(active.sum()) // n_workers)
     first, total = 0, 0
     for epoch, number in enumerate(active.tolist()):
         if n_slots(number) * SLOT_BYTES > room:
-            needed = n_slots(int(active.max())) * SLOT_BYTES + _beside(cube)
+            needed = n_slots(int(active.max())) * SLOT_BYTES + _overhead(cube)
             raise ConfigError(
-                f"memory: {memory:,} bytes a worker are too few to tell which of {number:,} users "
-                f"are unique in an epoch; give {needed:,} or more with `memory`"
+                f"memory: {memory:,} bytes per worker are too few to compare {number:,} users in "
+                f"an epoch; set `memory` to {needed:,} or more"
             )
-        full = total + number > wished or n_slots(total + number) * SLOT_BYTES > room
+        full = total + number > target or n_slots(total + number) * SLOT_BYTES > room
         if full and epoch > first:
             yield (span[0] + first, span[0] + epoch), total
             first, total = epoch, 0
@@ -162,8 +162,8 @@ def slices(
     yield (span[0] + first, span[1]), total
 
 
-def _beside(cube: TraceCube) -> int:
-    """Bytes that a worker needs beside the table."""
+def _overhead(cube: TraceCube) -> int:
+    """Return the bytes that a worker needs in addition to the table."""
     size = part_size(cube)
     events = min(cube.n_events, -(-cube.n_events // cube.n_users) * size)
     return int(_PROCESS + _READ_TIMES * cube.cell_bytes * events + 12 * cube.n_users)

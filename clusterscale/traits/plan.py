@@ -1,4 +1,4 @@
-"""What to ask of those who are exposed."""
+"""Settings of the analysis of traits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ __all__ = ["TraitsPlan"]
 class TraitsPlan(ConfigModel):
     """How the most and the least exposed are compared (POMACS20 §3).
 
-    The ``share`` of the users with the highest AUC is set against as many with the lowest, by a
-    random forest of so many ``trees`` among others. Of a target's principal components the
-    ``components`` with the largest weights are told, of ``targets`` targets at most, drawn at
-    random.
+    The ``share`` of the users with the highest AUC is compared with as many with the lowest, among
+    others by a random forest with ``trees`` trees. For at most ``targets`` random targets, the
+    ``components`` principal components with the largest weights are reported.
     """
 
     share: Annotated[float, Strict(), Field(gt=0, le=0.5)] = 0.1

@@ -1,4 +1,4 @@
-"""What the exposed have in common, at rest."""
+"""Stored traits of exposed users."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TraitsStore", "open_traits"]
 
-_COMPARISONS = 256  # of a chunk
+_COMPARISONS = 256  # comparisons per chunk
 
 Ints = NDArray[np.int64]
 
 
 class TraitsStore(TableStore):
-    """Traits that are being written: of users, of comparisons, of views."""
+    """Writes traits: of users, of comparisons, of views."""
 
     def __init__(self, uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         super().__init__(uri, TRAITS_FORMAT, partial(_create, question=question, cube=cube))
@@ -43,19 +43,19 @@ class TraitsStore(TableStore):
 
     @property
     def table(self) -> str:
-        """Where the numbers are."""
+        """URI of the table."""
         return f"{self.uri}/results.zarr"
 
     def add_movement(self, period: int, start: int, values: NDArray[np.float32]) -> None:
-        """Keep how some users move, ``start`` being the index of the first."""
+        """Write the mobility of users from index ``start`` on."""
         self.array("value")[start : start + len(values), period, :UNICITY] = values
 
     def add_popularity(
         self, period: int, roi_events: Ints, epoch_events: Ints, active: Ints
     ) -> None:
-        """Keep what all users of a period add up to.
+        """Write the events of all users in a period by ROI and epoch.
 
-        ``active``: how many have an event in each epoch; the others are in the null ROI.
+        ``active``: number of users with an event in each epoch; the others are in the null ROI.
         """
         if self._question.null_roi:
             nowhere = self._n_users * len(active) - active.sum()
@@ -64,25 +64,25 @@ class TraitsStore(TableStore):
         self.array("epoch_events")[period, self._question.within(period)] = epoch_events
 
     def add_unicity(self, period: int, share: Values) -> None:
-        """Keep the unicity of all users, float64, shape (user,): the last that is told of them."""
+        """Write the unicity of all users, float64, shape (user,), and mark the period as done."""
         array = self.array("value")
         for start in range(0, len(share), array.chunks[0]):
             some = slice(start, start + array.chunks[0])
             array[some, period, UNICITY] = share[some]
         self.mark_done(f"unicity-{period}")
 
-    def add_comparison(self, number: int, found: ComparisonResult) -> None:
-        """Keep a comparison."""
+    def add_comparison(self, number: int, result: ComparisonResult) -> None:
+        """Write the result of a comparison."""
         period = self._question.place(self._question.exposures[number].period)
         for name in ("n_compared", "auc_top", "auc_bottom"):
-            self.array(name)[number] = getattr(found, name)
+            self.array(name)[number] = getattr(result, name)
         for field in fields(Importance):
-            self.array(field.name)[number] = getattr(found.importance, field.name)
-        self.array("frequency")[number, :, self._question.within(period)] = found.frequency
+            self.array(field.name)[number] = getattr(result.importance, field.name)
+        self.array("frequency")[number, :, self._question.within(period)] = result.frequency
         self.mark_done(f"comparison-{number}")
 
     def add_view(self, number: int, n_viewed: Sequence[int], loading: Values) -> None:
-        """Keep loadings, float64, shape (who, roi, epoch), each the mean of so many targets."""
+        """Write loadings, float64, shape (who, roi, epoch), means over ``n_viewed`` targets."""
         period = self._question.place(self._question.views[number].period)
         self.array("n_viewed")[number] = np.asarray(n_viewed)
         self.array("loading")[number, :, :, self._question.within(period)] = loading
@@ -90,7 +90,7 @@ class TraitsStore(TableStore):
 
 
 def open_traits(uri: str | Path) -> xr.Dataset:
-    """Open what is known of the exposed, lazily.
+    """Open finished traits lazily.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ def open_traits(uri: str | Path) -> xr.Dataset:
     Raises
     ------
     MissingError
-        If there is nothing, or it has not finished.
+        If there are none, or they have not finished.
     FormatError
-        If what is there are not traits.
+        If the store does not contain traits.
     """
     return open_table(uri, "traits", TRAITS_FORMAT, TRAITS)
 
@@ -119,7 +119,7 @@ def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         "characteristic": CHARACTERISTICS,
         "characteristic_title": list(TITLES.values()),
         "comparison": range(len(question.exposures)),
-        "source": [each.source for each in question.exposures],
+        "source": [exposure.source for exposure in question.exposures],
         "who": WHO,
         "epoch": epochs.tolist(),
         "time": cube.calendar.clocks()[epochs].tolist(),
@@ -130,9 +130,9 @@ def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         "view": range(len(views)),
     }
     for name in ("period", "prior", "group_size", "mechanism", "attack"):
-        columns[f"compared_{name}"] = [getattr(each, name) for each in question.exposures]
+        columns[f"compared_{name}"] = [getattr(exposure, name) for exposure in question.exposures]
     for name in ("period", "prior", "group_size", "mechanism"):
-        columns[f"view_{name}"] = [getattr(each, name) for each in views]
+        columns[f"view_{name}"] = [getattr(view, name) for view in views]
     for name in ("compared_prior", "compared_mechanism", "compared_attack", "view_prior"):
         columns |= question.names_of(name, columns[name])
     columns |= question.names_of("view_mechanism", columns["view_mechanism"])

@@ -1,4 +1,4 @@
-"""Stages that measure how everyone moves, and compare the most with the least exposed."""
+"""Stages that measure the mobility of all users, and compare the most with the least exposed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["comparison_stage", "mobility_stages"]
 def mobility_stages(
     question: AnalysisSpec, job: Study, store: TraitsStore
 ) -> Iterator[Stage[Any, Any]]:
-    """Yield the measurement of everyone's mobility, then the unicity of each period.
+    """Yield the stage that measures all users' mobility, then the unicity of each period.
 
     Raises
     ------
     ConfigError
-        If memory is short.
+        If the memory is too small.
     """
     done, n_periods = store.done(), len(question.periods)
     left = [i for i in range(n_periods) if f"unicity-{i}" not in done]
@@ -45,10 +45,10 @@ def mobility_stages(
     tasks = [MeasureTask(job.source, spans, *part) for part in parts]
     sums: list[MobilityMeasures] = []
 
-    def keep(task: MeasureTask, found: list[MobilityMeasures]) -> None:
-        for period, measures in zip(left, found, strict=True):
+    def keep(task: MeasureTask, results: list[MobilityMeasures]) -> None:
+        for period, measures in zip(left, results, strict=True):
             store.add_movement(period, task.start, measures.values)
-        sums[:] = map(_add, sums, found) if sums else found
+        sums[:] = map(_add, sums, results) if sums else results
 
     yield Stage("measure", measure, tasks, each(keep), len(tasks))
     for period, total in zip(left, sums, strict=True):
@@ -68,8 +68,8 @@ def _unicity_stages(
     tasks = [UnicityTask(job.source, *part) for part in parts]
     total = np.zeros(job.cube.n_users, np.int64)
 
-    def keep(_: UnicityTask, found: NDArray[np.int64]) -> None:
-        np.add(total, found, out=total)
+    def keep(_: UnicityTask, counts: NDArray[np.int64]) -> None:
+        np.add(total, counts, out=total)
 
     yield Stage("unicity", count_unique, tasks, each(keep), len(tasks))
     store.add_unicity(period, total / (last - first))
@@ -78,17 +78,17 @@ def _unicity_stages(
 def comparison_stage(
     question: AnalysisSpec, job: Study, store: TraitsStore
 ) -> Stage[CompareTask, ComparisonResult]:
-    """Return the comparison of the most with the least exposed, in each setting."""
+    """Return the stage that compares the most with the least exposed in each setting."""
     done, tasks = store.done(), dict[CompareTask, int]()
     for number, exposure in enumerate(question.exposures):
         if f"comparison-{number}" not in done:
-            place = question.place(exposure.period)
-            span = question.periods[place][1]
-            address = job.source, store.table, place, span
-            tasks[CompareTask(*address, exposure, question.plan)] = number
+            period = question.place(exposure.period)
+            span = question.periods[period][1]
+            reference = job.source, store.table, period, span
+            tasks[CompareTask(*reference, exposure, question.plan)] = number
 
-    def keep(task: CompareTask, found: ComparisonResult) -> None:
-        store.add_comparison(tasks[task], found)
+    def keep(task: CompareTask, result: ComparisonResult) -> None:
+        store.add_comparison(tasks[task], result)
 
     n_tasks = len(question.exposures)
     return Stage("compare", compare, list(tasks), each(keep), n_tasks, n_tasks - len(tasks))

@@ -1,11 +1,11 @@
-"""How often nobody else is where a user is: exact, in one pass over the users.
+"""Unicity: the share of epochs in which a user's set of ROIs is unique, in one pass over the users.
 
 A user's ROIs in an epoch are hashed to 128 bits, and hashes are counted in a table with open
-addressing. Each holds who brought it, until somebody else does. Two different sets that share a
-hash would be taken for one: among n sets that happens with a probability of about n² / 2¹²⁹, for
-ten billion of them 10⁻¹⁹, which is far less than that of a bit that flips in memory. The two
+addressing. Each slot stores the user of its hash, until a second user has the same hash. Two
+different sets with the same hash would be counted as equal: among n sets this has a probability of
+about n² / 2¹²⁹, for ten billion sets 10⁻¹⁹, far less than that of a bit flip in memory. The two
 halves are mixed by different functions (the finalizers of SplitMix64 and of MurmurHash3), so that
-no structure in the numbers of ROIs makes both agree.
+structure in the numbers of ROIs does not make both collide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["SLOT_BYTES", "Sets", "n_slots", "unicity"]
 Words = NDArray[np.uint64]
 
 SLOT_BYTES = 8 + 8 + 4
-"""Of a place in the table: two halves of a hash, and whose it is."""
+"""Bytes of a slot: two halves of a hash, and its user."""
 
 _FREE, _SHARED = -1, -2
 _SALT_A, _SALT_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03)
@@ -32,9 +32,9 @@ _S27, _S30, _S31, _S33 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 
 
 def unicity(traces: Traces) -> Values:
-    """Return the share of all epochs in which a user's ROIs are nobody else's (POMACS20 §3.1).
+    """Return the share of all epochs in which a user's set of ROIs is unique (POMACS20 §3.1).
 
-    An epoch counts if the user has an event in it, and no other user was in exactly the same ROIs.
+    An epoch counts if the user has an event in it, and no other user has exactly the same ROIs.
 
     Parameters
     ----------
@@ -45,25 +45,25 @@ def unicity(traces: Traces) -> Values:
     -------
     float64, shape (user,)
     """
-    found = Sets(traces.n_held, len(traces.cells))
-    found.add(traces)
-    return found.counts() / traces.n_epochs
+    sets = Sets(traces.n_held, len(traces.cells))
+    sets.add(traces)
+    return sets.counts() / traces.n_epochs
 
 
 def n_slots(n_sets: int) -> int:
-    """Return the places of a table for so many sets: a power of two, a third of them left free."""
+    """Return the slots of a table for ``n_sets``: a power of two, at least a third of them free."""
     return 1 << max(1, (3 * n_sets // 2).bit_length())
 
 
 class Sets:
-    """Who was in which set of ROIs in each epoch; users are added some at a time, in any order.
+    """Table of the users' sets of ROIs in each epoch; users are added in blocks, in any order.
 
     Parameters
     ----------
     n_users
-        How many users there are.
+        Number of users.
     n_sets
-        At least as many as there will be sets of different users or epochs.
+        Upper bound of the number of pairs of user and active epoch.
     """
 
     def __init__(self, n_users: int, n_sets: int) -> None:
@@ -73,17 +73,17 @@ class Sets:
         self._owner = np.full(size, _FREE, np.int32)
 
     def add(self, traces: Traces, start: int = 0) -> None:
-        """Add users who were not added yet; ``start`` is the index of the first of them.
+        """Add users from index ``start`` on, who must not have been added before.
 
         Raises
         ------
         InputError
-            If there are more sets than there is room for, or users than were announced.
+            If there are more sets or users than declared.
         """
         if start < 0 or start + traces.n_held > self._n_users:
             raise InputError(
-                f"users {start} to {start + traces.n_held} are not among the {self._n_users} that "
-                "were announced"
+                f"users {start} to {start + traces.n_held} are not among the {self._n_users} "
+                "declared users"
             )
         most = self._n_sets - self._n_added
         n_epochs = traces.n_epochs
@@ -91,14 +91,14 @@ class Sets:
             traces.offsets, traces.cells, n_epochs, start, most, self._a, self._b, self._owner
         )
         if n_added < 0:
-            raise InputError(f"there are more than the {self._n_sets} sets that were announced")
+            raise InputError(f"there are more than the {self._n_sets} declared sets")
         self._n_added += n_added
 
     def counts(self) -> NDArray[np.int32]:
-        """Return in how many epochs each user's set is nobody else's, int32, shape (user,)."""
-        found = np.zeros(self._n_users, np.int32)
-        _count(self._owner, found)
-        return found
+        """Return in how many epochs each user's set is unique, int32, shape (user,)."""
+        counts = np.zeros(self._n_users, np.int32)
+        _count(self._owner, counts)
+        return counts
 
 
 @kernel
@@ -112,9 +112,9 @@ def _add(
     b: Words,
     owner: NDArray[np.int32],
 ) -> int:
-    """Hash each user's ROIs, which come in order, epoch by epoch; return the sets, −1 if too many.
+    """Hash each user's sorted ROIs by epoch; return the number of sets, −1 if there are too many.
 
-    The epoch is where a hash begins, so that sets of different epochs differ.
+    A hash starts with the epoch, so that sets of different epochs differ.
     """
     last_user = np.full(n_epochs, -1, np.int64)
     active = np.empty(n_epochs, np.int64)
@@ -136,12 +136,12 @@ def _add(
         if n_sets > most:
             return -1
         for epoch in active[:n_active]:
-            _bring(hash_a[epoch], hash_b[epoch], start + user, a, b, owner)
+            _insert(hash_a[epoch], hash_b[epoch], start + user, a, b, owner)
     return n_sets
 
 
 @kernel
-def _bring(
+def _insert(
     one: np.uint64, other: np.uint64, user: int, a: Words, b: Words, owner: NDArray[np.int32]
 ) -> None:
     last = len(owner) - 1
@@ -169,7 +169,7 @@ def _mix_b(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _count(owner: NDArray[np.int32], found: NDArray[np.int32]) -> None:
+def _count(owner: NDArray[np.int32], counts: NDArray[np.int32]) -> None:
     for user in owner:
         if user >= 0:
-            found[user] += 1
+            counts[user] += 1

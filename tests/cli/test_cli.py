@@ -72,9 +72,9 @@ def test_the_command_for_every_case_can_be_pasted(config, tmp_path):
     folder = tmp_path / "it's a (new) run"
     result = call("audit", config, "--output", folder)
     line = next(
-        line for line in result.output.splitlines() if line.startswith("every case, and utility: ")
+        line for line in result.output.splitlines() if line.startswith("all cases and utility: ")
     )
-    words = shlex.split(line.removeprefix("every case, and utility: "))
+    words = shlex.split(line.removeprefix("all cases and utility: "))
     assert words == ["clusterscale", "report", str(folder), "--full"]
     page = folder / "report.html"
     page.unlink()
@@ -95,11 +95,11 @@ def test_only_an_audit_has_cases(config, tmp_path):
     [
         (
             ["--cluster", "slurm"],
-            "3.0 GB of each worker, 70 % of what it has; set it by `--memory`",
+            "3.0 GB per worker, 70 % of its memory; set it by `--memory`",
         ),
-        (["--cluster", "kubernetes"], "3.0 GB of each worker, 70 % of what it has"),
-        ([], "2.0 GB of each worker, as cluster serial names none; set it by `--memory`"),
-        (["--cluster", "slurm", "--memory", "4GB"], "4.0 GB of each worker, as `--memory` says"),
+        (["--cluster", "kubernetes"], "3.0 GB per worker, 70 % of its memory"),
+        ([], "2.0 GB per worker, the default of cluster serial; set it by `--memory`"),
+        (["--cluster", "slurm", "--memory", "4GB"], "4.0 GB per worker, set by `--memory`"),
     ],
 )
 @pytest.mark.parametrize("verb", ["audit", "screen"])
@@ -177,7 +177,7 @@ def test_failed_tasks_end_in_1(config, tmp_path, monkeypatch):
         ),
         (
             ["audit", "--cluster", "serial", "--workers", "2"],
-            "error: cluster serial has no number of workers to choose",
+            "error: cluster serial has no configurable number of workers",
         ),
         (["report", "nowhere"], "error: nowhere: there are no results; has a run finished there?"),
     ],
@@ -232,11 +232,11 @@ def test_synth_and_inspect_agree(tmp_path):
 
 def test_config_verbs(config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where no quickstart has run
-    assert "the cube can answer it" in call("config", "check", config).output
+    assert "fits the cube" in call("config", "check", config).output
     shown = yaml.safe_load(call("config", "show", config).output)
     assert shown["audit"]["control"] is True
     assert '"known_subset"' in call("config", "schema").output
-    assert "will be written by the run" in call("config", "check").output
+    assert "the run will write its cube" in call("config", "check").output
 
 
 def test_help_is_quick_and_names_the_verbs(tmp_path):

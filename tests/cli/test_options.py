@@ -32,7 +32,7 @@ def test_an_address_takes_the_certificates_of_the_config():
         update={"address": "tls://two:2"}
     )
     assert pick_cluster(Serial(), "tls://two:2", None) == Address(address="tls://two:2")
-    with pytest.raises(ConfigError, match="say tls: false"):
+    with pytest.raises(ConfigError, match="set tls: false"):
         pick_cluster(Serial(), "tcp://two:2", None)
 
 
@@ -41,7 +41,7 @@ def test_workers_go_with_whatever_has_a_number_of_them():
     slurm = CLUSTERS.create("slurm", workers_per_job=2, queue="fast")
     assert pick_cluster(slurm, None, 5) == slurm.model_copy(update={"jobs": 3})
     for place in (Serial(), Address(address="tls://two:2")):
-        with pytest.raises(InputError, match="has no number of workers"):
+        with pytest.raises(InputError, match="has no configurable number of workers"):
             pick_cluster(place, None, 2)
 
 

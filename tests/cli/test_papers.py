@@ -52,7 +52,7 @@ def test_the_list_needs_no_names(studies):
 def test_without_names_or_list_it_says_what_to_type(studies):
     result = call("reproduce")
     assert isinstance(result.exception, InputError)
-    assert "`clusterscale reproduce --list` shows which there are" in str(result.exception)
+    assert "`clusterscale reproduce --list` lists them" in str(result.exception)
 
 
 def test_what_can_be_run_is_run_and_told(studies):
@@ -60,7 +60,7 @@ def test_what_can_be_run_is_run_and_told(studies):
     result = call("reproduce", "all", "--output", place, "--cluster", "serial")
     assert result.exit_code == 0, result.output
     page = (place / "reproduced.html").read_text()
-    assert "it needs the cabs" in page
+    assert "it needs the San Francisco cabs" in page
     assert "drawn only" in page
     assert (place / "popets24/small/run/results.zarr").exists()
     assert not (place / "ndss18").exists()
@@ -84,7 +84,7 @@ def test_one_study_that_fails_keeps_no_other_from_its_numbers(studies):
     result = call("reproduce", "popets24", "--output", studies / "out", "--cluster", "serial")
     assert result.exit_code == 1
     page = (studies / "out/reproduced.html").read_text()
-    assert "it could not be done" in page
+    assert "it failed" in page
     assert "section 5" in page
 
 

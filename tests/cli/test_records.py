@@ -75,17 +75,17 @@ def test_columns_and_settings_of_a_reader(tmp_path):
     [
         (
             ["--column", "timezone=Europe/London"],
-            "--column timezone: timezone is a setting of this reader; type --setting "
+            "--column timezone: timezone is a setting of this reader; use --setting "
             "timezone=Europe/London",
         ),
         (
             ["--column", "delimiter=;"],
-            "--column delimiter: delimiter is a setting of this reader; type --setting "
+            "--column delimiter: delimiter is a setting of this reader; use --setting "
             "'delimiter=;'",
         ),
         (
             ["--setting", "user=card id"],
-            "--setting user: user is a column of this reader; type --column 'user=card id'",
+            "--setting user: user is a column of this reader; use --column 'user=card id'",
         ),
         (
             ["--column", "card=user"],

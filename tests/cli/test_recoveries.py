@@ -88,4 +88,4 @@ def test_a_faulty_recovery_is_refused_by_its_keys(config):
     fields["recovery"].pop("strategies")
     config.write_text(yaml.safe_dump(fields))
     told = str(call("config", "check", config, catch=True).exception)
-    assert "70 epochs are asked for, and the cube has 60" in told
+    assert "70 epochs are needed, but the cube has 60" in told

@@ -38,7 +38,7 @@ def verdicts(folder):
 def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     listed = call("reaudit", catalogue, "--list")
     assert listed.exit_code == 0, listed.output
-    assert "2 releases, 2 to be judged" in listed.output
+    assert "2 releases, 2 to be evaluated" in listed.output
     assert max(map(len, listed.output.splitlines())) <= 80
     result = call(
         "reaudit", catalogue, "--json", tmp_path / "a.json", "--junit", tmp_path / "a.xml"
@@ -129,7 +129,7 @@ def test_a_folder_and_a_config_apart(catalogue, cube, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        (["releases"], InputError, "say with --config"),
+        (["releases"], InputError, "with --config"),
         (["releases.yaml", "--config", "releases.yaml"], InputError, "give one YAML file"),
         (["nowhere.yaml"], MissingError, "there is no such config file"),
         (["none/*.nc", "--config", "releases.yaml"], MissingError, "there are no releases"),

@@ -90,7 +90,7 @@ def test_a_summary_names_the_worst_verdict_of_each_mechanism():
     dataset["verdict"].loc[{"group_size": 100, "mechanism": NAMES[2]}] = "unheard of"
     said = list(verdicts.count_promises(dataset, key, 8))
     assert said == [
-        "promises [bold red]broken[/]: 1 (A)",
-        "promises too few samples: 1 (B)",
-        "promises unheard of: 1 (gaussian[1])",
+        "guarantees [bold red]broken[/]: 1 (A)",
+        "guarantees too few samples: 1 (B)",
+        "guarantees unheard of: 1 (gaussian[1])",
     ]

@@ -72,33 +72,33 @@ def test_a_run_that_goes_on(width):
     assert rows["count"] == ["count", "12", "s"], "nothing is counted there"
     assert rows["score"][2:] == ["1,000", "1,000", "0", "3", "min", "20", "s"]
     assert "1,234" in rows["audit"]
-    assert rows["rate"][1:] == ["2", "a", "second,", "of", "late"]
+    assert rows["rate"][1:] == ["2", "per", "second"]
     assert rows["left"][1:5] == ["about", "31", "min", "20"]
     assert rows["workers"][1:] == ["16,", "32", "threads"]
     assert rows["dashboard"][1] == "http://127.0.0.1:8787/status"
-    assert "heard 2 s ago" in text
+    assert "updated 2 s ago" in text
     assert "16 min 42 s" in text, "time goes on between two signs"
 
 
 def test_a_narrow_terminal_still_shows_all():
     text = " ".join(show(width=40).split())
-    for words in ("count", "score", "audit", "1,234", "2 a second", "node17"):
+    for words in ("count", "score", "audit", "1,234", "2 per second", "node17"):
         assert words in text
 
 
 @pytest.mark.parametrize(
     ("fields", "silence", "words"),
     [
-        ({}, 95.0, "no sign of life for 1 min 35 s: its driver was killed, or cannot write"),
-        ({"state": "finished"}, 9.0, "finished, 2 failed: its report says why"),
+        ({}, 95.0, "no status update for 1 min 35 s: its driver was killed, or cannot write"),
+        ({"state": "finished"}, 9.0, "finished, 2 failed: see its report"),
         ({"state": "finished", "stages": STAGES[:2]}, 9.0, "audit finished"),
         ({"state": "interrupted", "reason": "SIGTERM"}, 9.0, "interrupted by SIGTERM"),
-        ({"state": "failed", "reason": "StoreError"}, 9.0, "StoreError: a store gave out"),
-        ({"state": "failed", "reason": "ConfigError"}, 9.0, "ConfigError: its terminal says why"),
-        ({"rate": None}, 2.0, "not known before something has ended"),
-        ({"rate": 0.004}, 2.0, "14.4 an hour"),
-        ({"rate": 123456.0}, 2.0, "123,456 a second"),
-        ({"n_workers": None}, 2.0, "not known now"),
+        ({"state": "failed", "reason": "StoreError"}, 9.0, "StoreError: a store failed"),
+        ({"state": "failed", "reason": "ConfigError"}, 9.0, "ConfigError: see its terminal"),
+        ({"rate": None}, 2.0, "not known before the first result"),
+        ({"rate": 0.004}, 2.0, "14.4 per hour"),
+        ({"rate": 123456.0}, 2.0, "123,456 per second"),
+        ({"n_workers": None}, 2.0, "not known"),
         ({"stage": "report"}, 2.0, "not known yet"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_driver_whose_process_is_gone_is_told_at_once(ended_process):
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(watch._draw(observer))
     text = " ".join(console.export_text().split())
-    assert "its process is gone from this machine; the same command goes on" in text
+    assert "its process is gone from this machine; run the same command again" in text
     assert "rate" not in text
 
 

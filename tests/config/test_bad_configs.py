@@ -41,7 +41,7 @@ CHANGES = [
         "clutser: is not a known key: choose from cube, output, audit, recovery, traits, cluster; "
         "did you mean 'cluster'?",
     ),
-    ("audit", None, "the top level: say what to ask: audit, recovery or both"),
+    ("audit", None, "the top level: set audit, recovery or both"),
     ("output", None, "output: is missing"),
     ("output", 5, "output: is 5, but should be text"),
     ("cube", 7, "cube: is 7, but should be a mapping of keys to values"),
@@ -51,7 +51,7 @@ CHANGES = [
         "tlf",
         "cube: preset 'tlf' is not known: choose from cdr, milan, sfc, tfl; did you mean 'tfl'?",
     ),
-    ("cube.preset", None, "cube: users and seed go with a preset"),
+    ("cube.preset", None, "cube: users and seed need a preset"),
     ("cube.users", 0, "cube.users: is 0, but should be greater than or equal to 1"),
     ("cube.users", "many", "cube.users: is 'many', but should be a whole number"),
     ("audit.seed", 1.5, "audit.seed: is 1.5, but should be a whole number"),

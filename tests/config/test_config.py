@@ -69,7 +69,7 @@ def test_a_file_that_is_not_text(tmp_path):
     path.write_bytes(b"\x89PNG\xff\xfe")
     with pytest.raises(ConfigError) as caught:
         load(path)
-    assert str(caught.value) == f"{path}: this is not text in UTF-8"
+    assert str(caught.value) == f"{path}: this is not UTF-8 text"
 
 
 def test_a_preset_is_written_once_and_never_over_another(tmp_path):

@@ -246,7 +246,7 @@ def test_a_driver_that_is_ended_leaves_no_jobs(start, serial):
 def test_a_job_that_slurm_refuses_is_told(start):
     run = start(name="slurm", queue="nowhere")
     said = ended(run.start(), 75)
-    assert "the batch system takes no job" in said
+    assert "the batch system accepts no job" in said
     assert "invalid partition" in said
     assert "Traceback" not in said
 

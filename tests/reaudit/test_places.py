@@ -125,6 +125,6 @@ def test_a_table_that_the_catalogue_names_is_opened(cube, tmp_path, touched):
     config = write_catalogue(cube, tmp_path, members=str(tmp_path / "members" / "{name}.csv"))
     result = CliRunner().invoke(app, ["reaudit", str(config), "--list"])
     assert result.exit_code == 0, result.output
-    assert "1 releases, 1 to be judged" in result.output
+    assert "1 releases, 1 to be evaluated" in result.output
     assert any("members/day-0.csv" in each for each in touched)
     assert not any("else.csv" in each for each in touched)

@@ -168,11 +168,11 @@ def test_another_plan_needs_force(cube, tmp_path):
 
 
 def test_what_a_cube_cannot_answer_is_said(cube):
-    with pytest.raises(ConfigError, match=r"priors\.2: roi_day_week takes 168 observed"):
+    with pytest.raises(ConfigError, match=r"priors\.2: roi_day_week needs 168 observed"):
         plan(observed=30).check(cube)
-    with pytest.raises(ConfigError, match="260 epochs are asked for, and the cube has 200"):
+    with pytest.raises(ConfigError, match="260 epochs are needed, but the cube has 200"):
         plan(epochs=90).check(cube)
-    with pytest.raises(ConfigError, match="bytes a worker are too few"):
+    with pytest.raises(ConfigError, match="bytes per worker are too few"):
         recovery.predict(plan(), cube, memory=10**6)
 
 
@@ -187,7 +187,7 @@ def test_priors_that_count_hours_want_epochs_of_an_hour(tmp_path):
     with pytest.raises(ConfigError) as raised:
         plan(observed=30, priors=priors).check(halves)
     assert str(raised.value).splitlines() == [
-        f"priors.{i}: {name} counts hours, and an epoch of this cube has 30 minutes"
+        f"priors.{i}: {name} needs epochs of an hour, but an epoch of this cube has 30 minutes"
         for i, name in ((1, "last_hour"), (2, "roi_day"))
     ]
 

@@ -123,8 +123,8 @@ def test_an_encrypted_scheduler_is_joined_with_its_certificates(encrypted, tls):
     [
         ({"address": "host:8786"}, "address"),
         ({"address": "tls://host"}, "address"),
-        ({"address": "tcp://host:8786"}, "say tls: false"),
-        ({"address": "tcp://10.0.0.1:8786"}, "say tls: false"),
+        ({"address": "tcp://host:8786"}, "set tls: false"),
+        ({"address": "tcp://10.0.0.1:8786"}, "set tls: false"),
         ({"address": "tls://host:8786", "tls": False}, "tls cannot be false"),
         (
             {

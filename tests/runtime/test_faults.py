@@ -100,7 +100,7 @@ def test_a_killed_worker_costs_nothing(audit, executor, reference, tmp_path):
 def test_a_poison_task_is_found_and_the_rest_completes(audit, executor, reference, tmp_path):
     target = int(reference.target[3])
     found = audit(poison.Poisoned(executor, poison.die, partial(poison.is_target, target)))
-    check_isolated(found, reference, target, "WorkerLostError: 4 workers died of it")
+    check_isolated(found, reference, target, "WorkerLostError: 4 workers died while running it")
     told = (tmp_path / "run" / "failures.txt").read_text()
     assert told.startswith(
         f"target {target}, all, known_subset(alpha=0.5, training=40, challenges=20), groups of 4\n"
@@ -117,7 +117,7 @@ def test_a_worker_out_of_memory_costs_only_who_used_it(audit, reference):
         executor._client.cluster.scheduler.allowed_failures = 0
         harm = partial(poison.fill_memory, 1_200_000_000)
         found = audit(poison.Poisoned(executor, harm, partial(poison.is_target, target)))
-    check_isolated(found, reference, target, "WorkerLostError: 1 workers died of it")
+    check_isolated(found, reference, target, "WorkerLostError: 1 workers died while running it")
 
 
 def test_what_hangs_is_given_up_and_told_where_it_was(audit, executor, reference, tmp_path):
@@ -249,7 +249,7 @@ def test_a_scheduler_that_is_gone_ends_the_run_and_keeps_what_was_finished(
 
 
 def test_a_cluster_without_workers_is_told(port):
-    told = r"no worker came within 0\.1 seconds"
+    told = r"no worker connected within 0\.1 seconds"
     with (
         scheduler(port),
         joined(port, patience=0.1) as executor,

@@ -34,9 +34,9 @@ def test_results_that_keep_coming_do_not_put_off_the_look():
     under_way = InFlight(60, lambda: looks.append(clock.now), clock=clock)
     for i in range(40):
         clock.now += 0.5
-        under_way.launch(Done(i), f"cargo {i}")
-        landing = under_way.land()
-        assert (landing.cargo, landing.value, landing.error) == (f"cargo {i}", i, None)
+        under_way.submit(Done(i), f"batch {i}")
+        completed = under_way.next_completed()
+        assert (completed.batch, completed.value, completed.error) == (f"batch {i}", i, None)
     assert looks == [2.0 * n for n in range(1, 11)]
     assert len(under_way) == 0
 
@@ -48,7 +48,7 @@ def test_nothing_for_as_long_as_patience_lasts_is_a_stall(monkeypatch):
     clock = Clock()
     under_way = flights.InFlight(60, lambda: clock.sleep(20), clock=lambda: clock.sleep(1))
     with pytest.raises(StalledError, match="nothing was finished for 60 seconds"):
-        under_way.land()
+        under_way.next_completed()
     assert 60 < clock.now < 100
 
 
@@ -72,9 +72,9 @@ def test_a_value_that_takes_long_to_fetch_is_waited_for_longer_each_time():
     late, looks = Late(7), []
     clock = Clock()
     under_way = InFlight(60, lambda: looks.append(clock.now), clock=lambda: clock.sleep(1))
-    under_way.launch(late, "cargo", seconds=2.0)
-    landing = under_way.land()
-    assert (landing.cargo, landing.value, landing.error) == ("cargo", 7, None)
+    under_way.submit(late, "batch", seconds=2.0)
+    completed = under_way.next_completed()
+    assert (completed.batch, completed.value, completed.error) == ("batch", 7, None)
     assert late.waits == [2.0, 4.0, 8.0]
     assert looks, "the cluster is looked after meanwhile"
 
@@ -86,6 +86,6 @@ def test_a_value_that_was_lost_with_its_worker_is_waited_for_no_longer_than_befo
     late.status = "pending"  # it is being computed again
     clock = Clock()
     under_way = InFlight(60, lambda: None, clock=lambda: clock.sleep(1))
-    under_way.launch(late, "cargo", seconds=2.0)
-    assert under_way.land().value == 7
+    under_way.submit(late, "batch", seconds=2.0)
+    assert under_way.next_completed().value == 7
     assert late.waits == [2.0, 2.0, 2.0]

@@ -30,7 +30,7 @@ ATTEMPTS = 5  # another process may take a port before the gateway does
     [
         ({}, "address"),
         ({"address": "gateway.example"}, "address"),
-        ({"address": "http://gateway.example"}, "use https, or say `tls: false`"),
+        ({"address": "http://gateway.example"}, "use https, or set `tls: false`"),
         ({"address": "https://me:secret@gateway.example"}, "address"),
     ],
 )

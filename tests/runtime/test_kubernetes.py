@@ -50,5 +50,5 @@ def test_no_kubernetes_is_one_clear_error(monkeypatch, tmp_path):
     config = {"clusters": [], "users": [], "contexts": []}
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
-    with pytest.raises(ClusterError, match="did not let us find the API server"):
+    with pytest.raises(ClusterError, match="request failed: find the API server"):
         Kubernetes(image="image:1", tls=False).open().__enter__()

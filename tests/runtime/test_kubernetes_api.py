@@ -122,7 +122,7 @@ def test_a_cluster_that_somebody_deleted_is_said_to_be_gone(kube, api, manifest)
     with hosted(manifest, api) as lookout:
         lookout.look()
         kube.kubectl("delete", "daskcluster", "clusterscale", "--wait=false")
-        with pytest.raises(ClusterError, match="was deleted while it worked"):
+        with pytest.raises(ClusterError, match="was deleted during the run"):
             lookout.look()
 
 
@@ -141,7 +141,7 @@ def test_pods_without_hope_end_the_wait(kube, api, manifest, monkeypatch):
     status = {"containerStatuses": [container]}
     patch = json.dumps({"status": status})
     kube.kubectl("patch", "pod", "stuck", "--subresource=status", "--type=merge", "-p", patch)
-    monkeypatch.setattr(resource, "_HOPE", -1)
+    monkeypatch.setattr(resource, "_GRACE", -1)
     with resource.hosted(manifest, api) as lookout:
         lookout.look()  # another worker is sound
         kube.kubectl("delete", "pod", "sound", "--wait=false")
@@ -243,7 +243,7 @@ def test_what_the_role_does_not_allow_is_said(kube, guarded, manifest):
     allowed, _, refused = guarded
     allowed.discard(("kubernetes.dask.org", "daskclusters", "create"))
     with (
-        pytest.raises(ClusterError, match=r"make DaskCluster clusterscale in .* forbidden"),
+        pytest.raises(ClusterError, match=r"create DaskCluster clusterscale in .* forbidden"),
         connect("clusterscale") as api,
         hosted(manifest, api),
     ):

@@ -208,7 +208,7 @@ def test_components_are_the_same_anywhere_and_any_time(cube, executor, alone):
 
 @pytest.mark.parametrize("n", [0, 60, 400])
 def test_as_many_components_as_users_are_refused(cube, alone, n):
-    with pytest.raises(InputError, match=r"of 60 users and 384 cells: give .* at most 59"):
+    with pytest.raises(InputError, match=r"of 60 users and 384 cells: choose .* at most 59"):
         components(cube, n, alone)
 
 

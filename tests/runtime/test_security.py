@@ -65,7 +65,7 @@ def test_they_are_valid_as_long_as_asked_and_at_once(tmp_path):
 def test_nothing_is_overwritten(tmp_path):
     made = make_certificates(tmp_path)
     before = Path(made.key).read_bytes()
-    with pytest.raises(ExistsError, match=r"ca\.pem is there already"):
+    with pytest.raises(ExistsError, match=r"ca\.pem already exists"):
         make_certificates(tmp_path)
     assert Path(made.key).read_bytes() == before
 

@@ -172,7 +172,7 @@ def test_who_cannot_write_says_so_once_and_works_on(tmp_path, writes):
             told.tell("audit", 20, done)
             writes.wait(lambda status, done=done: status.stages[-1].n_done == done)
     (message,) = warned
-    assert message.startswith("how far the work is cannot be told: ")
+    assert message.startswith("the status of the run cannot be written: ")
     assert (tmp_path / "status").read_text() == "in the way"
 
 
@@ -202,7 +202,7 @@ def test_no_thread_to_write_is_no_reason_to_stop(tmp_path, monkeypatch):
     warned = []
     with Beacon(str(tmp_path), "audit", warn=warned.append) as told:
         told.tell("audit", 2, 1)
-    assert warned == ["how far the work is cannot be told: can't start new thread"]
+    assert warned == ["the status of the run cannot be written: can't start new thread"]
 
 
 class Crewed(SerialExecutor):
@@ -313,7 +313,7 @@ def test_of_several_the_one_that_goes_on_is_shown(tmp_path):
 )
 def test_what_is_no_status_is_refused(content, tmp_path):
     storage.put(place_of(str(tmp_path), "audit"), content)
-    with pytest.raises(FormatError, match="is no status of a run that this clusterscale knows"):
+    with pytest.raises(FormatError, match="is not a run status that this version"):
         read_status(str(tmp_path))
 
 

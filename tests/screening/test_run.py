@@ -278,9 +278,9 @@ def test_what_cannot_be_screened_is_refused_by_name(plan_fields, cube, tmp_path)
     with pytest.raises(ConfigError) as caught:
         screen(AuditPlan(**fields), cube, tmp_path / "run", SerialExecutor())
     assert str(caught.value) == (
-        "mechanisms.1: suppress_unpopular looks at all counts at once: one more visit can change "
-        "what is published anywhere, so nobody can be scored by their own cells alone; leave it "
-        "out of a screen, and audit chosen targets instead"
+        "mechanisms.1: suppress_unpopular uses all counts at once: one more visit can change any "
+        "published value, so users cannot be scored by their own cells alone; leave it out of a "
+        "screen, and audit chosen targets instead"
     )
     assert not (tmp_path / "run").exists()
 
@@ -288,8 +288,8 @@ def test_what_cannot_be_screened_is_refused_by_name(plan_fields, cube, tmp_path)
 @pytest.mark.parametrize(
     ("size", "groups", "message"),
     [
-        (60, 200, "of 60 users one at least must stand outside; the largest that fits is 59"),
-        (57, 200, "a user stands outside about 10 of 200, too few to tell an AUC; draw 400"),
+        (60, 200, "at least one of 60 users must be outside; the largest size is 59"),
+        (57, 200, "a user is outside about 10 of 200, too few to estimate an AUC; draw 400"),
     ],
 )
 def test_groups_too_large_for_a_screen(plan_fields, cube, size, groups, message):
@@ -299,9 +299,9 @@ def test_groups_too_large_for_a_screen(plan_fields, cube, size, groups, message)
 
 
 def test_memory_too_short_names_what_would_do(plan, cube, tmp_path):
-    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes a worker are too few .*give") as e:
+    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes per worker are too few .*set") as e:
         screen(plan, cube, tmp_path / "run", SerialExecutor(), memory=1000)
-    enough = int(str(e.value).rsplit("give ", 1)[1].split(" ")[0].replace(",", ""))
+    enough = int(str(e.value).rsplit(" to ", 1)[1].split(" ")[0].replace(",", ""))
     screen(plan, cube, tmp_path / "run", SerialExecutor(), memory=enough)
 
 
@@ -384,7 +384,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     with pytest.raises(ConfigError, match=r"targets\.most_exposed: 61 requested, but there are 60"):
         AuditPlan(**fields | {"targets": {"most_exposed": 61}}).check(cube)
     refused = fields | {"mechanisms": [{"name": "suppress_unpopular", "fraction": 0.5}]}
-    with pytest.raises(ConfigError, match="suppress_unpopular looks at all counts"):
+    with pytest.raises(ConfigError, match="suppress_unpopular uses all counts"):
         AuditPlan(**refused).check(cube)
 
 

@@ -68,5 +68,5 @@ def test_what_does_not_fit_is_refused():
     rows, labels = releases(1, 6, 10)
     with pytest.raises(InputError, match="one for each row"):
         traits.loading(rows, labels[:-1])
-    with pytest.raises(InputError, match="in some of the releases and not in others"):
+    with pytest.raises(InputError, match="the labels are all equal"):
         traits.loading(rows, np.ones(6, bool))

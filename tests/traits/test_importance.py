@@ -118,12 +118,12 @@ def test_a_tenth_of_150_are_15():
 @pytest.mark.parametrize(
     ("auc", "share", "message"),
     [
-        (np.ones(10), 0.1, "10 users make 1 on a side, of a share of 0.1: at least 2 are needed"),
-        (np.ones(3), 0.5, "3 users make 1 on a side"),
+        (np.ones(10), 0.1, "a share of 0.1 of 10 users is 1: each group needs at least 2"),
+        (np.ones(3), 0.5, "a share of 0.5 of 3 users is 1"),
         (np.ones(10), 0.6, "above 0 and at most 0.5, not 0.6"),
         (np.ones(10), 0.0, "above 0 and at most 0.5, not 0.0"),
-        (np.array([1, np.nan, 1, 1]), 0.5, "exposure is a number for each user"),
-        (np.ones((4, 4)), 0.5, "exposure is a number for each user"),
+        (np.array([1, np.nan, 1, 1]), 0.5, "auc and second must be one finite number"),
+        (np.ones((4, 4)), 0.5, "auc and second must be one finite number"),
     ],
 )
 def test_sides_that_cannot_be_are_refused(auc, share, message):
@@ -132,12 +132,12 @@ def test_sides_that_cannot_be_are_refused(auc, share, message):
 
 
 def test_a_second_number_goes_with_each_user():
-    with pytest.raises(InputError, match="exposure is a number for each user"):
+    with pytest.raises(InputError, match="auc and second must be one finite number"):
         traits.extreme_groups(np.ones(10), 0.5, np.ones(9))
 
 
 def test_tables_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match=r"\(2, 3\), \(2, 4\)"):
+    with pytest.raises(InputError, match=r"\(2, 3\) and \(2, 4\)"):
         traits.importance(np.ones((2, 3)), np.ones((2, 4)), rng=rng())
     with pytest.raises(InputError, match="1 users against 5"):
         traits.importance(np.ones((1, 3)), np.ones((5, 3)), rng=rng())

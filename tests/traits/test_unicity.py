@@ -56,7 +56,7 @@ def test_rois_far_apart_and_many_are_no_matter():
 def test_there_is_room_for_what_was_announced_and_no_more():
     dense = np.ones((3, 1, 2), bool)
     Sets(3, 6).add(traces_of(dense))
-    with pytest.raises(InputError, match="more than the 5 sets"):
+    with pytest.raises(InputError, match="more than the 5 declared sets"):
         Sets(3, 5).add(traces_of(dense))
     assert all(n_slots(n) >= 1.5 * n for n in range(1, 3000))
 
@@ -80,10 +80,10 @@ def test_little_memory_makes_many_slices_and_too_little_is_said(cube):
     active = np.full(48, 60)
     wide = list(slices(cube, active, (0, 48), memory=2 * 10**9, n_workers=1))
     assert wide == [((0, 48), 48 * 60)]
-    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes a worker are too few .* or more"):
+    with pytest.raises(ConfigError, match=r"memory: 1,000 bytes per worker are too few .* or more"):
         list(slices(cube, active, (0, 48), memory=1000, n_workers=1))
     with pytest.raises(ConfigError) as raised:
         list(slices(cube, active, (0, 48), memory=1000, n_workers=1))
-    least = int(str(raised.value).split("give ")[1].split(" or")[0].replace(",", ""))
+    least = int(str(raised.value).split(" to ")[-1].split(" or")[0].replace(",", ""))
     narrow = list(slices(cube, active, (0, 48), memory=least, n_workers=1))
     assert len(narrow) == 48

@@ -1,16 +1,16 @@
-"""What the adversary knows of everybody's whereabouts before the release (PETS17 §3.2, table 2).
+"""Prior knowledge of the adversary about each user's locations (PETS17 §3.2, table 2).
 
 ============= ===================================================== ============
-name          what it knows of a user                               source
+name          known about a user                                    source
 ============= ===================================================== ============
-freq_roi      how often they are in each ROI                        eq. 7
-roi_day       the same, for each hour of a day                      eqs 8, 9
-roi_day_week  the same, for each hour of a week                     eqs 8, 9
-time_day      at which hours of a day they report, not where        eqs 10, 11
-time_day_week at which hours of a week they report, not where       eqs 10, 11
-last_week     where they were a week ago                            eq. 14
-last_day      where they were a day ago                             eq. 14
-last_hour     where they were an hour ago                           eq. 14
+freq_roi      frequency of each ROI                                 eq. 7
+roi_day       frequency of each ROI by hour of the day              eqs 8, 9
+roi_day_week  frequency of each ROI by hour of the week             eqs 8, 9
+time_day      active hours of the day, not the ROIs                 eqs 10, 11
+time_day_week active hours of the week, not the ROIs                eqs 10, 11
+last_week     ROIs a week ago                                       eq. 14
+last_day      ROIs a day ago                                        eq. 14
+last_hour     ROIs an hour ago                                      eq. 14
 ============= ===================================================== ============
 """
 

@@ -1,4 +1,4 @@
-"""Seasons: what comes again after so many epochs."""
+"""Base of priors with a daily or weekly cycle."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ DAY, WEEK = 24, 168  # epochs, which are hours
 
 
 class Cyclic(NamedModel):
-    """A prior that says the same of all epochs of one season (PETS17 §3.2.1)."""
+    """A prior with equal beliefs for all epochs at the same position in a cycle (PETS17 §3.2.1)."""
 
     cycle: ClassVar[int]
 
     @property
     def needs(self) -> int:
-        """One whole cycle."""
+        """Number of epochs that must be observed: one full cycle."""
         return self.cycle
 
     @property
     def hourly(self) -> bool:
-        """Whether a cycle is of hours."""
+        """Whether epochs must be hours."""
         return self.cycle > 1
 
     def season(self, epoch: int) -> int:
-        """Return the place of an epoch in the cycle."""
+        """Return the position of an epoch in the cycle."""
         return epoch % self.cycle
 
     def seen(self, observed: int, epoch: int) -> Ids:
-        """Return the observed epochs in the season of ``epoch``, int64, shape (epoch,)."""
+        """Return the observed epochs at that position in the cycle, int64, shape (epoch,)."""
         return np.arange(self.season(epoch), observed, self.cycle)

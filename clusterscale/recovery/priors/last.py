@@ -1,6 +1,6 @@
-"""Priors that know where a user was a season ago (PETS17 eq. 14).
+"""Priors that know a user's ROIs an hour, a day or a week ago (PETS17 eq. 14).
 
-The window slides: from the second season of the inference period on, it lies within that period.
+The window slides: after the first lag of the inference period, it is within that period.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ class _Last(NamedModel):
 
     @property
     def needs(self) -> int:
-        """One season."""
+        """Number of epochs that must be observed: the lag."""
         return self.lag
 
     def season(self, epoch: int) -> int:
-        """Return the epoch itself: no two have a column in common."""
+        """Return the epoch itself, since no two epochs share a belief."""
         return epoch
 
     def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
-        """Return the truth of ``lag`` epochs before, as an assignment."""
+        """Return the true visits ``lag`` epochs before, as an assignment."""
         return visits.column(epoch - self.lag)
 
 
 class LastWeek(_Last):
-    """Where each user was at that hour a week ago (PETS17 eq. 14)."""
+    """ROIs of each user at the same hour a week ago (PETS17 eq. 14)."""
 
     lag: ClassVar[int] = WEEK
 
     name: Literal["last_week"] = "last_week"
-    phrase: ClassVar[str] = "whereabouts a week ago"
+    phrase: ClassVar[str] = "location a week ago"
 
 
 class LastDay(_Last):
-    """Where each user was at that hour a day ago (PETS17 eq. 14)."""
+    """ROIs of each user at the same hour a day ago (PETS17 eq. 14)."""
 
     lag: ClassVar[int] = DAY
 
     name: Literal["last_day"] = "last_day"
-    phrase: ClassVar[str] = "whereabouts a day ago"
+    phrase: ClassVar[str] = "location a day ago"
 
 
 class LastHour(_Last):
-    """Where each user was an hour ago (PETS17 eq. 14)."""
+    """ROIs of each user an hour ago (PETS17 eq. 14)."""
 
     lag: ClassVar[int] = 1
 
     name: Literal["last_hour"] = "last_hour"
-    phrase: ClassVar[str] = "whereabouts an hour ago"
+    phrase: ClassVar[str] = "location an hour ago"

@@ -1,4 +1,4 @@
-"""Priors that know how often a user was in each ROI (PETS17 eqs 7 to 9)."""
+"""Priors that know how often a user visits each ROI (PETS17 eqs 7 to 9)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["FreqRoi", "RoiDay", "RoiDayWeek"]
 
 
 class _Seasonal(Cyclic):
-    """The share of each ROI, the null ROI too, in a user's reports of one season."""
+    """Share of each ROI, including the null ROI, in a user's reports at one cycle position."""
 
     def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
-        """Return the shares of the observed epochs in the season of ``epoch``.
+        """Return the shares in the observed epochs at the position of ``epoch`` in the cycle.
 
         Raises
         ------
         InputError
-            If more epochs are observed than there are.
+            If ``observed`` exceeds the number of epochs.
         """
         if not 0 <= observed <= visits.n_epochs or epoch < 0:
             raise InputError(
@@ -38,7 +38,7 @@ class _Seasonal(Cyclic):
 
 
 class FreqRoi(_Seasonal):
-    """How often a user was in each ROI, whenever it was (PETS17 eq. 7)."""
+    """Frequency of each ROI over all observed epochs (PETS17 eq. 7)."""
 
     cycle: ClassVar[int] = 1
 
@@ -47,7 +47,7 @@ class FreqRoi(_Seasonal):
 
 
 class RoiDay(_Seasonal):
-    """How often a user was in each ROI at that hour of a day (PETS17 eqs 8, 9)."""
+    """Frequency of each ROI by hour of the day (PETS17 eqs 8, 9)."""
 
     cycle: ClassVar[int] = DAY
 
@@ -56,7 +56,7 @@ class RoiDay(_Seasonal):
 
 
 class RoiDayWeek(_Seasonal):
-    """How often a user was in each ROI at that hour of a week (PETS17 eqs 8, 9)."""
+    """Frequency of each ROI by hour of the week (PETS17 eqs 8, 9)."""
 
     cycle: ClassVar[int] = WEEK
 
@@ -68,7 +68,7 @@ class RoiDayWeek(_Seasonal):
 def _tally(
     bounds: Ids, visitor: Ranks, epochs: Ids, n_users: int, n_places: int
 ) -> tuple[Ids, Ids, Ranks, Ids, Ids]:
-    """Return a column's segments, how often each user was there, and all reports of each user."""
+    """Return the segments of a belief, the visits of each entry, and all reports of each user."""
     most = n_users
     for epoch in epochs:
         most += bounds[(epoch + 1) * n_places] - bounds[epoch * n_places]
@@ -79,8 +79,8 @@ def _tally(
     for roi in range(n_places):
         begin[roi] = size
         for epoch in epochs:
-            place = epoch * n_places + roi
-            for i in range(bounds[place], bounds[place + 1]):
+            row = epoch * n_places + roi
+            for i in range(bounds[row], bounds[row + 1]):
                 if count[visitor[i]] == 0:
                     user[size] = visitor[i]
                     size += 1
@@ -92,7 +92,7 @@ def _tally(
             total[user[i]] += times[i]
             count[user[i]] = 0
     last = np.full(n_users, -1, np.int64)
-    for epoch in epochs:  # from here on, count is of epochs in which a user was anywhere
+    for epoch in epochs:  # from here on, count is the number of epochs with any visit of a user
         for i in range(bounds[epoch * n_places], bounds[(epoch + 1) * n_places]):
             if last[visitor[i]] != epoch:
                 last[visitor[i]] = epoch

@@ -14,10 +14,10 @@ __all__ = ["TimeDay", "TimeDayWeek"]
 
 
 class _Timely(Cyclic):
-    """Any real ROI, each as likely, when a user ever reported in the season; else the null ROI."""
+    """Uniform over the real ROIs if a user ever reported at that time, else the null ROI."""
 
     def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
-        """Return uniform shares for who was anywhere in the season of ``epoch``."""
+        """Return uniform shares for users who ever reported at the position of ``epoch``."""
         reporting = np.zeros(visits.n_users, np.bool_)
         for past in self.seen(observed, epoch):
             reporting |= visits.present(int(past))
@@ -32,7 +32,7 @@ class _Timely(Cyclic):
 
 
 class TimeDay(_Timely):
-    """At which hours of a day a user reports (PETS17 eqs 10, 11)."""
+    """Hours of the day at which a user reports (PETS17 eqs 10, 11)."""
 
     cycle: ClassVar[int] = DAY
 
@@ -41,7 +41,7 @@ class TimeDay(_Timely):
 
 
 class TimeDayWeek(_Timely):
-    """At which hours of a week a user reports (PETS17 eqs 10, 11)."""
+    """Hours of the week at which a user reports (PETS17 eqs 10, 11)."""
 
     cycle: ClassVar[int] = WEEK
 

@@ -1,12 +1,12 @@
-"""What the adversary makes of a prior and a release (PETS17 §3.3).
+"""Strategies that infer an estimate from a prior and a release (PETS17 §3.3).
 
 ======== ================================================================= =============
 name     what it does                                                      source
 ======== ================================================================= =============
-bayes    updates each user's prior by where the crowd is                   algorithm 3.1
-max_roi  gives each ROI its most probable users                            algorithm 3.2
-max_user gives the most active users all ROIs they may be in               algorithm 3.3
-joint    assigns all users at once, the most probable way; our own
+bayes    updates each user's prior by the published counts                 algorithm 3.1
+max_roi  assigns to each ROI its most probable users                       algorithm 3.2
+max_user assigns all possible ROIs to the most active users                algorithm 3.3
+joint    finds the most probable assignment of all users; not from a paper
 ======== ================================================================= =============
 """
 

@@ -15,10 +15,10 @@ __all__ = ["Bayes", "crowd"]
 
 
 class Bayes(NamedModel):
-    """The prior of each user, updated by where the crowd is; users are taken as independent.
+    """The prior of each user, updated by the published counts; users are treated as independent.
 
-    PETS17 eq. 15, algorithm 3.1. Of a user whose prior is nowhere that anybody is published to be,
-    nothing is concluded. Values below 0 count as 0.
+    PETS17 eq. 15, algorithm 3.1. A user whose prior has no mass where published counts are positive
+    has an estimate without mass. Values below 0 count as 0.
     """
 
     name: Literal["bayes"] = "bayes"
@@ -29,5 +29,5 @@ class Bayes(NamedModel):
 
 
 def crowd(aggregate: Aggregate) -> Values:
-    """Return how many are published to be in each ROI, none where noise made it less."""
+    """Return the published number of users in each ROI, at least 0."""
     return np.maximum(aggregate.values, 0)

@@ -1,6 +1,6 @@
-"""Greedy assignments: as many users to each ROI as are published (PETS17 algorithms 3.2, 3.3).
+"""Greedy assignments of the published number of users to each ROI (PETS17 algorithms 3.2, 3.3).
 
-Both leave the null ROI to those who are assigned nowhere.
+Both assign the null ROI to users without any other ROI.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["MaxRoi", "MaxUser", "whole"]
 class MaxRoi(NamedModel):
     """The most probable users for each ROI (PETS17 algorithm 3.2).
 
-    Where fewer have any probability than are published, the most active of the others follow, as
-    the algorithm sorts all users.
+    If fewer users than published have a positive probability, the most active of the others are
+    added, because the algorithm sorts all users.
     """
 
     name: Literal["max_roi"] = "max_roi"
@@ -35,7 +35,7 @@ class MaxRoi(NamedModel):
 
 
 class MaxUser(NamedModel):
-    """The most active users first, each to all ROIs they may be in that still lack users.
+    """All possible ROIs that still lack users for each user, the most active users first.
 
     PETS17 algorithm 3.3.
     """
@@ -48,7 +48,7 @@ class MaxUser(NamedModel):
 
 
 def whole(values: Values, n_users: int) -> Ids:
-    """Return published values as numbers of users, int64: rounded, and between none and all.
+    """Return published values as numbers of users, int64: rounded, from 0 to ``n_users``.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def _pick(
 
 @kernel
 def _fill(picked: Ranks, start: int, size: int, wanted: int, there: Flags) -> int:
-    """Add the first ranks that are not picked until there are as many as wanted, in order."""
+    """Add the first ranks not yet picked until there are ``wanted``, and sort."""
     missing = wanted - (size - start)
     if missing == 0:
         return size

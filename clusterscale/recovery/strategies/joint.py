@@ -1,14 +1,15 @@
-"""All users of an epoch assigned at once: a transport problem, stronger than either greedy one.
+"""Joint assignment of all users of an epoch: a transport problem, stronger than the greedy ones.
 
-Algorithm 3.2 of PETS17 meets the count of every ROI but lets one user fill dozens of them;
-algorithm 3.3 stops at the most active users. Here each user also has a number of ROIs to be in, so
-that both sides meet:
+Algorithm 3.2 of PETS17 meets the count of every ROI but may assign dozens of them to one user;
+algorithm 3.3 assigns only the most active users. Here each user also has a number of ROIs to visit,
+so that both margins are met:
 
-- as many users are in the null ROI as is published, those whose prior says so most;
-- each of the others is in one ROI at least, and the rest of the published visits go to users in
-  proportion to their activity and to how likely they are anywhere;
-- under these numbers and the published counts, the assignment is taken whose log-probabilities sum
-  to most. Each visit brings a bonus, so that one more is worth more than an exchange.
+- the published number of users is in the null ROI, those with the highest prior probability of it;
+- each of the others is in at least one ROI, and the remaining published visits are distributed in
+  proportion to activity and to the prior probability of being in any real ROI;
+- under these margins and the published counts, the assignment with the largest sum of
+  log-probabilities is chosen. Each visit adds a bonus, so that one more visit is always worth more
+  than an exchange.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["Joint"]
 class Joint(NamedModel):
     """The most probable assignment of all users together, under the published counts.
 
-    Not of any paper; the linear program is solved by HiGHS.
+    Not from a paper; HiGHS solves the linear program.
     """
 
     name: Literal["joint"] = "joint"
@@ -41,8 +42,8 @@ class Joint(NamedModel):
         counts = whole(aggregate.values, prior.n_users)
         supply = _supply(prior, counts, aggregate.activity)
         _, _, which = prior.segments()
-        places = which[:-1][prior.end[:-1] > prior.begin[:-1]]
-        assign = _transport if len(np.unique(places)) == len(places) else _spread
+        segments = which[:-1][prior.end[:-1] > prior.begin[:-1]]
+        assign = _transport if len(np.unique(segments)) == len(segments) else _spread
         roi, user = assign(prior, counts[:-1], supply)
         order = np.lexsort((user, roi))
         bounds = np.searchsorted(roi[order], np.arange(prior.n_rois))
@@ -51,7 +52,7 @@ class Joint(NamedModel):
 
 
 def _supply(prior: EpochBelief, counts: Ids, activity: Ids) -> Ids:
-    """Return in how many ROIs each user is to be, int64, shape (user,)."""
+    """Return the number of ROIs to assign to each user, int64, shape (user,)."""
     weights = np.ones(prior.n_rois)
     weights[-1] = 0
     anywhere = prior.mass(weights)
@@ -67,7 +68,7 @@ def _supply(prior: EpochBelief, counts: Ids, activity: Ids) -> Ids:
 
 
 def _apportion(shares: Values, total: int) -> Ids:
-    """Split a whole number by shares, the largest remainders rounded up."""
+    """Split an integer in proportion to shares, rounding up the largest remainders."""
     exact: Values = shares * (total / shares.sum())
     parts: Ids = np.floor(exact).astype(np.int64)
     first = np.argsort(parts - exact, kind="stable")[: total - int(parts.sum())]
@@ -95,7 +96,7 @@ def _transport(prior: EpochBelief, counts: Ids, supply: Ids) -> tuple[Ids, Ranks
         for side, n in ((roi, len(counts)), (user, prior.n_users))
     )
     most = np.concatenate([counts, supply]).astype(np.float64)
-    # without whole-number constraints: the corners of a transport problem are whole
+    # without integer constraints: vertices of a transport problem are integral
     solved = scipy.optimize.milp(
         -gain,
         constraints=scipy.optimize.LinearConstraint(
@@ -110,9 +111,9 @@ def _transport(prior: EpochBelief, counts: Ids, supply: Ids) -> tuple[Ids, Ranks
 
 
 def _spread(prior: EpochBelief, counts: Ids, supply: Ids) -> tuple[Ids, Ranks]:
-    """Return the same where every ROI is as likely as the other: any assignment will do.
+    """Return ROI and user of each visit if all ROIs are equally likely: any assignment is optimal.
 
-    Each user is sent where most are still lacking, which assigns as many visits as can be.
+    Each user is assigned to the ROIs that lack most users, which maximises the number of visits.
     """
     left, rois, users = counts.copy(), [], []
     for user in np.flatnonzero(supply):

@@ -1,4 +1,4 @@
-"""Clusters by name, as a config names them."""
+"""Registry of the clusters by their name in a config."""
 
 from clusterscale.registry import Registry
 from clusterscale.runtime.clusters.address import Address

@@ -1,4 +1,4 @@
-"""A scheduler that runs already, wherever it is."""
+"""Connect to a scheduler that is already running."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Address"]
 
-_FIRST = 60.0  # seconds that a scheduler may take to answer when there was none before
+_FIRST = 60.0  # seconds that a scheduler may take to answer the first connection
 
 
 class Address(Distributed):
-    """A scheduler that runs already; with it are its workers, which stay when the driver ends.
+    """A running scheduler with its own workers, which keep running when the driver ends.
 
-    Certificates that are not given are those of Dask's own configuration.
+    The default certificates are those of Dask's own configuration.
     """
 
     name: Literal["address"] = "address"
@@ -40,39 +40,39 @@ class Address(Distributed):
         if parts.scheme == "tls" and self.tls is False:
             raise ValueError(f"{self.address} is encrypted: tls cannot be false")
         if parts.scheme == "tcp" and self.tls:
-            raise ValueError(f"{self.address} is not encrypted: with certificates it is tls://…")
+            raise ValueError(f"{self.address} is not encrypted: certificates need tls://…")
         if parts.scheme == "tcp" and self.tls is None and not _is_here(parts.hostname or ""):
             raise ValueError(
-                f"{self.address} is not encrypted and not on this machine: use tls://…, or say "
-                "tls: false if nobody else is on that network"
+                f"{self.address} is not encrypted and not on this machine: use tls://…, or set "
+                "tls: false if the network is private"
             )
         return self
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
-        """Join the scheduler, and leave it at the end.
+        """Connect to the scheduler, and disconnect at the end.
 
         Raises
         ------
         PackageError
             If distributed is not installed.
         ConfigError
-            If it is encrypted and there are no certificates.
+            If it is encrypted and no certificates are configured.
         ClusterError
             If it does not answer.
         """
         with needs(self.name):
             from clusterscale.runtime.dask import DaskExecutor
             from clusterscale.runtime.scheduler_connection import SchedulerConnection
-        line = SchedulerConnection(self.address, self._security(), self.patience)
+        connection = SchedulerConnection(self.address, self._security(), self.patience)
         try:
-            client = line.connect(min(self.patience, _FIRST))
+            client = connection.connect(min(self.patience, _FIRST))
         except OSError as error:
             raise ClusterError(str(error)) from None
         try:
-            yield DaskExecutor(client, patience=self.patience, reconnect=line.reconnect)
+            yield DaskExecutor(client, patience=self.patience, reconnect=connection.reconnect)
         finally:
-            line.close()
+            connection.close()
 
     def _security(self) -> Security | None:
         from distributed import Security

@@ -1,4 +1,4 @@
-"""The whole cluster inside one job of Slurm, where every task runs the same command."""
+"""Run the whole cluster inside one Slurm job, in which every task runs the same command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MEBIBYTE = 2**20
 class Allocation(Distributed):
     """Task 0 of the job is the scheduler, task 1 the driver, all others are workers.
 
-    ``memory`` is that of a worker; where it is not given, what Slurm gives each task, if it says.
+    ``memory`` is that of a worker; the default is the memory that Slurm reports for each task.
     """
 
     name: Literal["slurm-allocation"] = "slurm-allocation"
@@ -47,21 +47,21 @@ class Allocation(Distributed):
 
     @property
     def budget(self) -> int | None:
-        """Bytes that work may use on each worker; of what Slurm gives each task, if it says."""
+        """Bytes that work may use on each worker, None if Slurm does not report the memory."""
         memory = self._worker_memory()
         return int(BUDGET * memory) if isinstance(memory, int) else None
 
     def serve(self) -> None:
-        """Be scheduler or worker as long as there is work, and exit; return in the driver alone.
+        """Run the scheduler or a worker until the work ends, then exit; return only in the driver.
 
         Raises
         ------
         ClusterError
-            If this is not a task of a job, the job is too small, or its tasks do not find together.
+            If this is not a task of a job, the job is too small, or its tasks cannot connect.
         """
         if self._rank() == 1:
             return
-        # Slurm warns all tasks at once, and then it is for the driver to end the others.
+        # Slurm signals all tasks at once; only the driver reacts, and it ends the others.
         signal.signal(signal.SIGTERM, lambda *_: None)
         import dask
 
@@ -76,7 +76,7 @@ class Allocation(Distributed):
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
-        """Join the scheduler; at the end of the driver all others end.
+        """Connect to the scheduler; the other tasks end with the driver.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Allocation(Distributed):
             with Client(runner.scheduler_address, security=runner.security) as client:
                 yield DaskExecutor(client, patience=self.patience)
         finally:
-            with suppress(OSError):  # the scheduler is gone already
+            with suppress(OSError):  # the scheduler has already ended
                 runner.close()
 
     def _rank(self) -> int:
@@ -104,8 +104,8 @@ class Allocation(Distributed):
             rank, n_tasks = (int(os.environ[f"SLURM_{key}"]) for key in ("PROCID", "NTASKS"))
         except KeyError:
             raise ClusterError(
-                f"cluster {self.name!r} is for the tasks of a job: give the command to srun, in a "
-                "job of three tasks or more"
+                f"cluster {self.name!r} runs only inside a Slurm job: start the command with srun, "
+                "in a job of three tasks or more"
             ) from None
         if n_tasks < 3:
             raise ClusterError(
@@ -115,13 +115,13 @@ class Allocation(Distributed):
         return rank
 
     def _folder(self) -> Path:
-        """Return where the tasks of this very step of this very run of the job meet."""
+        """Return the folder that the tasks of this run of this job step share."""
         keys = ("JOB_ID", "RESTART_COUNT", "STEP_ID")
         run = ".".join(os.environ.get(f"SLURM_{key}", "0") for key in keys)
         return Path(self.shared).expanduser().absolute() / f"job-{run}"
 
     def _run(self, at_interrupt: Any) -> Ranks:
-        """Take the part of this task; a runner ends those that serve by SIGINT."""
+        """Start the role of this task; the runner stops scheduler and workers by SIGINT."""
         with needs(self.name, "slurm"):
             load_dask_jobqueue()
             from clusterscale.runtime.slurm_runner import Ranks
@@ -132,7 +132,7 @@ class Allocation(Distributed):
             if self.tls is None:
                 make_certificates(folder, days=30)
         tls: Tls | None = locate(folder) if self.tls is None else self.tls or None
-        place = {"interface": self.interface, "protocol": "tls://" if tls else "tcp://"}
+        network = {"interface": self.interface, "protocol": "tls://" if tls else "tcp://"}
         worker = {
             "nthreads": 1,
             "memory_limit": self._worker_memory(),
@@ -141,12 +141,12 @@ class Allocation(Distributed):
             "dashboard_address": "127.0.0.1:0",
             "env": ENVIRONMENT,
         }
-        return Ranks(folder / "scheduler.json", tls, place, worker)
+        return Ranks(folder / "scheduler.json", tls, network, worker)
 
     def _worker_memory(self) -> int | str:
         if self.memory is not None:
             return to_bytes(self.memory)
-        given = os.environ.get("SLURM_MEM_PER_CPU")
-        if given is None:
+        per_cpu = os.environ.get("SLURM_MEM_PER_CPU")
+        if per_cpu is None:
             return "auto"
-        return int(given) * int(os.environ.get("SLURM_CPUS_PER_TASK", "1")) * _MEBIBYTE
+        return int(per_cpu) * int(os.environ.get("SLURM_CPUS_PER_TASK", "1")) * _MEBIBYTE

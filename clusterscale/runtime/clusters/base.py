@@ -1,4 +1,4 @@
-"""What all clusters have in common: how they open, and how Dask is set on each."""
+"""Base of all clusters: the Cluster protocol, and Dask's settings on all of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from clusterscale.errors import InputError, PackageError
 __all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
 __all__ += ["variable"]
 
-# Work is arranged to fit. What does not must be seen: it must neither go to disk unnoticed nor
-# hold a worker up, whose memory would not fall by waiting. Beyond 95 % its nanny starts it anew.
-# Looking at what every thread does can stop them all for good (CPython's gh-106883, until 3.12).
+# Work is planned to fit into memory. Work that does not fit must fail visibly: it must neither be
+# spilled to disk nor pause a worker, whose memory would not fall by waiting. Beyond 95 % the nanny
+# restarts a worker. Profiling all threads can block them forever (CPython gh-106883, until 3.12).
 _OFF = ("memory.target", "memory.spill", "memory.pause", "profile.enabled")
 _WORKER = {f"distributed.worker.{name}": False for name in _OFF}
 
@@ -30,9 +30,9 @@ ENVIRONMENT = {
     # One thread a task: tasks are the parallelism, and sums must not depend on thread counts.
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")},
     **{variable(key): str(value) for key, value in _WORKER.items()},
-    # Counts of one task are as large as those of the last: glibc keeps their pages, for asking the
-    # kernel for zeroed ones takes a fifth of a task, and more where two workers ask at once. Only
-    # the first arena can keep so much, and tasks run in a thread that would have another.
+    # Each task allocates counts of the same size, so glibc keeps their pages: requesting zeroed
+    # pages takes a fifth of a task, and more if two workers request them at once. Only the main
+    # arena can keep that much, and the thread of the tasks would otherwise use another one.
     **{f"MALLOC_{name}_THRESHOLD_": str(1 << 29) for name in ("MMAP", "TRIM")},
     "MALLOC_ARENA_MAX": "1",
 }
@@ -40,18 +40,18 @@ ENVIRONMENT = {
 
 SETTINGS: dict[str, Any] = {
     "distributed.nanny.pre-spawn-environ": ENVIRONMENT,
-    "distributed.scheduler.worker-saturation": "inf",  # the executor itself bounds what is flying
+    "distributed.scheduler.worker-saturation": "inf",  # the executor bounds the tasks in flight
     "distributed.scheduler.allowed-failures": 3,
     **_WORKER,
 }
-"""Of Dask, where this process starts the scheduler or the workers."""
+"""Dask's settings where this process starts the scheduler or the workers."""
 
 BUDGET = 0.7
-"""Share of a worker's memory that work may use; from 0.95 on it is started anew."""
+"""Share of a worker's memory that work may use; from 0.95 on the worker is restarted."""
 
 
 class Cluster(Protocol):
-    """A place to run that can be opened and is closed again."""
+    """A cluster that can be opened as a context manager."""
 
     @property
     def name(self) -> str:
@@ -63,50 +63,50 @@ class Cluster(Protocol):
 
     @property
     def n_workers(self) -> int:
-        """Workers that it is to have, 1 where that is not known here."""
+        """Configured number of workers, 1 if it is not known here."""
 
     @property
     def budget(self) -> int | None:
-        """Bytes that work may use on each worker, None where that is not known here."""
+        """Bytes that work may use on each worker, None if not known here."""
 
     def resize(self, n_workers: int) -> Self:
-        """Return the same with another number of workers."""
+        """Return a copy with another number of workers."""
 
     def open(self) -> AbstractContextManager[Executor]:
-        """Start or join the cluster and hand out its executor."""
+        """Start or join the cluster, and yield its executor."""
 
 
 class Distributed(ConfigModel):
-    """Any cluster of Dask: how long it may go without finishing anything, in seconds."""
+    """Base of all Dask clusters; ``patience`` is the seconds allowed without any result."""
 
     patience: Annotated[float, Field(gt=0)] = 3600.0
 
     @property
     def n_workers(self) -> int:
-        """Workers that it is to have, 1 where that is not known here."""
+        """Configured number of workers, 1 if it is not known here."""
         return int(getattr(self, "workers", None) or 1)
 
     @property
     def budget(self) -> int | None:
-        """Bytes that work may use on each worker, None where that is not known here."""
+        """Bytes that work may use on each worker, None if not known here."""
         memory = getattr(self, "memory", None)
         return None if memory is None else int(BUDGET * to_bytes(memory))
 
     def resize(self, n_workers: int) -> Self:
-        """Return the same with another number of workers.
+        """Return a copy with another number of workers.
 
         Raises
         ------
         InputError
-            If it has no such number.
+            If the number of workers cannot be set.
         """
         if "workers" not in type(self).model_fields:
-            raise InputError(f"cluster {self.label} has no number of workers to choose")
+            raise InputError(f"cluster {self.label} has no configurable number of workers")
         return self.model_copy(update={"workers": n_workers})
 
 
 def to_bytes(text: str) -> int:
-    """Return the bytes of ``4GiB``, ``800MB`` and the like."""
+    """Return the number of bytes of a size such as ``4GiB`` or ``800MB``."""
     return int(TypeAdapter(ByteSize).validate_python(text))
 
 

@@ -22,7 +22,7 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class Option(ConfigModel):
-    """One thing that a gateway lets its users choose, such as ``worker_memory``."""
+    """One option that a gateway offers its users, such as ``worker_memory``."""
 
     option: Annotated[str, Field(min_length=1)]
     value: Annotated[int, Strict()] | Annotated[float, Strict()] | str
@@ -39,14 +39,14 @@ else:
 
 
 class Gateway(Distributed):
-    """A cluster that a Dask Gateway makes for this run, and takes away at its end.
+    """A cluster that a Dask Gateway creates for this run and deletes at its end.
 
-    ``address`` is the gateway's; ``proxy`` is that of its scheduler proxy, where it is another.
-    Who asks is said by Dask's own configuration (``DASK_GATEWAY__AUTH__TYPE`` and its like in the
-    environment), never here. Between the parts of the cluster everything is encrypted by the
-    gateway's certificates; its own address must be ``https`` but on this machine, or
-    ``tls: false`` must be said. How many threads a worker has is up to the gateway: it must be
-    one, by its ``options`` or its own configuration.
+    ``address`` is the gateway's; ``proxy`` is that of its scheduler proxy, if it differs.
+    Authentication is set in Dask's own configuration (``DASK_GATEWAY__AUTH__TYPE`` and similar
+    environment variables), never here. Traffic within the cluster is encrypted with the gateway's
+    certificates; its own address must be ``https``, unless it is on this machine or ``tls: false``
+    is set. The gateway decides the number of threads per worker: it must be one, set by its
+    ``options`` or its own configuration.
     """
 
     name: Literal["gateway"] = "gateway"
@@ -60,17 +60,17 @@ class Gateway(Distributed):
     def _check(self) -> Self:
         parts = urlsplit(self.address)
         if parts.username is not None:
-            raise ValueError("address holds a user: say who you are in the environment")
+            raise ValueError("address contains a user: set credentials in the environment")
         if parts.scheme == "http" and parts.hostname not in _HERE and self.tls is None:
             raise ValueError(
                 f"{parts.hostname} is not this machine, and http is not encrypted: use https, or "
-                "say `tls: false`"
+                "set `tls: false`"
             )
         return self
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
-        """Ask the gateway for a cluster, join it, and give it back at the end.
+        """Request a cluster from the gateway, connect to it, and shut it down at the end.
 
         Raises
         ------
@@ -83,31 +83,31 @@ class Gateway(Distributed):
             from dask_gateway import GatewayCluster
 
             from clusterscale.runtime.dask import DaskExecutor
-        # Held before it starts: one that fails to has a thread to be stopped like any other.
+        # Created before it starts: a cluster that fails to start also has a thread to stop.
         cluster = GatewayCluster.__new__(GatewayCluster)
         try:
             try:
                 cluster.__init__(
                     address=self.address,
                     proxy_address=self.proxy,
-                    **{each.option: each.value for each in self.options},
+                    **{option.option: option.value for option in self.options},
                 )
             except Exception as error:
                 raise ClusterError(
                     f"the gateway at {self.address} gave no cluster: {error}"
                 ) from None
             with cluster, cluster.get_client() as client:
-                cluster.scale(self.workers)  # from now on the gateway keeps up that number
+                cluster.scale(self.workers)  # the gateway keeps that number from now on
                 yield DaskExecutor(client, patience=self.patience)
         finally:
-            _let_go(cluster)
+            _shut_down(cluster)
 
 
-def _let_go(cluster: Any) -> None:
-    """Stop what a cluster, started or not, has running here, and disarm its destructors.
+def _shut_down(cluster: Any) -> None:
+    """Stop the threads of a cluster, started or not, and disable its destructors.
 
-    They would stop it again, whenever memory is next tidied up: with a warning, or for ever if
-    that happens while Dask itself starts or stops a thread.
+    The destructors would stop it again during garbage collection: with a warning, or with a
+    deadlock if Dask is starting or stopping a thread at that moment.
     """
     gateway = vars(cluster).pop("gateway", None)
     if gateway is None or "_loop_runner" not in vars(gateway):

@@ -1,4 +1,4 @@
-"""Workers in jobs of a batch system; scheduler and driver are where the command was given."""
+"""Workers in jobs of a batch system; scheduler and driver run where the command is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH_SYSTEMS", "JobQueue", "Size", "load_dask_jobqueue"]
 
 _DEATH = 60.0  # seconds after which a worker without a scheduler gives up
-_MARGIN = 300.0  # seconds before the walltime by which all workers of a job have left, at most
+_MARGIN = 300.0  # maximal seconds before the walltime by which all workers of a job have stopped
 _SHORTEST = 60  # seconds
 
 
@@ -55,8 +55,8 @@ Lines = Annotated[tuple[str, ...], Field(strict=False)]
 class JobQueue(Distributed):
     """Jobs of a batch system, each with workers of one thread.
 
-    A job that ends is replaced, be it that its walltime was over, that somebody cancelled it or
-    that its node was lost. With the command end its jobs.
+    A job that ends is replaced, whether its walltime is over, it was cancelled or its node was
+    lost. The jobs end with the command.
     """
 
     name: str
@@ -72,16 +72,16 @@ class JobQueue(Distributed):
     tls: Encryption = None
 
     _class: ClassVar[str]
-    _own: ClassVar[dict[str, str]]  # what dask-jobqueue calls the keys of this batch system
-    _listing: ClassVar[tuple[str, ...]] = ()  # prints the number of each job that has not ended
+    _own: ClassVar[dict[str, str]]  # config keys to the argument names of dask-jobqueue
+    _listing: ClassVar[tuple[str, ...]] = ()  # prints the id of each job that has not ended
 
     @property
     def n_workers(self) -> int:
-        """Of all jobs."""
+        """Number of workers of all jobs."""
         return self.jobs * self.workers_per_job
 
     def resize(self, n_workers: int) -> Self:
-        """Return the same with as many jobs as ``n_workers`` need."""
+        """Return a copy with as many jobs as ``n_workers`` need."""
         return self.model_copy(update={"jobs": -(-n_workers // self.workers_per_job)})
 
     @contextmanager
@@ -119,8 +119,8 @@ class JobQueue(Distributed):
             raise ClusterError(f"cluster {self.name!r} cannot start: {error}") from None
 
     def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
-        """Return what dask-jobqueue is given: the only place where keys meet arguments."""
-        own = {theirs: getattr(self, ours) for ours, theirs in self._own.items()}
+        """Return the arguments of dask-jobqueue's cluster class."""
+        own = {argument: getattr(self, key) for key, argument in self._own.items()}
         return {
             **{key: value for key, value in own.items() if value is not None},
             "cores": self.workers_per_job,
@@ -144,12 +144,12 @@ class JobQueue(Distributed):
         }
 
     def _worker_flags(self) -> list[str]:
-        # Even without a dashboard a worker serves its health and metrics over HTTP.
+        # A worker serves health and metrics over HTTP even without a dashboard.
         return ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
 
 
 class _Timed(JobQueue):
-    """Jobs that end after their walltime; their workers leave before, not all at once."""
+    """Jobs with a walltime; their workers stop before it, at staggered times."""
 
     walltime: Walltime = "01:00:00"
     queue: str | None = None
@@ -163,7 +163,7 @@ class _Timed(JobQueue):
 
 
 class _Sized(_Timed):
-    """Jobs whose processors and memory the batch system calls resources, to be given whole."""
+    """Jobs whose processors and memory are requested by one resource string."""
 
     resources: str | None = None
 
@@ -211,7 +211,7 @@ class Moab(_Sized):
 
 
 class Sge(_Sized):
-    """Jobs of SGE; it knows of memory only what ``resources`` say."""
+    """Jobs of SGE, which limits memory only by ``resources``."""
 
     name: Literal["sge"] = "sge"
 
@@ -220,7 +220,7 @@ class Sge(_Sized):
 
 
 class Oar(_Sized):
-    """Jobs of OAR; it knows of memory only if a property of nodes is named for it."""
+    """Jobs of OAR, which reserves memory only if ``memory_property`` names a node property."""
 
     name: Literal["oar"] = "oar"
     memory_property: str = "not_applicable"
@@ -238,7 +238,7 @@ class Lsf(_Timed):
     _own: ClassVar[dict[str, str]] = {"queue": "queue", "account": "project"}
 
     def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
-        """Return what dask-jobqueue is given; LSF counts in minutes."""
+        """Return the arguments of dask-jobqueue; LSF's walltime is in minutes."""
         hours, minutes, _ = self.walltime.split(":")
         return super().arguments(tls, logs) | {"walltime": f"{hours}:{minutes}"}
 
@@ -253,18 +253,18 @@ class HtCondor(JobQueue):
     _own: ClassVar[dict[str, str]] = {"disk": "disk"}
 
     def arguments(self, tls: Tls | None, logs: Path) -> dict[str, Any]:
-        """Return what dask-jobqueue is given; HTCondor's directives are a mapping."""
+        """Return the arguments of dask-jobqueue; HTCondor's directives are a mapping."""
         pairs = (line.partition("=") for line in self.directives)
         directives = {key.strip(): value.strip() for key, _, value in pairs}
         return super().arguments(tls, logs) | {"job_extra_directives": directives}
 
 
 BATCH_SYSTEMS = (Slurm, Pbs, Moab, Sge, Oar, Lsf, HtCondor)
-"""Those that dask-jobqueue knows."""
+"""Batch systems that dask-jobqueue supports."""
 
 
 def load_dask_jobqueue() -> ModuleType:
-    """Import dask-jobqueue, which takes SIGINT for itself, and give SIGINT back."""
+    """Import dask-jobqueue and restore the handler of SIGINT, which the import replaces."""
     before = signal.getsignal(signal.SIGINT)
     module = import_module("dask_jobqueue")
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""Pods of a Kubernetes cluster, by the Dask operator."""
+"""Run scheduler and workers in Kubernetes pods, created by the Dask operator."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = ["Kubernetes", "Volume"]
 Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 Path = Annotated[str, Field(pattern=r"^/.+")]
 
-_LEAST = 256 * 2**20  # bytes with which a worker gets as far as its first task
-_LOOK = 10.0  # seconds between looks at pods that have yet to start
+_LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
+_LOOK = 10.0  # seconds between checks of pods that have not started yet
 
 
 class Volume(ConfigModel):
-    """A persistent volume claim, and where the workers see it."""
+    """A persistent volume claim, and its mount path on the workers."""
 
     claim: Name
     path: Path
@@ -51,17 +51,18 @@ else:
 
 
 class Kubernetes(Distributed):
-    """Pods of one worker with one thread each, made for this run by the Dask operator.
+    """Pods of one worker with one thread each, created for this run by the Dask operator.
 
-    Runs in a pod of the same Kubernetes cluster, for the scheduler is reached by the name of its
-    service. What is lost is replaced by Kubernetes: workers, and the scheduler under the same name.
+    The driver must run in a pod of the same Kubernetes cluster, because it reaches the scheduler by
+    the name of its service. Kubernetes replaces lost workers, and a lost scheduler under the same
+    name.
 
-    ``image`` has this package, in the same version: that of the driver's own pod where it is not
-    given. ``instance`` names what is made; ``namespace``
-    is that of the driver where it is not given. A worker may use ``memory``, its pod has a quarter
-    more. ``tls`` are the certificates as the driver sees them, ``secret`` holds the same ones for
-    the pods. The keys of the secrets in ``environment`` become environment variables of the
-    workers, such as those that open an object store; ``volumes`` are mounted on the workers.
+    ``image`` has this package in the same version; the default is the image of the driver's pod.
+    ``instance`` is the name of the created resource; ``namespace`` is by default that of the
+    driver. A worker may use ``memory``, its pod has a quarter more. ``tls`` are the paths of the
+    certificates on the driver; ``secret`` holds the same certificates for the pods. The keys of the
+    secrets in ``environment`` become environment variables of the workers, such as credentials of
+    an object store; ``volumes`` are mounted on the workers.
     """
 
     name: Literal["kubernetes"] = "kubernetes"
@@ -94,7 +95,7 @@ class Kubernetes(Distributed):
         return to_bytes(self.memory)
 
     def recipe(self, namespace: str, image: str) -> PodSpec:
-        """Return what the cluster is made of when it runs in ``namespace`` and from ``image``."""
+        """Return the specification of the cluster in ``namespace`` with ``image``."""
         scheme = "tls" if self.tls else "tcp"
         return PodSpec(
             name=self.instance,
@@ -109,14 +110,14 @@ class Kubernetes(Distributed):
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
-        """Have the pods made, join them, and have them deleted at the end.
+        """Create the pods, connect to the scheduler, and delete the pods at the end.
 
         Raises
         ------
         ClusterError
-            If the API server refuses, another run has that name, or the pods cannot start.
+            If the API server refuses, another run uses the name, or the pods cannot start.
         MissingError
-            If a certificate is not there.
+            If a certificate does not exist.
         PackageError
             If distributed or kubernetes is not installed.
         """
@@ -128,31 +129,31 @@ class Kubernetes(Distributed):
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))
             recipe = self.recipe(api.namespace, self.image or own_image(api))
-            lookout = stack.enter_context(hosted(dask_cluster(recipe), api))
-            line = stack.enter_context(
+            monitor = stack.enter_context(hosted(dask_cluster(recipe), api))
+            connection = stack.enter_context(
                 closing(SchedulerConnection(recipe.scheduler, security, self.patience))
             )
 
             def join() -> Client:
-                line.close()
-                return _join(line, lookout, self.patience)
+                connection.close()
+                return _join(connection, monitor, self.patience)
 
             try:
                 client = join()
             except OSError as error:
                 raise ClusterError(str(error)) from None
             yield DaskExecutor(
-                client, patience=self.patience, replace_lost=lookout.look, reconnect=join
+                client, patience=self.patience, replace_lost=monitor.look, reconnect=join
             )
 
 
-def _join(line: SchedulerConnection, lookout: ClusterMonitor, patience: float) -> Client:
-    """Wait for the scheduler, unless its pod can never start."""
+def _join(connection: SchedulerConnection, monitor: ClusterMonitor, patience: float) -> Client:
+    """Wait for the scheduler; stop waiting if its pod cannot start."""
     until = monotonic() + patience
     while True:
         try:
-            return line.connect(min(_LOOK, patience))
+            return connection.connect(min(_LOOK, patience))
         except OSError:
             if monotonic() > until:
                 raise
-        lookout.look()
+        monitor.look()

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Local"]
 
-# A worker that dies is started again by its nanny, however long that takes. Without this, Dask
-# closes the nanny for good if its worker is away 15 seconds after any of its deaths.
+# The nanny of a worker that died restarts it, however long that takes. Without this setting, Dask
+# closes the nanny for good if the worker is not back after 15 seconds.
 _NEVER = {"distributed.deploy.lost-worker-timeout": "3650 days"}
 
 
 class Local(Distributed):
-    """Worker processes on this machine, one thread each; by default as many as processors."""
+    """Worker processes on this machine, one thread each; by default one per processor."""
 
     name: Literal["local"] = "local"
     workers: Count | None = None
@@ -29,17 +29,17 @@ class Local(Distributed):
 
     @property
     def n_workers(self) -> int:
-        """As set, or as many as there are processors for this process."""
+        """Configured number, or the number of processors available to this process."""
         return self.workers or len(os.sched_getaffinity(0))
 
     @property
     def budget(self) -> int | None:
-        """Bytes that work may use on each worker; of its share of this machine if ``auto``."""
+        """Bytes that work may use on each worker; ``auto`` divides this machine's memory."""
         if self.memory != "auto":
             return super().budget
         try:
             from distributed.system import MEMORY_LIMIT
-        except ImportError:  # as whoever opens it will be told
+        except ImportError:  # reported when the cluster is opened
             return None
         return int(BUDGET * MEMORY_LIMIT / self.n_workers)
 

@@ -1,7 +1,7 @@
-"""The scheduler and the workers of a Dask cluster, as the Dask operator for Kubernetes wants them.
+"""Manifest of a Dask cluster for the Dask operator for Kubernetes.
 
-Pods get no token of the API server, no root, no capability, and no place to write but one that
-ends with them. ``deploy/kubernetes`` has the same pods in YAML; a test holds the two together.
+Pods have no API token, no root, no capabilities, and no writable path except a temporary one.
+``deploy/kubernetes`` has the same pods in YAML; a test compares the two.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["CERTIFICATES", "GROUP", "PORT", "PodSpec", "dask_cluster"]
 Manifest = dict[str, Any]
 
 GROUP = "kubernetes.dask.org/v1"
-"""Kind of API that the operator serves."""
+"""API group and version of the operator."""
 
 PORT = 8786
-"""Where the scheduler listens."""
+"""Port of the scheduler."""
 
 CERTIFICATES = "/run/clusterscale/tls"
-"""Where pods find ca.pem, cert.pem and key.pem."""
+"""Folder of ca.pem, cert.pem and key.pem in the pods."""
 
 _SCRATCH = "/run/clusterscale/scratch"
-_USER = 10001  # the user of the image; a number, for Kubernetes cannot know that a name is not root
+_USER = 10001  # user of the image; numeric, because Kubernetes cannot check that a name is not root
 _MEBIBYTE = 2**20
-_SIZE = {  # of the scheduler, for some thousand workers
+_SIZE = {  # resources of the scheduler, enough for thousands of workers
     "requests": {"cpu": "500m", "memory": "1Gi"},
     "limits": {"cpu": "2", "memory": "4Gi"},
 }
@@ -37,24 +37,24 @@ _COMMON = {"HOME": _SCRATCH, "NUMBA_CACHE_DIR": f"{_SCRATCH}/numba"}
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What a cluster is made of.
+    """Specification of a cluster.
 
     Attributes
     ----------
     name, image
-        Of the cluster, and of every container.
+        Name of the cluster, and image of every container.
     scheduler
-        Address under which workers find it.
+        Address of the scheduler for the workers.
     workers
-        How many pods, of one worker with one thread each.
+        Number of worker pods, each of one worker with one thread.
     memory
-        Bytes that a worker may use; its pod has a quarter more, for what Dask does not count.
+        Bytes that a worker may use; its pod has a quarter more, for memory Dask does not count.
     secret
-        Holds the certificates; without one nothing is encrypted.
+        Secret that holds the certificates; None for no encryption.
     environment
-        Secrets whose keys are environment variables of the workers.
+        Secrets whose keys become environment variables of the workers.
     volumes
-        Persistent volume claims by where the workers see them.
+        Persistent volume claims, and their mount paths on the workers.
     """
 
     name: str
@@ -108,11 +108,11 @@ def _scheduler(recipe: PodSpec) -> Manifest:
         "name": "scheduler",
         "image": recipe.image,
         "command": ["dask", "scheduler"],
-        # The dashboard shows what runs to whoever can reach it: only a forwarded port can.
+        # The dashboard has no authentication, so it is reachable only by port forwarding.
         "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(recipe)],
         "env": _variables(_COMMON | settings),
         "ports": [{"name": "tcp-comm", "containerPort": PORT}],
-        # Probed until it answers once: each probe is a failed handshake in the log.
+        # Probed only until the first success: each probe logs a failed handshake.
         "startupProbe": {
             "tcpSocket": {"port": "tcp-comm"},
             "periodSeconds": 2,
@@ -148,7 +148,7 @@ def _worker(recipe: PodSpec) -> Manifest:
 
 
 def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
-    """Return the pod of one container, shut in as far as it goes."""
+    """Return the pod of one container, with the most restrictive security context."""
     mounts: list[Manifest] = [
         {"name": "scratch", "mountPath": _SCRATCH},
         {"name": "tmp", "mountPath": "/tmp"},
@@ -164,10 +164,10 @@ def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
         )
     claimed = container.get("volumeMounts", [])
     volumes += [
-        {"name": each["name"], "persistentVolumeClaim": {"claimName": each["name"]}}
-        for each in claimed
+        {"name": mount["name"], "persistentVolumeClaim": {"claimName": mount["name"]}}
+        for mount in claimed
     ]
-    alone: Manifest = {
+    restricted: Manifest = {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
@@ -182,7 +182,9 @@ def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container | {"securityContext": alone, "volumeMounts": mounts + claimed}],
+        "containers": [
+            container | {"securityContext": restricted, "volumeMounts": mounts + claimed}
+        ],
         "volumes": volumes,
     }
 

@@ -1,4 +1,4 @@
-"""A DaskCluster as an object of the Kubernetes API: made, looked after, taken away."""
+"""Create, monitor and delete a DaskCluster through the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from clusterscale.runtime.clusters.pods import GROUP
 
 __all__ = ["Api", "ClusterMonitor", "connect", "hosted", "own_image"]
 
-_ANSWER = 30.0  # seconds for an answer of the API server
-_HOPE = 30.0  # seconds for pods to get over what is wrong with them
-_GONE = 120.0  # seconds for what was deleted to vanish
+_ANSWER = 30.0  # timeout of a request to the API server, in seconds
+_GRACE = 30.0  # seconds that pods may take to recover from an error
+_GONE = 120.0  # seconds that a deletion may take
 _ENDED = ("Succeeded", "Failed")
 _ABSENT = 404
-_HOPELESS = (  # reasons for which a container waits that seldom pass
+_PERSISTENT = (  # reasons of a waiting container that rarely resolve by themselves
     "CrashLoopBackOff",
     "CreateContainerConfigError",
     "CreateContainerError",
@@ -47,7 +47,7 @@ Object = dict[str, Any]
 
 
 class Api:
-    """What is asked of an API server, in one namespace; objects are as in manifests."""
+    """Requests to an API server in one namespace; objects are those of manifests."""
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.namespace = namespace
@@ -58,34 +58,34 @@ class Api:
         self._kind |= {"namespace": namespace}
 
     def create(self, manifest: Object) -> None:
-        """Make a DaskCluster."""
+        """Create a DaskCluster."""
         self._clusters.create_namespaced_custom_object(
             **self._kind, body=manifest, _request_timeout=_ANSWER
         )
 
     def get(self, name: str) -> Object | None:
-        """Return a DaskCluster, None where it is not there."""
-        with _absence() as found:
-            found.append(
+        """Return a DaskCluster, None if it does not exist."""
+        with _none_if_absent() as objects:
+            objects.append(
                 self._clusters.get_namespaced_custom_object(
                     **self._kind, name=name, _request_timeout=_ANSWER
                 )
             )
-        return found[0] if found else None
+        return objects[0] if objects else None
 
     def delete(self, name: str) -> None:
-        """Have a DaskCluster deleted, if it is there."""
-        with _absence():
+        """Delete a DaskCluster, if it exists."""
+        with _none_if_absent():
             self._clusters.delete_namespaced_custom_object(
                 **self._kind, name=name, _request_timeout=_ANSWER
             )
 
     def pod(self, name: str) -> Object | None:
-        """Return a pod, None where it is not there."""
-        with _absence() as found:
+        """Return a pod, None if it does not exist."""
+        with _none_if_absent() as objects:
             pod = self._pods.read_namespaced_pod(name, self.namespace, _request_timeout=_ANSWER)
-            found.append(self._client.sanitize_for_serialization(pod))
-        return found[0] if found else None
+            objects.append(self._client.sanitize_for_serialization(pod))
+        return objects[0] if objects else None
 
     def pods(self, cluster: str) -> list[Object]:
         """Return the pods of a DaskCluster."""
@@ -99,15 +99,15 @@ class Api:
 
 @contextmanager
 def connect(namespace: str | None) -> Iterator[Api]:
-    """Yield the API server of the kubeconfig, or of this pod, and the namespace to work in.
+    """Yield the API server of the kubeconfig or of this pod, with the namespace to use.
 
     Raises
     ------
     ClusterError
-        If there is none.
+        If there is no API server.
     """
     configuration = Configuration()
-    with _told("find the API server"):
+    with _api_errors("find the API server"):
         if os.path.exists(SERVICE_TOKEN_FILENAME) and "KUBECONFIG" not in os.environ:
             load_incluster_config(client_configuration=configuration)
             own = Path(SERVICE_TOKEN_FILENAME).with_name("namespace").read_text()
@@ -120,8 +120,8 @@ def connect(namespace: str | None) -> Iterator[Api]:
 
 
 @contextmanager
-def _absence() -> Iterator[list[Object]]:
-    """Yield a list to fill, which stays empty if what is asked for is not there."""
+def _none_if_absent() -> Iterator[list[Object]]:
+    """Yield a list for the object, which stays empty if the object does not exist."""
     try:
         yield []
     except OpenApiException as error:
@@ -135,123 +135,123 @@ def own_image(api: Api) -> str:
     Raises
     ------
     ClusterError
-        If it runs in none that it knows of.
+        If it runs outside a pod, or the pod's name is not known.
     """
-    name, _ = _myself()
-    with _told(f"read pod {name}"):
+    name, _ = _own_pod()
+    with _api_errors(f"read pod {name}"):
         pod = api.pod(name) if name else None
     if pod is None:
         raise ClusterError(
-            "cluster.image is missing, and this is no pod that knows its name (POD_NAME) and could "
-            "take its own"
+            "cluster.image is missing: set it, or run in a pod with POD_NAME in its environment, "
+            "whose image is then used"
         )
     return str(pod["spec"]["containers"][0]["image"])
 
 
 @contextmanager
 def hosted(manifest: Object, api: Api) -> Iterator[ClusterMonitor]:
-    """Have a DaskCluster as long as the context lasts; a left-over of its name is replaced.
+    """Create a DaskCluster for the context; a leftover cluster of the same name is replaced.
 
-    It belongs to the pod of this process, where there is one, and goes with it.
+    Its owner is the pod of this process, if there is one, so Kubernetes deletes it with the pod.
 
     Raises
     ------
     ClusterError
-        If another run has it, or it cannot be made.
+        If another run uses the name, or it cannot be created.
     """
     name = manifest["metadata"]["name"]
-    with _told(f"make DaskCluster {name} in namespace {api.namespace}"):
-        if (there := api.get(name)) is not None:
-            _clear(there, api)
+    with _api_errors(f"create DaskCluster {name} in namespace {api.namespace}"):
+        if (existing := api.get(name)) is not None:
+            _replace_leftover(existing, api)
         api.create(_owned(manifest))
     try:
         yield ClusterMonitor(name, api)
     finally:
-        with _told(f"delete DaskCluster {name}"):
+        with _api_errors(f"delete DaskCluster {name}"):
             api.delete(name)
 
 
 class ClusterMonitor:
-    """Looks after the pods of a cluster: the operator replaces them, unless it never can."""
+    """Checks the pods of a cluster, which the operator replaces, for errors that persist."""
 
     def __init__(self, name: str, api: Api) -> None:
         self._name, self._api = name, api
         self._since: dict[str, float] = {}
 
     def look(self) -> None:
-        """Make sure that the cluster is there, and that some pod of each kind has hope.
+        """Check that the cluster exists, and that some pod of each kind can start.
 
-        An API server that does not answer is no reason to stop.
+        An API server that does not answer is ignored.
 
         Raises
         ------
         ClusterError
-            If somebody deleted the cluster, or no scheduler or no worker can start for half a
-            minute; says why.
+            If the cluster was deleted, or no scheduler or no worker can start for half a minute,
+            with the reason.
         """
         try:
-            with _told("look after the cluster"):
+            with _api_errors("check the cluster"):
                 cluster, pods = self._api.get(self._name), self._api.pods(self._name)
         except ClusterError:
             return
         if cluster is None:
             raise ClusterError(
-                f"DaskCluster {self._name} was deleted while it worked; what was finished is kept, "
-                "and the same command goes on"
+                f"DaskCluster {self._name} was deleted during the run; finished work is kept: "
+                "run it again to resume it"
             )
         faults = defaultdict(list)
         for pod in pods:
             faults[pod["metadata"]["labels"].get("dask.org/component", "")].append(_fault(pod))
-        for kind, found in faults.items():
-            self._judge(kind, found)
+        for kind, kind_faults in faults.items():
+            self._check_kind(kind, kind_faults)
 
-    def _judge(self, kind: str, faults: list[str]) -> None:
-        """Raise if none of these pods had hope for long; a sound one has no fault."""
+    def _check_kind(self, kind: str, faults: list[str]) -> None:
+        """Raise if all pods of a kind have had a fault for too long; no fault is ``""``."""
         if not all(faults):
             self._since.pop(kind, None)
             return
         since = self._since.setdefault(kind, monotonic())
-        if monotonic() - since > _HOPE:
+        if monotonic() - since > _GRACE:
             raise ClusterError(f"no {kind} pod can start: {faults[0]}")
 
 
 def _owned(manifest: Object) -> Object:
     """Return the manifest with the pod of this process as owner, if it runs in one."""
-    name, uid = _myself()
+    name, uid = _own_pod()
     if not (name and uid):
         return manifest
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
     return manifest | {"metadata": manifest["metadata"] | {"ownerReferences": [owner]}}
 
 
-def _myself() -> tuple[str, str]:
-    """Return the name and the uid of this pod, as its manifest hands them in."""
+def _own_pod() -> tuple[str, str]:
+    """Return the name and the uid of this pod, from the environment that its manifest sets."""
     return os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
 
 
-def _clear(there: Object, api: Api) -> None:
-    """Delete the cluster of that name that is there, if nobody can be using it."""
-    metadata = there["metadata"]
+def _replace_leftover(existing: Object, api: Api) -> None:
+    """Delete the existing cluster of that name if no run can be using it."""
+    metadata = existing["metadata"]
     name = metadata["name"]
-    owners = [each for each in metadata.get("ownerReferences", []) if each["kind"] == "Pod"]
-    left = bool(owners) and not any(_works(owner, api) for owner in owners)
-    if not left and "deletionTimestamp" not in metadata:
+    owners = [owner for owner in metadata.get("ownerReferences", []) if owner["kind"] == "Pod"]
+    is_leftover = bool(owners) and not any(_is_running(owner, api) for owner in owners)
+    if not is_leftover and "deletionTimestamp" not in metadata:
         raise ClusterError(
-            f"DaskCluster {name} is there already: another run uses it, or left it behind; choose "
-            f"another `instance`, or `kubectl delete daskcluster {name}`"
+            f"DaskCluster {name} already exists: another run uses it, or left it behind; choose "
+            f"another `instance`, or run `kubectl delete daskcluster {name}`"
         )
     api.delete(name)
     until = monotonic() + _GONE
     while api.get(name) is not None:
         if monotonic() > until:
             raise ClusterError(
-                f"DaskCluster {name} of an earlier run does not go: does the operator run?"
+                f"DaskCluster {name} of an earlier run is not deleted: is the operator running?"
             )
         sleep(1)
 
 
-def _works(owner: dict[str, str], api: Api) -> bool:
-    """Return whether the pod that owns a cluster is still at work."""
+def _is_running(owner: dict[str, str], api: Api) -> bool:
+    """Return whether the pod that owns a cluster is still running."""
     pod = api.pod(owner["name"])
     if pod is None or pod["metadata"]["uid"] != owner["uid"]:
         return False
@@ -260,29 +260,31 @@ def _works(owner: dict[str, str], api: Api) -> bool:
 
 
 def _fault(pod: Object) -> str:
-    """Return why a pod cannot start, empty if it may."""
+    """Return why a pod cannot start, empty if nothing prevents it."""
     for container in pod["status"].get("containerStatuses", []):
         waiting = container.get("state", {}).get("waiting", {})
-        if waiting.get("reason") in _HOPELESS:
+        if waiting.get("reason") in _PERSISTENT:
             message = waiting.get("message", "no message")
             return f"{pod['metadata']['name']}: {waiting['reason']} ({message})"
     return ""
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Say in one line what the API server did not do."""
+def _api_errors(action: str) -> Iterator[None]:
+    """Turn errors of the API into a ClusterError that names the failed ``action``."""
     try:
         yield
     except OpenApiException as error:
-        said = getattr(error, "reason", None) or type(error).__name__
-        raise ClusterError(f"Kubernetes did not let us {what}: {_message(error) or said}") from None
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise ClusterError(
+            f"Kubernetes request failed: {action}: {_message(error) or reason}"
+        ) from None
     except (ConfigException, HTTPError, OSError, yaml.YAMLError) as error:
-        raise ClusterError(f"Kubernetes did not let us {what}: {error}") from None
+        raise ClusterError(f"Kubernetes request failed: {action}: {error}") from None
 
 
 def _message(error: OpenApiException) -> str:
-    """Return what the API server said itself, for its headers may hold more than is to be told."""
+    """Return only the message of the API server; its headers may hold confidential data."""
     try:
         return str(json.loads(getattr(error, "body", ""))["message"])
     except (KeyError, TypeError, ValueError):

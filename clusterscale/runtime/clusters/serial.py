@@ -1,4 +1,4 @@
-"""No cluster at all."""
+"""Run in this process, without a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ __all__ = ["Serial"]
 
 
 class Serial(ConfigModel):
-    """Work in this process alone, without Dask."""
+    """Run in this process, without Dask."""
 
     name: Literal["serial"] = "serial"
 
@@ -20,16 +20,16 @@ class Serial(ConfigModel):
     budget: ClassVar[int | None] = None
 
     def resize(self, n_workers: int) -> Self:
-        """Refuse, for this process is alone.
+        """Raise an error, because this process cannot have several workers.
 
         Raises
         ------
         InputError
             Always.
         """
-        raise InputError("cluster serial has no number of workers to choose")
+        raise InputError("cluster serial has no configurable number of workers")
 
     @contextmanager
     def open(self) -> Iterator[SerialExecutor]:
-        """Hand out the executor; there is nothing to start."""
+        """Yield the executor."""
         yield SerialExecutor()

@@ -1,7 +1,6 @@
-"""dask-ml where it helps: hyperparameters, scores of many releases, components of many users.
+"""Hyperparameter search, scoring of many releases and components of users, with dask-ml.
 
-What is here asks for dask-ml, on every cluster and in this process alike; the rest of the package
-does not.
+Only this subpackage needs dask-ml, on a cluster as well as in this process.
 """
 
 from clusterscale.runtime.learning.components import components

@@ -1,6 +1,6 @@
-"""Learned attacks as scikit-learn sees them: eliminate features, then train on those left.
+"""Learned attacks as scikit-learn pipelines: eliminate features, then train on the rest.
 
-The two are steps of a pipeline, so that a search does what its candidates share only once.
+With two steps, a search computes an elimination that several candidates share only once.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Floats = NDArray[np.float64]
 
 
 class Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Keep as many features as there are rows, as :class:`LearnedAttack` does."""
+    """Keep as many features as there are rows, like :class:`LearnedAttack`."""
 
     def __init__(self, step: float = 0.1) -> None:
         self.step = step
 
     def fit(self, inputs: Floats, labels: Labels) -> Self:
-        """Find the features to keep."""
+        """Select the features to keep."""
         with threadpool_limits(limits=1):
             self.kept_ = eliminate(inputs, labels, n_keep=len(inputs), step=self.step)
         return self
@@ -42,7 +42,7 @@ class Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class Trained(BaseEstimator):  # type: ignore[misc]
-    """An attack on features that are chosen already; draws from ``("tuning", path, attack)``."""
+    """An attack on selected features; its random stream is ``("tuning", path, attack)``."""
 
     def __init__(
         self, attack: LearnedAttack, seed: int = 0, path: tuple[str | int, ...] = ()
@@ -65,13 +65,13 @@ class Trained(BaseEstimator):  # type: ignore[misc]
 
 
 def adversary(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> Any:
-    """Return a pipeline, not trained yet, that learns what ``attack`` does from all statistics."""
+    """Return an untrained pipeline equivalent to ``attack`` on all statistics."""
     steps = Elimination(attack.elimination_step), Trained(attack, seed, path)
     return Pipeline([("eliminate", steps[0]), ("train", steps[1])])
 
 
 def points(attacks: tuple[LearnedAttack, ...]) -> list[dict[str, list[Any]]]:
-    """Return the parameters that make such a pipeline each of ``attacks``, in their order."""
+    """Return the pipeline parameters of each of ``attacks``, in their order."""
     return [
         {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
         for attack in attacks

@@ -1,4 +1,4 @@
-"""Dask graphs on whatever an executor runs on."""
+"""Compute Dask graphs where an executor runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["get", "needs_dask_ml", "scheduled"]
 
 @contextmanager
 def needs_dask_ml(what: str) -> Iterator[None]:
-    """Turn a failed import into a :class:`PackageError` that says what ``what`` asks for."""
+    """Turn a failed import into a :class:`PackageError` that says what ``what`` needs."""
     try:
         yield
     except ImportError as error:
@@ -24,7 +24,7 @@ def needs_dask_ml(what: str) -> Iterator[None]:
 
 @contextmanager
 def scheduled(executor: Executor) -> Iterator[None]:
-    """Compute Dask graphs where ``executor`` works: on its cluster, or in this process alone."""
+    """Compute Dask graphs within the context where ``executor`` runs: on its cluster or here."""
     import dask
 
     if isinstance(executor, SerialExecutor):
@@ -40,9 +40,9 @@ def scheduled(executor: Executor) -> Iterator[None]:
 
 
 def get(graph: Any, keys: Any, **_: Any) -> Any:
-    """Compute ``keys`` of a graph; the first error of a task is raised.
+    """Compute ``keys`` of a graph; raise the first error of a task.
 
-    Given a client itself, dask-ml's search sends a task that fails to the cluster again for ever.
+    With a client instead, dask-ml's search would resubmit a failing task forever.
     """
     from dask.base import get_scheduler
 

@@ -1,4 +1,4 @@
-"""Score many releases with what was trained once."""
+"""Score many releases with a trained distinguisher."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["score_releases"]
 
 
 def score_releases(distinguisher: Any, releases: Any) -> Any:
-    """Return the scores of releases, worked out chunk by chunk when they are computed.
+    """Return the scores of releases as a lazy array, computed chunk by chunk.
 
     Parameters
     ----------
     distinguisher
-        Trained, with scikit-learn's ``predict``: (release, feature) to scores, float64 (release,).
+        Trained, with scikit-learn's ``predict``: (release, feature) to float64 scores (release,).
     releases
         Dask array, float64, shape (release, feature), in chunks of releases.
 
     Returns
     -------
     dask.array.Array
-        float64, shape (release,): dask-ml's ``ParallelPostFit``; not computed yet.
+        float64, shape (release,), by dask-ml's ``ParallelPostFit``; not computed yet.
 
     Raises
     ------
@@ -33,5 +33,5 @@ def score_releases(distinguisher: Any, releases: Any) -> Any:
     """
     with needs_dask_ml("scoring releases chunk by chunk"):
         from dask_ml.wrappers import ParallelPostFit
-    # with the kind of a score given, nothing is scored to find it out
+    # with the type of a score given, no release is scored to infer it
     return ParallelPostFit(distinguisher, predict_meta=np.empty(0)).predict(releases)

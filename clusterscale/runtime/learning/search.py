@@ -1,4 +1,4 @@
-"""Which hyperparameters an adversary would choose by its own training groups."""
+"""Select hyperparameters as an adversary would, on its own training groups."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Floats = NDArray[np.float64]
 Path = tuple[str | int, ...]
 
 Form = Callable[[], tuple[Examples, Examples | None]]
-"""Makes an adversary's training groups, and fresh ones of its own where it can form any."""
+"""Makes an adversary's training groups, and fresh ones if it can form any."""
 
-_ROWS = 64  # releases that are scored at once
+_ROWS = 64  # releases per chunk when scoring
 
 
 @dataclass(frozen=True, slots=True)
-class _Lesson:
-    """Statistics and answers; they are made on a worker and stay there."""
+class _TrainingFolds:
+    """Statistics, labels and folds; they are computed on a worker and stay there."""
 
     inputs: Floats
     labels: Labels
@@ -53,9 +53,9 @@ def cross_validate(
 ) -> Floats:
     """Return the AUC of each attack on each fold of the training groups.
 
-    dask-ml's ``GridSearchCV``: candidates that share a step of elimination share its outcome. Rows
-    of one block are in one fold; folds, and what an attack draws, depend on ``seed`` and ``path``
-    alone.
+    Uses dask-ml's ``GridSearchCV``: candidates with the same elimination step share its result.
+    Rows of one block are in one fold; folds and the random streams of attacks depend only on
+    ``seed`` and ``path``.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ def cross_validate(
     attacks
         The candidates.
     executor
-        Where to work; the result is the same anywhere.
+        Runs the tasks; the result does not depend on it.
     n_folds
-        How many, at least 2.
+        Number of folds, at least 2.
     seed, path
-        Root seed, and what tells this search from every other.
+        Root seed, and the path of this search's random streams.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def cross_validate(
     Raises
     ------
     InputError
-        If there are fewer blocks with the target, or without, than folds.
+        If there are fewer blocks with the target, or without it, than folds.
     PackageError
         If dask-ml is not installed.
     """
@@ -88,7 +88,7 @@ def cross_validate(
 
         from clusterscale.runtime.learning.pipeline import adversary, points, score
     with scheduled(executor):
-        lesson = _prepare(form, n_folds, seed, path)
+        training = _prepare(form, n_folds, seed, path)
         search = GridSearchCV(
             adversary(attacks[0], seed, path),
             points(attacks),
@@ -98,9 +98,9 @@ def cross_validate(
             refit=False,
             scheduler=get,
         )
-        search.fit(lesson.inputs, lesson.labels, groups=lesson.folds)
-    found = [search.cv_results_[f"split{fold}_test_score"] for fold in range(n_folds)]
-    return np.stack(found, axis=1)
+        search.fit(training.inputs, training.labels, groups=training.folds)
+    scores = [search.cv_results_[f"split{fold}_test_score"] for fold in range(n_folds)]
+    return np.stack(scores, axis=1)
 
 
 def evaluate_on_fresh_groups(
@@ -108,7 +108,7 @@ def evaluate_on_fresh_groups(
 ) -> Floats:
     """Return the AUC of each attack on fresh groups after training on all others.
 
-    The fresh groups are the adversary's own, and had no part in any choice; not a number where
+    The fresh groups are the adversary's own and were not used in any selection. The AUC is NaN if
     there are none. Parameters and errors are those of :func:`cross_validate`.
 
     Returns
@@ -122,33 +122,33 @@ def evaluate_on_fresh_groups(
 
         from clusterscale.runtime.learning.pipeline import adversary
     with scheduled(executor):
-        lesson = _prepare(form, 2, seed, path)
+        training = _prepare(form, 2, seed, path)
         fitting = dask.delayed(lambda model, inputs, labels: model.fit(inputs, labels), pure=False)
         fitted = [
-            fitting(adversary(attack, seed, path), lesson.inputs, lesson.labels)
+            fitting(adversary(attack, seed, path), training.inputs, training.labels)
             for attack in attacks
         ]
         *models, labels, shape = dask.compute(
-            *fitted, lesson.fresh_labels, lesson.fresh_inputs.shape
+            *fitted, training.fresh_labels, training.fresh_inputs.shape
         )
         if not len(labels):
             return np.full(len(attacks), np.nan)
-        fresh = da.from_delayed(lesson.fresh_inputs, shape, np.float64).rechunk((_ROWS, -1))
+        fresh = da.from_delayed(training.fresh_inputs, shape, np.float64).rechunk((_ROWS, -1))
         scores = dask.compute(*(score_releases(model, fresh) for model in models))
-    return np.array([auc(labels, np.nan_to_num(each)) for each in scores])
+    return np.array([auc(labels, np.nan_to_num(release_scores)) for release_scores in scores])
 
 
 def _prepare(form: Form, n_folds: int, seed: int, path: Path) -> Any:
-    """Return a lesson that is made on a worker, and kept there as long as it is referred to."""
+    """Return training data computed on a worker, and kept there while it is referenced."""
     import dask
 
-    # As bytes, for what a worker cannot unpack should be an error there, not its end.
-    lesson = dask.delayed(_teach, pure=False)(dumps(form), n_folds, seed, path)
-    (kept,) = dask.persist(lesson)
+    # As bytes: unpickling that fails must be an error of the task, not kill the worker.
+    training = dask.delayed(_make_folds, pure=False)(dumps(form), n_folds, seed, path)
+    (kept,) = dask.persist(training)
     return kept
 
 
-def _teach(packed: bytes, n_folds: int, seed: int, path: Path) -> _Lesson:
+def _make_folds(packed: bytes, n_folds: int, seed: int, path: Path) -> _TrainingFolds:
     form: Form = loads(packed)
     with threadpool_limits(limits=1):
         training, fresh = form()
@@ -159,5 +159,5 @@ def _teach(packed: bytes, n_folds: int, seed: int, path: Path) -> _Lesson:
         for fold, (_, check) in enumerate(parts):
             folds[check] = fold
         if fresh is None:
-            return _Lesson(inputs, training.labels, folds, inputs[:0], training.labels[:0])
-        return _Lesson(inputs, training.labels, folds, features(fresh.release), fresh.labels)
+            return _TrainingFolds(inputs, training.labels, folds, inputs[:0], training.labels[:0])
+        return _TrainingFolds(inputs, training.labels, folds, features(fresh.release), fresh.labels)
