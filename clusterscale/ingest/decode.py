@@ -33,7 +33,7 @@ class DecodedColumn(Protocol):
         """Which values could not be read, shape (row,)."""
 
     def fault(self, row: int) -> str:
-        """Return what is wrong with the value of a row, e.g. ``'abc' is no number``."""
+        """Return what is wrong with the value of a row, e.g. ``'abc' is not a number``."""
 
 
 @dataclass(frozen=True, slots=True)
