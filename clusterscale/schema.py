@@ -13,8 +13,8 @@ from clusterscale.errors import FormatError
 if TYPE_CHECKING:  # screening workers need no dataset, so they do not import xarray
     import xarray as xr
 
-__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY", "RECOVERY_FORMAT", "RESULTS"]
-__all__ += ["RESULTS_FORMAT", "SCREEN", "SCREEN_FORMAT", "STATUS", "TRAITS", "TRAITS_FORMAT"]
+__all__ = ["CUBE_FORMAT", "CUBE_VERSION", "RECOVERY_FORMAT", "RESULTS"]
+__all__ += ["RESULTS_FORMAT", "SCREEN_FORMAT", "STATUS", "TRAITS_FORMAT"]
 __all__ += [
     "RAW_COUNTS",
     "RESULTS_REVISION",
@@ -55,7 +55,7 @@ class Variable:
     optional: bool = False
 
 
-def _names(name: str, dim: str = "") -> dict[str, Variable]:
+def name_variables(name: str, dim: str = "") -> dict[str, Variable]:
     """Return the variables with the names that people use for the ids of ``name``."""
     dims = (dim or name,)
     return {
@@ -80,15 +80,15 @@ RESULTS: Mapping[str, Variable] = {
     "period_id": Variable(("period",), "OUT", "", "epochs of the period", optional=True),
     "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
     "prior": Variable(("prior",), "OUT", "", "what the adversary knows"),
-    **_names("prior"),
+    **name_variables("prior"),
     "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
     "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
-    **_names("mechanism"),
+    **name_variables("mechanism"),
     "attack": Variable(("attack",), "OUT", "", "distinguisher"),
-    **_names("attack"),
+    **name_variables("attack"),
     "level": Variable(("level",), "f", "1", "the largest p-value of a level"),
     "measure": Variable(("measure",), "OUT", "", "measure of utility"),
-    **_names("measure"),
+    **name_variables("measure"),
     "measure_name": Variable(("measure",), "OUT", "", "name in the registry", optional=True),
     "measure_kind": Variable(
         ("measure",), "OUT", "", "relative to the counts, the total kept, or other", optional=True
@@ -165,148 +165,6 @@ RESULTS: Mapping[str, Variable] = {
     ),
 }
 """Variables and coordinates of the dataset of an audit; it may have more."""
-
-_SCREENED = ("user", "period", "group_size", "mechanism", "attack")
-
-SCREEN: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
-    "period": Variable(("period",), "OUT", "", "epochs of the release"),
-    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
-    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
-    **_names("mechanism"),
-    "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
-    **_names("attack"),
-    "n_groups": Variable(
-        ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"
-    ),
-    "auc": Variable(_SCREENED, "f", "1", "area under the ROC curve over pairs of groups"),
-    "auc_low": Variable(_SCREENED, "f", "1", "lower end of the interval of auc"),
-    "auc_high": Variable(_SCREENED, "f", "1", "upper end of the interval of auc"),
-    "privacy_loss": Variable(_SCREENED, "f", "1", "max(0, 2 auc - 1)"),
-    "score_gap": Variable(
-        _SCREENED, "f", "1", "mean score with the user minus without, in standard deviations"
-    ),
-}
-"""Variables and coordinates of the dataset of a screen."""
-
-
-_RECOVERED = ("mechanism", "prior", "strategy")
-
-RECOVERY: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
-    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
-    **_names("mechanism"),
-    "prior": Variable(("prior",), "OUT", "", "what the adversary knows about everyone"),
-    **_names("prior"),
-    "strategy": Variable(
-        ("strategy",), "OUT", "", "how prior and release are combined; or either of them alone"
-    ),
-    **_names("strategy"),
-    "reading": Variable(
-        ("reading",), "OUT", "", "which ROIs are predicted from shares: popular ones, or every one"
-    ),
-    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
-    "profiling_error": Variable(
-        (*_RECOVERED, "user"), "f", "1", "mean Jensen–Shannon distance of profiles over epochs"
-    ),
-    "profiling_loss": Variable(
-        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is removed"
-    ),
-    "profiling_gain": Variable(
-        (*_RECOVERED, "user"), "f", "1", "share of the possible increase that a defence adds"
-    ),
-    "localization_error": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the predicted ROIs"
-    ),
-    "localization_loss": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is removed"
-    ),
-    "localization_gain": Variable(
-        (*_RECOVERED, "reading", "user"), "f", "1", "share of the possible increase that is added"
-    ),
-    "profiling_error_of_epoch": Variable(
-        (*_RECOVERED, "epoch"), "f", "1", "profiling error of an epoch, mean over users"
-    ),
-    "localization_error_of_epoch": Variable(
-        (*_RECOVERED, "reading", "epoch"), "f", "1", "1 - F1 of all users' ROIs in an epoch"
-    ),
-    "relative_error": Variable(
-        ("mechanism",), "f", "1", "mean relative error of the published values, floor 0.1 %"
-    ),
-}
-"""Variables and coordinates of the dataset of a recovery."""
-
-_TRAIT = ("comparison", "characteristic")
-
-TRAITS: Mapping[str, Variable] = {
-    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
-    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
-    "period": Variable(("period",), "OUT", "", "epochs of the release"),
-    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
-    "characteristic": Variable(("characteristic",), "OUT", "", "mobility characteristic"),
-    "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
-    "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
-    "comparison": Variable(("comparison",), "iu", "1", "number of the comparison"),
-    "source": Variable(("comparison",), "OUT", "", "source of the exposure: audit or screen"),
-    "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
-    "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
-    **_names("compared_prior", "comparison"),
-    "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
-    "compared_mechanism": Variable(("comparison",), "OUT", "", "their mechanism"),
-    **_names("compared_mechanism", "comparison"),
-    "compared_attack": Variable(("comparison",), "OUT", "", "their attack"),
-    **_names("compared_attack", "comparison"),
-    "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
-    "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
-    "auc_bottom": Variable(("comparison",), "f", "1", "mean AUC of the least exposed"),
-    "top_mean": Variable(_TRAIT, "f", "1", "mean over the most exposed"),
-    "top_sd": Variable(_TRAIT, "f", "1", "standard deviation over the most exposed"),
-    "bottom_mean": Variable(_TRAIT, "f", "1", "mean over the least exposed"),
-    "bottom_sd": Variable(_TRAIT, "f", "1", "standard deviation over the least exposed"),
-    "forest_importance": Variable(
-        _TRAIT, "f", "1", "importance to a random forest that separates them, sums to 1"
-    ),
-    "forest_accuracy": Variable(
-        ("comparison",), "f", "1", "share of users classified correctly by trees not fit to them"
-    ),
-    "logistic_coefficient": Variable(
-        _TRAIT, "f", "1", "weight in a logistic regression on standard scores; positive: exposed"
-    ),
-    "separation": Variable(
-        _TRAIT, "f", "1", "probability that one of the most exposed has more than one of the least"
-    ),
-    "who": Variable(("who",), "OUT", "", "all, top or bottom: users whose values these are"),
-    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
-    "time": Variable(("epoch",), "M", "", "beginning of the epoch in local time"),
-    "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
-    "roi_name": Variable(("roi",), "OUT", "", "name of the region"),
-    "x": Variable(("roi",), "f", "", "longitude of the centre, or distance east"),
-    "y": Variable(("roi",), "f", "", "latitude of the centre, or distance north"),
-    "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
-    "epoch_events": Variable(("period", "epoch"), "iu", "1", "events in the epoch, all users"),
-    "frequency": Variable(
-        ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
-    ),
-    "view": Variable(("view",), "iu", "1", "index of one setting with loadings"),
-    "view_period": Variable(("view",), "OUT", "", "its period"),
-    "view_prior": Variable(("view",), "OUT", "", "its prior"),
-    **_names("view_prior", "view"),
-    "view_group_size": Variable(("view",), "iu", "1", "its group size"),
-    "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
-    **_names("view_mechanism", "view"),
-    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are averaged"),
-    "loading": Variable(
-        ("view", "who", "roi", "epoch"),
-        "f",
-        "1",
-        "absolute correlation of a cell with the components that decide, mean over targets; "
-        "NaN outside the period",
-    ),
-}
-"""Variables and coordinates of the dataset of traits: what exposed users have in common."""
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -51,6 +51,7 @@ class AuditAnalysis(Analysis):
     Failed tasks are recorded in the results, and run again by the next call.
     """
 
+    plan: AuditPlan
     kind: ClassVar[str] = "audit"
     folder: ClassVar[str | None] = ""
     own: ClassVar[Collection[str] | None] = (
@@ -63,15 +64,6 @@ class AuditAnalysis(Analysis):
     def __init__(self, plan: AuditPlan) -> None:
         check_kinds(plan=(plan, AuditPlan))
         self.plan, self.seed, self.null_roi = plan, plan.seed, plan.null_roi
-
-    @property
-    def digest(self) -> str:
-        """Digest of the settings that decide results."""
-        return self.plan.digest
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return the plan as plain values; listed users are counted, not named."""
-        return self.plan.describe()
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""

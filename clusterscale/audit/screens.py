@@ -44,7 +44,7 @@ def screen(
     Returns
     -------
     xr.Dataset
-        One row per user; conforms to :data:`clusterscale.schema.SCREEN`; read lazily.
+        One row per user; conforms to :data:`clusterscale.screening.SCREEN`; read lazily.
 
     Raises
     ------

@@ -47,6 +47,7 @@ __all__ = ["TraitsAnalysis", "traits"]
 class TraitsAnalysis(Analysis):
     """Comparison of the users that a run's audit or screen found most and least exposed."""
 
+    plan: AuditPlan
     kind: ClassVar[str] = "traits"
 
     def __init__(self, plan: AuditPlan, how: TraitsPlan | None = None) -> None:
@@ -159,7 +160,7 @@ def traits(
     Returns
     -------
     xr.Dataset
-        Conforms to :data:`clusterscale.schema.TRAITS`; read lazily.
+        Conforms to :data:`clusterscale.traits.TRAITS`; read lazily.
 
     Raises
     ------

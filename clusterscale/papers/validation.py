@@ -8,10 +8,11 @@ from clusterscale.audit import AuditPlan
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.published import ALL, BEST, PEOPLE, Label, ResultSelection, Several
 from clusterscale.papers.study import PaperStudy
-from clusterscale.recovery import RecoveryPlan
+from clusterscale.recovery import RECOVERY, RecoveryPlan
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.task import ALONE
-from clusterscale.schema import RECOVERY, RESULTS, TRAITS, Variable
+from clusterscale.schema import RESULTS, Variable
+from clusterscale.traits import TRAITS
 from clusterscale.validation_messages import choices
 
 __all__ = ["find_faults"]

@@ -49,11 +49,12 @@ from clusterscale.recovery.functional import (
 )
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.priors import BELIEFS
-from clusterscale.recovery.results import open_recovery
+from clusterscale.recovery.results import RECOVERY, open_recovery
 from clusterscale.recovery.strategies import STRATEGIES
 
 __all__ = [
     "BELIEFS",
+    "RECOVERY",
     "STRATEGIES",
     "RecoveryAnalysis",
     "RecoveryCost",

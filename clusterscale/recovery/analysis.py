@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,21 +27,13 @@ __all__ = ["RecoveryAnalysis", "run"]
 class RecoveryAnalysis(Analysis):
     """Infer the locations of every user of a cube, and measure the errors."""
 
+    plan: RecoveryPlan
     kind: ClassVar[str] = "recovery"
     null_roi: bool = True
 
     def __init__(self, plan: RecoveryPlan) -> None:
         check_kinds(plan=(plan, RecoveryPlan))
         self.plan, self.seed = plan, plan.seed
-
-    @property
-    def digest(self) -> str:
-        """Digest of the settings that decide results."""
-        return self.plan.digest
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return the plan as plain values."""
-        return self.plan.describe()
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` if the cube or the memory does not suffice for the plan."""
@@ -108,6 +100,6 @@ def run(
     Returns
     -------
     xr.Dataset
-        Conforms to :data:`clusterscale.schema.RECOVERY`; read lazily.
+        Conforms to :data:`clusterscale.recovery.RECOVERY`; read lazily.
     """
     return study.run(RecoveryAnalysis(plan), cube, output, executor, **options)

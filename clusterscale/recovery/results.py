@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,64 @@ from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_los
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import ALONE, Recovered
-from clusterscale.schema import RECOVERY, RECOVERY_FORMAT
+from clusterscale.schema import RECOVERY_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["RecoveryStore", "open_recovery"]
+__all__ = ["RECOVERY", "RecoveryStore", "open_recovery"]
 
 _USERS = 1 << 16  # users per chunk
 _RAW = 0  # index of raw counts among mechanisms
+
+
+_RECOVERED = ("mechanism", "prior", "strategy")
+
+RECOVERY: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user",), "iu", "1", "events of the user in the whole cube"),
+    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    **name_variables("mechanism"),
+    "prior": Variable(("prior",), "OUT", "", "what the adversary knows about everyone"),
+    **name_variables("prior"),
+    "strategy": Variable(
+        ("strategy",), "OUT", "", "how prior and release are combined; or either of them alone"
+    ),
+    **name_variables("strategy"),
+    "reading": Variable(
+        ("reading",), "OUT", "", "which ROIs are predicted from shares: popular ones, or every one"
+    ),
+    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
+    "profiling_error": Variable(
+        (*_RECOVERED, "user"), "f", "1", "mean Jensen–Shannon distance of profiles over epochs"
+    ),
+    "profiling_loss": Variable(
+        (*_RECOVERED, "user"), "f", "1", "share of the prior's profiling error that is removed"
+    ),
+    "profiling_gain": Variable(
+        (*_RECOVERED, "user"), "f", "1", "share of the possible increase that a defence adds"
+    ),
+    "localization_error": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "1 - F1 of the predicted ROIs"
+    ),
+    "localization_loss": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the prior's error that is removed"
+    ),
+    "localization_gain": Variable(
+        (*_RECOVERED, "reading", "user"), "f", "1", "share of the possible increase that is added"
+    ),
+    "profiling_error_of_epoch": Variable(
+        (*_RECOVERED, "epoch"), "f", "1", "profiling error of an epoch, mean over users"
+    ),
+    "localization_error_of_epoch": Variable(
+        (*_RECOVERED, "reading", "epoch"), "f", "1", "1 - F1 of all users' ROIs in an epoch"
+    ),
+    "relative_error": Variable(
+        ("mechanism",), "f", "1", "mean relative error of the published values, floor 0.1 %"
+    ),
+}
+"""Variables and coordinates of the dataset of a recovery."""
 
 
 class RecoveryStore(TableStore):

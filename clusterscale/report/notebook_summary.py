@@ -12,6 +12,7 @@ from clusterscale import schema
 from clusterscale.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell
+from clusterscale.recovery import RECOVERY
 from clusterscale.report.audit.overview import strongest as strongest_rows
 from clusterscale.report.defences import BROKEN, tried
 from clusterscale.report.recovery.errors import GOALS, find_best, read_errors
@@ -27,6 +28,8 @@ from clusterscale.report.section import (
     plural,
 )
 from clusterscale.report.summary import AUC_LEVELS, Cases, cases
+from clusterscale.screening import SCREEN
+from clusterscale.traits import TRAITS
 
 __all__ = ["Short", "shorten"]
 
@@ -214,7 +217,7 @@ def _labels(results: xr.Dataset, dim: str) -> list[str]:
 
 _KINDS: Mapping[str, tuple[Mapping[str, schema.Variable], Callable[[xr.Dataset], Short]]] = {
     schema.RESULTS_FORMAT: (schema.RESULTS, _audit),
-    schema.SCREEN_FORMAT: (schema.SCREEN, _screen),
-    schema.TRAITS_FORMAT: (schema.TRAITS, _traits),
-    schema.RECOVERY_FORMAT: (schema.RECOVERY, _recovery),
+    schema.SCREEN_FORMAT: (SCREEN, _screen),
+    schema.TRAITS_FORMAT: (TRAITS, _traits),
+    schema.RECOVERY_FORMAT: (RECOVERY, _recovery),
 }

@@ -10,14 +10,17 @@ import xarray as xr
 
 from clusterscale import schema
 from clusterscale.errors import FormatError
+from clusterscale.recovery import RECOVERY
+from clusterscale.screening import SCREEN
+from clusterscale.traits import TRAITS
 
 __all__ = ["Results", "Run", "runs_of", "variables_of"]
 
 _KINDS = {
     schema.RESULTS_FORMAT: ("audit", schema.RESULTS),
-    schema.SCREEN_FORMAT: ("screen", schema.SCREEN),
-    schema.TRAITS_FORMAT: ("traits", schema.TRAITS),
-    schema.RECOVERY_FORMAT: ("recovery", schema.RECOVERY),
+    schema.SCREEN_FORMAT: ("screen", SCREEN),
+    schema.TRAITS_FORMAT: ("traits", TRAITS),
+    schema.RECOVERY_FORMAT: ("recovery", RECOVERY),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,16 +43,8 @@ class ScreenAnalysis(Analysis):
     kind: ClassVar[str] = "screen"
 
     def __init__(self, screen: Screen) -> None:
-        self.screen, self.seed, self.null_roi = screen, screen.seed, screen.null_roi
-
-    @property
-    def digest(self) -> str:
-        """Digest of the settings that decide results."""
-        return self.screen.digest
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return the settings as plain values, with labels."""
-        return self.screen.describe()
+        self.plan = self.screen = screen
+        self.seed, self.null_roi = screen.seed, screen.null_roi
 
     def check(self, cube: TraceCube, memory: int) -> None:
         """Raise :class:`ConfigError` or :class:`PoolError` if ``cube`` cannot answer."""
@@ -96,7 +88,7 @@ def run(
     Returns
     -------
     xr.Dataset
-        Conforms to :data:`clusterscale.schema.SCREEN`; read lazily.
+        Conforms to :data:`clusterscale.screening.SCREEN`; read lazily.
     """
     return study.run(ScreenAnalysis(screen), cube, output, executor, **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from clusterscale.contracts import ConfigModel, names_of
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin
 from clusterscale.cube.summary import count_events
-from clusterscale.schema import SCREEN, SCREEN_FORMAT
+from clusterscale.schema import SCREEN_FORMAT, Variable, name_variables
 from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
@@ -24,9 +24,35 @@ from clusterscale.storage.result_table import TableStore, create_table, open_tab
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ScreenStore", "is_counted", "open_screen"]
+__all__ = ["SCREEN", "ScreenStore", "is_counted", "open_screen"]
 
 Place = tuple[int, int]  # index of period and of group size
+
+
+_SCREENED = ("user", "period", "group_size", "mechanism", "attack")
+
+SCREEN: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
+    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
+    "group_size": Variable(("group_size",), "iu", "1", "members in each group"),
+    "mechanism": Variable(("mechanism",), "OUT", "", "how counts were published"),
+    **name_variables("mechanism"),
+    "attack": Variable(("attack",), "OUT", "", "how the adversary decides"),
+    **name_variables("attack"),
+    "n_groups": Variable(
+        ("user", "period", "group_size"), "iu", "1", "groups compared, those without the user"
+    ),
+    "auc": Variable(_SCREENED, "f", "1", "area under the ROC curve over pairs of groups"),
+    "auc_low": Variable(_SCREENED, "f", "1", "lower end of the interval of auc"),
+    "auc_high": Variable(_SCREENED, "f", "1", "upper end of the interval of auc"),
+    "privacy_loss": Variable(_SCREENED, "f", "1", "max(0, 2 auc - 1)"),
+    "score_gap": Variable(
+        _SCREENED, "f", "1", "mean score with the user minus without, in standard deviations"
+    ),
+}
+"""Variables and coordinates of the dataset of a screen."""
 
 
 class ScreenStore(TableStore):

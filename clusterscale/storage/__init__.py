@@ -1,4 +1,4 @@
-"""Storage on any file system: files, atomic writes, ownership of folders, result tables."""
+"""Storage on any file system: files, atomic writes, result tables."""
 
 from clusterscale.storage.files import (
     absolute,

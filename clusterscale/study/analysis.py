@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
@@ -45,6 +45,17 @@ class Study:
     n_workers: int
 
 
+class Plan(Protocol):
+    """Settings of an analysis."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that decide results."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings as plain values that may be shown to anyone."""
+
+
 class Analysis(ABC):
     """A kind of study: a plan, stages of tasks, and a dataset.
 
@@ -61,17 +72,18 @@ class Analysis(ABC):
     shared: ClassVar[Collection[str]] = ()
     """Names in the folder that belong to other studies."""
 
+    plan: Plan
     seed: int
     null_roi: bool
 
     @property
-    @abstractmethod
     def digest(self) -> str:
         """Digest of the settings that decide results."""
+        return self.plan.digest
 
-    @abstractmethod
     def describe(self) -> Mapping[str, Any]:
         """Return the plan as plain values that may be shown to anyone."""
+        return self.plan.describe()
 
     @abstractmethod
     def check(self, cube: TraceCube, memory: int) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
+from clusterscale.errors import ExistsError
 from clusterscale.schema import RESULTS_REVISION
-from clusterscale.storage.ownership import claim
+from clusterscale.storage import list_names, put, read, remove
 
 __all__ = ["Identity"]
+
+_WORDS = {
+    "plan_digest": "plan",
+    "cube_fingerprint": "cube",
+    "input_digest": "audit or screen",
+    "results_revision": "revision of results",
+}
+_OLD = "plan.json"  # of an audit before results revision 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,5 +77,31 @@ class Identity:
         ExistsError
             If the folder holds something else and ``force`` is not set; says what differs.
         """
+        names = set(list_names(uri))
+        other = self._difference(uri, names)
+        if not other:
+            return
+        if names - set(shared):
+            if not force:
+                raise ExistsError(
+                    f"{uri} holds {other}: choose another `output`, or overwrite it with "
+                    "`force=True`"
+                )
+            for name in names if own is None else (*own, _OLD):
+                remove(f"{uri}/{name}")
         about = {"plan": plan, "version": version("clusterscale")}
-        claim(uri, self.kind, asdict(self), about, force=force, own=own, shared=shared)
+        text = json.dumps({**asdict(self), **about}, indent=2, sort_keys=True)
+        put(f"{uri}/{self.kind}.json", text.encode())
+
+    def _difference(self, uri: str, names: set[str]) -> str:
+        """Return what is in the folder, empty if it is this study."""
+        kind = self.kind
+        if f"{kind}.json" not in names:
+            return "a run of an older version" if _OLD in names else "something else"
+        what = kind if kind.endswith("s") else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+        try:
+            kept = json.loads(read(f"{uri}/{kind}.json"))
+            other = [word for key, word in _WORDS.items() if kept.get(key) != getattr(self, key)]
+        except (ValueError, AttributeError):
+            return f"{what} whose {kind}.json is damaged"
+        return f"{what} of another {' and '.join(other)}" if other else ""

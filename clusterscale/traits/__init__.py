@@ -38,7 +38,7 @@ from clusterscale.traits.components import loading
 from clusterscale.traits.exposure import Exposed, TargetAUCs, hash_exposures, list_exposures
 from clusterscale.traits.importance import LEAST, MOST, Importance, extreme_groups, importance
 from clusterscale.traits.plan import TraitsPlan
-from clusterscale.traits.results import TraitsStore, open_traits
+from clusterscale.traits.results import TRAITS, TraitsStore, open_traits
 from clusterscale.traits.stages import comparison_stage, mobility_stages
 from clusterscale.traits.unicity import unicity
 
@@ -47,6 +47,7 @@ __all__ = [
     "LEAST",
     "MOST",
     "TITLES",
+    "TRAITS",
     "WHO",
     "AnalysisSpec",
     "Exposed",

@@ -25,7 +25,7 @@ MOST = 2000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Importance:
-    """How two groups of users differ; see :data:`clusterscale.schema.TRAITS`.
+    """How two groups of users differ; see :data:`clusterscale.traits.TRAITS`.
 
     Arrays are float64, shape (characteristic,).
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from clusterscale.contracts import Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.provenance import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
-from clusterscale.schema import TRAITS, TRAITS_FORMAT
+from clusterscale.schema import TRAITS_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
@@ -27,11 +27,81 @@ from clusterscale.traits.mobility import part_size
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["TraitsStore", "open_traits"]
+__all__ = ["TRAITS", "TraitsStore", "open_traits"]
 
 _COMPARISONS = 256  # comparisons per chunk
 
 Ints = NDArray[np.int64]
+
+
+_TRAIT = ("comparison", "characteristic")
+
+TRAITS: Mapping[str, Variable] = {
+    "user": Variable(("user",), "iu", "1", "index of the user in the cube"),
+    "n_events": Variable(("user", "period"), "iu", "1", "events of the user in the period"),
+    "period": Variable(("period",), "OUT", "", "epochs of the release"),
+    "n_seen": Variable(("period",), "iu", "1", "users of the cube with an event in the period"),
+    "characteristic": Variable(("characteristic",), "OUT", "", "mobility characteristic"),
+    "characteristic_title": Variable(("characteristic",), "OUT", "", "the same in words"),
+    "value": Variable(("user", "period", "characteristic"), "f", "1", "the characteristic"),
+    "comparison": Variable(("comparison",), "iu", "1", "number of the comparison"),
+    "source": Variable(("comparison",), "OUT", "", "source of the exposure: audit or screen"),
+    "compared_period": Variable(("comparison",), "OUT", "", "period of the AUCs"),
+    "compared_prior": Variable(("comparison",), "OUT", "", "their prior; empty for a screen"),
+    **name_variables("compared_prior", "comparison"),
+    "compared_group_size": Variable(("comparison",), "iu", "1", "their group size"),
+    "compared_mechanism": Variable(("comparison",), "OUT", "", "their mechanism"),
+    **name_variables("compared_mechanism", "comparison"),
+    "compared_attack": Variable(("comparison",), "OUT", "", "their attack"),
+    **name_variables("compared_attack", "comparison"),
+    "n_compared": Variable(("comparison",), "iu", "1", "users on each side, top and bottom"),
+    "auc_top": Variable(("comparison",), "f", "1", "mean AUC of the most exposed"),
+    "auc_bottom": Variable(("comparison",), "f", "1", "mean AUC of the least exposed"),
+    "top_mean": Variable(_TRAIT, "f", "1", "mean over the most exposed"),
+    "top_sd": Variable(_TRAIT, "f", "1", "standard deviation over the most exposed"),
+    "bottom_mean": Variable(_TRAIT, "f", "1", "mean over the least exposed"),
+    "bottom_sd": Variable(_TRAIT, "f", "1", "standard deviation over the least exposed"),
+    "forest_importance": Variable(
+        _TRAIT, "f", "1", "importance to a random forest that separates them, sums to 1"
+    ),
+    "forest_accuracy": Variable(
+        ("comparison",), "f", "1", "share of users classified correctly by trees not fit to them"
+    ),
+    "logistic_coefficient": Variable(
+        _TRAIT, "f", "1", "weight in a logistic regression on standard scores; positive: exposed"
+    ),
+    "separation": Variable(
+        _TRAIT, "f", "1", "probability that one of the most exposed has more than one of the least"
+    ),
+    "who": Variable(("who",), "OUT", "", "all, top or bottom: users whose values these are"),
+    "epoch": Variable(("epoch",), "iu", "1", "epoch of the cube"),
+    "time": Variable(("epoch",), "M", "", "beginning of the epoch in local time"),
+    "roi": Variable(("roi",), "iu", "1", "index of the region; the null ROI last where counted"),
+    "roi_name": Variable(("roi",), "OUT", "", "name of the region"),
+    "x": Variable(("roi",), "f", "", "longitude of the centre, or distance east"),
+    "y": Variable(("roi",), "f", "", "latitude of the centre, or distance north"),
+    "roi_events": Variable(("period", "roi"), "iu", "1", "events in the region, all users"),
+    "epoch_events": Variable(("period", "epoch"), "iu", "1", "events in the epoch, all users"),
+    "frequency": Variable(
+        ("comparison", "who", "epoch"), "f", "1", "share of their visits in the epoch, sums to 1"
+    ),
+    "view": Variable(("view",), "iu", "1", "index of one setting with loadings"),
+    "view_period": Variable(("view",), "OUT", "", "its period"),
+    "view_prior": Variable(("view",), "OUT", "", "its prior"),
+    **name_variables("view_prior", "view"),
+    "view_group_size": Variable(("view",), "iu", "1", "its group size"),
+    "view_mechanism": Variable(("view",), "OUT", "", "its mechanism"),
+    **name_variables("view_mechanism", "view"),
+    "n_viewed": Variable(("view", "who"), "iu", "1", "targets whose components are averaged"),
+    "loading": Variable(
+        ("view", "who", "roi", "epoch"),
+        "f",
+        "1",
+        "absolute correlation of a cell with the components that decide, mean over targets; "
+        "NaN outside the period",
+    ),
+}
+"""Variables and coordinates of the dataset of traits: what exposed users have in common."""
 
 
 class TraitsStore(TableStore):

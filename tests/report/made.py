@@ -11,6 +11,8 @@ from clusterscale import schema
 from clusterscale.mechanisms import MECHANISMS as MECHANISMS_OF
 from clusterscale.priors import PRIORS
 from clusterscale.recovery import BELIEFS
+from clusterscale.screening import SCREEN
+from clusterscale.traits import TRAITS
 
 CUBE = json.dumps({"source": "synthetic tfl", "n_users": 40})
 MECHANISMS = ("exact", "laplace(epsilon=0.1)")
@@ -47,8 +49,8 @@ def make_screen(n_users=40, mechanisms=MECHANISMS, sizes=(100,), periods=("week"
         "privacy_loss": np.maximum(2 * auc - 1, 0),
         "score_gap": rng.normal(size=shape),
     }
-    data = {name: (schema.SCREEN[name].dims, values) for name, values in numbers.items()}
-    data["n_groups"] = (schema.SCREEN["n_groups"].dims, np.full(shape[:3], 190))
+    data = {name: (SCREEN[name].dims, values) for name, values in numbers.items()}
+    data["n_groups"] = (SCREEN["n_groups"].dims, np.full(shape[:3], 190))
     n_events = rng.integers(1, 400, (n_users, len(periods)))
     coords = {
         "user": np.arange(n_users),
@@ -114,7 +116,7 @@ def make_traits(comparisons=3, views=1, shapes=None, names=None, seed=0):
         "roi_events": rng.integers(1, 99, (1, n_rois)),
         "epoch_events": rng.integers(1, 99, (1, n_epochs)),
     }
-    data = {name: (schema.TRAITS[name].dims, values) for name, values in each.items()}
+    data = {name: (TRAITS[name].dims, values) for name, values in each.items()}
     known = [{"name": "known_subset", "alpha": 0.2}]
     for name, along in (("compared_prior", "comparison"), ("view_prior", "view")):
         data |= named(name, each[name], known, along)

@@ -10,7 +10,7 @@ from report.page import Page
 
 from clusterscale import schema
 from clusterscale.errors import FormatError
-from clusterscale.recovery import privacy_gain, privacy_loss
+from clusterscale.recovery import RECOVERY, privacy_gain, privacy_loss
 from clusterscale.report import render
 
 LABELS = {
@@ -52,7 +52,7 @@ def found():
         "plan": json.dumps({"observed": 100, "priors": [{"name": "freq_roi"}]}),
         "cube": json.dumps({"source": "synthetic tfl", "n_users": n_users}),
     }
-    data = {name: (schema.RECOVERY[name].dims, values) for name, values in variables.items()}
+    data = {name: (RECOVERY[name].dims, values) for name, values in variables.items()}
     return xr.Dataset(data, coords, attributes)
 
 

@@ -16,8 +16,7 @@ from clusterscale.audit import AuditPlan, rank, run, screen
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
 from clusterscale.runtime import Local, SerialExecutor
-from clusterscale.schema import SCREEN
-from clusterscale.screening import ScreenPlan, analysis, budget, predict
+from clusterscale.screening import SCREEN, ScreenPlan, analysis, budget, predict
 from clusterscale.screening.plan import ScreenSetting
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}

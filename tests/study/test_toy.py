@@ -88,6 +88,27 @@ def test_the_folder_belongs_to_one_study(cube, tmp_path, monkeypatch):
     study.run(Toy(), cube, tmp_path, SerialExecutor(), force=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("notes.txt", b"mine", "holds something else: choose another `output`"),
+        ("plan.json", b"{}", "holds a run of an older version: choose another `output`"),
+        ("toy.json", b"{", "holds a toy whose toy.json is damaged: choose another `output`"),
+        ("toy.json", b"[]", "holds a toy whose toy.json is damaged: choose another `output`"),
+        (
+            "toy.json",
+            b'{"version": "0.1.0"}',
+            "of another plan and cube and audit or screen and rev",
+        ),
+    ],
+)
+def test_the_folder_of_something_else_is_left_alone(cube, tmp_path, name, content, words):
+    storage.put(f"{tmp_path}/toy/{name}", content)
+    with pytest.raises(ExistsError, match=words):
+        study.run(Toy(), cube, tmp_path, SerialExecutor())
+    assert storage.read(f"{tmp_path}/toy/{name}") == content
+
+
 def test_a_plan_that_does_not_fit_touches_nothing(cube, tmp_path, monkeypatch):
     def refuse(self, cube, memory):
         raise ConfigError("memory: too little")
