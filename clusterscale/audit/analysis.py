@@ -116,7 +116,7 @@ class AuditAnalysis(Analysis):
             by_parts=bool(way.users),
             keeps_errors=True,
         )
-        write_failures(records.done, records.prices.values(), f"{uri}/failures.txt")
+        write_failures(plan, records.done, records.prices.values(), f"{uri}/failures.txt")
         write_results(plan, cube, chosen, records.done, records.prices, f"{uri}/results.zarr")
 
 

@@ -58,4 +58,4 @@ def _read(run: Run) -> Iterator[tuple[str, str]]:
             pair = f"{name}_label", f"{name}_title"
             if all(each in results.variables for each in pair):
                 both = zip(*(results[each].values.tolist() for each in pair), strict=True)
-                yield from ((label, title) for label, title in both if label and title)
+                yield from ((label, title) for label, title in both if title not in ("", label))

@@ -233,7 +233,7 @@ def test_a_lost_scheduler_that_comes_back(audit, reference, port, tmp_path):
 def test_a_scheduler_that_is_gone_ends_the_run_and_keeps_what_was_finished(
     audit, reference, port, tmp_path
 ):
-    told = "the scheduler was lost; what was finished is kept"
+    told = "the scheduler was lost; finished work is kept"
     with (
         scheduler(port) as first,
         worker(port),
