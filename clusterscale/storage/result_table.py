@@ -143,7 +143,8 @@ def open_table(
     dataset = files.open_dataset(store)
     if not dataset.attrs.get("complete"):
         raise MissingError(f"{store}: this {what} has not finished; run it again to resume it")
-    return validate(dataset, variables)
+    names = [name for name in variables if name.endswith(("_label", "_title"))]
+    return validate(dataset, variables).set_coords(names)
 
 
 def is_table(uri: str, form: str) -> bool:

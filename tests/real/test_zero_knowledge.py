@@ -55,7 +55,8 @@ def test_users_as_sparse_as_those_of_milan(tmp_path):
     assert (exact > five).all()
     assert (exact > event).all()
     assert (event > day).all()
-    assert (day.sel(attack="cells") < 0.6).all()
+    # over the adversaries, for six targets leave each mean a standard error of some .04
+    assert day.sel(attack="cells").mean("prior") < 0.6
     # a law in place of groups is as good as a trained attack
     own = auc.sel(prior="own")
     assert (own.sel(attack="likelihood") > own.sel(attack="cells") - 0.03).all()
