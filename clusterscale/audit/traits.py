@@ -86,7 +86,9 @@ class TraitsAnalysis(Analysis):
         """Yield the stages of mobility, comparison and, for each view, components."""
         plan, exposures = self.plan, find_exposures(self.plan, job.cube, job.run_uri)
         seen = list_seen(plan, exposures, self.how)
-        question = self._ask(tuple(each for each in exposures if self._has_sides(each)), seen)
+        question = self._ask(
+            tuple(each for each in exposures if self._has_sides(each)), job.input_digest, seen
+        )
         store = TraitsStore(job.uri, question, job.cube)
         yield from mobility_stages(question, job, store)
         yield comparison_stage(question, job, store)
@@ -113,7 +115,9 @@ class TraitsAnalysis(Analysis):
             return False
         return True
 
-    def _ask(self, exposures: tuple[TargetAUCs, ...], seen: Sequence[ViewTargets]) -> AnalysisSpec:
+    def _ask(
+        self, exposures: tuple[TargetAUCs, ...], digest: str, seen: Sequence[ViewTargets]
+    ) -> AnalysisSpec:
         plan = self.plan
         named: tuple[Any, ...] = (
             *plan.mechanisms, *plan.priors, *plan.attacks, *plan.screen.attacks,
@@ -121,6 +125,7 @@ class TraitsAnalysis(Analysis):
         return AnalysisSpec(
             plan=self.how,
             digest=self.digest,
+            exposure_digest=digest,
             description=self.describe(),
             seed=plan.seed,
             null_roi=plan.null_roi,

@@ -33,6 +33,8 @@ class Study:
         The traces, and their address for tasks.
     run_uri, uri
         Folder of the run, and the folder in it that belongs to this analysis.
+    input_digest
+        Digest of the results of the run that the analysis starts from, empty if there are none.
     memory, n_workers
         Bytes that a worker may use, and how many tasks run at once; neither changes a result.
     """
@@ -41,6 +43,7 @@ class Study:
     source: Source
     run_uri: str
     uri: str
+    input_digest: str
     memory: int
     n_workers: int
 
@@ -170,7 +173,7 @@ def run(
         run(
             required, cube, run_uri, executor, memory=memory, force=force, on_progress=on_progress
         ).close()
-    job = Study(cube, source, run_uri, uri, memory, executor.n_workers)
+    job = Study(cube, source, run_uri, uri, digest, memory, executor.n_workers)
     for stage in analysis.stages(job):
         stage.run(executor, on_progress)
     return analysis.open(run_uri)

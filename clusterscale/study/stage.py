@@ -80,7 +80,7 @@ class Stage(Generic[T, R]):
         """
         n_done, n_failed, n_run, errors = self.n_done, 0, 0, list[BaseException]()
         tell(Progress(self.name, self.n_tasks, n_done))
-        for batch in self._batches(executor):
+        for batch in map(_refuse_nothing, self._batches(executor)):
             well = [finished for finished in batch if finished.error is None]
             failed = [finished for finished in batch if finished.error is not None]
             self.keep(batch if self.keeps_errors else well)
@@ -101,6 +101,16 @@ class Stage(Generic[T, R]):
             return executor.map_batches(self.function, self.tasks)
         reductions: Iterator[Reduction[T, Any, Any, R]] = map(self.function, self.tasks)
         return ([finished] for finished in executor.map_folds(reductions))
+
+
+def _refuse_nothing(batch: Sequence[Finished[T, R]]) -> Sequence[Finished[T, R]]:
+    """Return a batch in which tasks without a value have failed."""
+    return [
+        replace(finished, error=RuntimeError("the task returned nothing"))
+        if finished.value is None and finished.error is None
+        else finished
+        for finished in batch
+    ]
 
 
 def each(keep: Callable[[T, R], None]) -> Callable[[Sequence[Finished[T, R]]], None]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.cube.blocks import Span
-from clusterscale.traits.exposure import TargetAUCs, hash_exposures
+from clusterscale.traits.exposure import TargetAUCs
 from clusterscale.traits.plan import TraitsPlan
 
 __all__ = ["AnalysisSpec", "View"]
@@ -36,6 +35,8 @@ class AnalysisSpec:
     plan, digest, description
         Settings of the comparison; their digest together with those of the audit; and both as plain
         values without personal data.
+    exposure_digest
+        Digest of the users' exposures, which identifies the audit or the screen.
     seed
         Root seed of all draws.
     null_roi
@@ -52,6 +53,7 @@ class AnalysisSpec:
 
     plan: TraitsPlan
     digest: str
+    exposure_digest: str
     description: Mapping[str, Any]
     seed: int
     null_roi: bool
@@ -67,11 +69,6 @@ class AnalysisSpec:
             f"{variable}_label": [label for label, _ in names],
             f"{variable}_title": [title for _, title in names],
         }
-
-    @cached_property
-    def exposure_digest(self) -> str:
-        """Hash of the users' exposures, which identifies the audit."""
-        return hash_exposures(self.exposures)
 
     @property
     def epochs(self) -> NDArray[np.int64]:

@@ -13,6 +13,7 @@ from study.toy import Toy
 
 from clusterscale import storage, study
 from clusterscale.cli.running import RunOptions, report_status
+from clusterscale.contracts import Finished
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.runtime import Serial, SerialExecutor
 
@@ -78,6 +79,17 @@ def test_a_failed_task_is_named_and_the_others_are_kept(cube, expected, tmp_path
     again = study.run(Toy(), cube, tmp_path, SerialExecutor(), on_progress=told.append)
     assert told[0].n_done == told[0].n_tasks - 1
     assert again.load().identical(expected)
+
+
+def test_a_task_that_returns_nothing_has_failed(cube, tmp_path):
+    class Empty(SerialExecutor):
+        def map_batches(self, function, items):
+            return ([Finished(item)] for item in items)
+
+    with pytest.raises(RuntimeError, match="the task returned nothing"):
+        study.run(Toy(), cube, tmp_path, Empty())
+    with pytest.raises(MissingError, match="has not finished"):
+        Toy().open(str(tmp_path))
 
 
 def test_the_folder_belongs_to_one_study(cube, tmp_path, monkeypatch):
