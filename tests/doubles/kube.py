@@ -95,6 +95,37 @@ def reserve_net():
             return socket.create_server((f"{net}.0.1", 8786)), net
 
 
+WRITE_HOSTS = "open(f'{WORK}/hosts', 'w')"
+REPLACE_HOSTS = """
+from contextlib import contextmanager
+
+
+@contextmanager
+def replacing(path):
+    with open(f"{path}.new", "w") as file:
+        yield file
+    os.replace(f"{path}.new", path)
+
+
+def loop_ip"""
+
+
+def patched(source, net):
+    """Return the source of the double with its addresses in ``net``, and with a safe hosts file.
+
+    nss_wrapper reads the hosts file again only if its time, in whole seconds, or the file itself is
+    another. A driver that looked up a name between two writes of one second never saw the second.
+    """
+    for old, new in {
+        "f'127.77.": f"f'{net}.",
+        WRITE_HOSTS: "replacing(f'{WORK}/hosts')",
+        "\ndef loop_ip": REPLACE_HOSTS,
+    }.items():
+        assert old in source, f"the double has no {old}"
+        source = source.replace(old, new)
+    return source
+
+
 class Kube:
     """The double and the operator, and how tests talk to them.
 
@@ -116,9 +147,7 @@ class Kube:
         }
         self._processes = []
         self._reserved, net = reserve_net()
-        (self.folder / "double.py").write_text(
-            (tools() / "fakekube.py").read_text().replace("f'127.77.", f"f'{net}.")
-        )
+        (self.folder / "double.py").write_text(patched((tools() / "fakekube.py").read_text(), net))
         try:
             self._start(operator)
         except BaseException:
