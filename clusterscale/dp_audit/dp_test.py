@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.audit.neighbours import Neighbours, Pair
-from clusterscale.audit.privacy_units import kind_of
 from clusterscale.contracts import (
     ConfigModel,
     Count,
@@ -22,6 +20,8 @@ from clusterscale.contracts import (
     Scores,
     Values,
 )
+from clusterscale.dp_audit.neighbours import Neighbours, Pair
+from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.metrics import claim_verdict, epsilon_lower_bound, largest_bound
 from clusterscale.seeds import stream
 

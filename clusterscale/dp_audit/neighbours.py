@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clusterscale.audit.privacy_units import (
+from clusterscale.contracts import CellCoordinates, Counts, Ints, Traces
+from clusterscale.dp_audit.privacy_units import (
     Kind,
     Survey,
     Unit,
@@ -15,7 +16,6 @@ from clusterscale.audit.privacy_units import (
     largest_unit,
     survey_units,
 )
-from clusterscale.contracts import CellCoordinates, Counts, Ints, Traces
 from clusterscale.groups import count_visits
 from clusterscale.seeds import stream
 

@@ -1,4 +1,4 @@
-"""The screen of a plan, and the ranking of users by exposure."""
+"""Exposure of users in a run: the screen of a plan, the ranking by it, and finished results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from numpy.typing import NDArray
 
 from clusterscale import screening
 from clusterscale.audit.plan import AuditPlan
+from clusterscale.audit.results import open_results
 from clusterscale.audit.targets import Chosen
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
-from clusterscale.screening import is_counted
+from clusterscale.errors import ExistsError, MissingError
+from clusterscale.screening import is_counted, open_screen
+from clusterscale.storage import exists
+from clusterscale.traits import TargetAUCs, list_exposures
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["choose_targets", "rank", "screen"]
+__all__ = ["choose_targets", "find_exposures", "rank", "screen"]
 
 _USERS = 1 << 18  # read at once
 
@@ -96,3 +100,55 @@ def rank(screened: xr.Dataset) -> NDArray[np.int64]:
             out[some] = np.where(np.isnan(mean), -np.inf, mean)  # NaN goes last
     order: NDArray[np.int64] = np.lexsort((np.arange(n_users), -gap, -exposure))
     return order[np.asarray(counted.any(axis=1))[order]]
+
+
+def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[TargetAUCs]:
+    """Return where the AUCs of every case are: first of a finished audit, then of a screen.
+
+    Parameters
+    ----------
+    plan, cube
+        The plan of the run, and the traces.
+    output
+        Folder of the run.
+
+    Raises
+    ------
+    MissingError
+        If neither has finished.
+    ExistsError
+        If one of them is of another plan or cube.
+    """
+    exposures: list[TargetAUCs] = []
+    audited, screened = f"{output}/results.zarr", f"{output}/screen/results.zarr"
+    if exists(f"{audited}/zarr.json"):
+        results = open_results(output)
+        _compare(results, cube, output, results.attrs["plan_digest"] == plan.digest, "audit")
+        exposures += list_exposures(results, audited, "audit")
+    if (screen := _open_screen(f"{output}/screen")) is not None:
+        same = screen.attrs["plan_digest"] == plan.whole_screen.digest
+        _compare(screen, cube, output, same, "screen")
+        exposures += list_exposures(screen, screened, "screen")
+    if not exposures:
+        raise MissingError(
+            f"{output}: neither an audit nor a screen has finished there; "
+            "run `clusterscale audit` or `clusterscale screen` with this config first"
+        )
+    return exposures
+
+
+def _open_screen(uri: str) -> xr.Dataset | None:
+    try:
+        return open_screen(uri)
+    except MissingError:
+        return None
+
+
+def _compare(results: xr.Dataset, cube: TraceCube, output: str, same: bool, what: str) -> None:
+    other = [] if same else ["plan"]
+    other += [] if results.attrs["cube_fingerprint"] == cube.fingerprint else ["cube"]
+    if other:
+        raise ExistsError(
+            f"{output} holds a{'n' * (what == 'audit')} {what} of another {' and '.join(other)}: "
+            f"run `clusterscale {what}` with this config first, or choose another output"
+        )

@@ -1,4 +1,4 @@
-"""Period: the epochs of a release, and of past ones."""
+"""Settings of an audit: the periods of releases, and how many challenges a target gets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import ConfigModel, Count, hash_of
+from clusterscale.contracts import ConfigModel, Count, Even, hash_of
 from clusterscale.contracts.lists import OptionalUnique
 
-__all__ = ["Period"]
+__all__ = ["Period", "Precision", "interim_looks"]
 
 WEEK = 168
 
@@ -59,3 +59,30 @@ class Period(ConfigModel):
     def spans(self) -> tuple[tuple[int, int], ...]:
         """First epoch and the one after the last, of observed windows and then of the period."""
         return tuple((first, first + self.epochs) for first in (*self.observed, self.first))
+
+
+class Precision(ConfigModel):
+    """Add challenges to a target until its AUC is known well enough.
+
+    After the first challenges, and each time their number has doubled, there is an interim look: if
+    for every mechanism and attack the interval of the AUC is narrower than ``width``, the target is
+    done. It never gets more than ``most`` challenges. Training is done once, and the first
+    challenges do not depend on these settings.
+
+    With up to K looks, each of which may be the last, each interval has a confidence of 1 − .05/K
+    (Bonferroni), so that the reported interval, of the last look, has a confidence of 95 %.
+    """
+
+    width: Annotated[float, Strict(), Field(gt=0, lt=1)]
+    most: Even = 800
+
+
+def interim_looks(first: int, precision: Precision | None) -> tuple[int, ...]:
+    """Return the numbers of challenges at interim looks, increasing.
+
+    ``first`` challenges, doubled up to ``precision.most``; only ``first`` without a precision.
+    """
+    looks = [first]
+    while precision is not None and 2 * looks[-1] <= precision.most:
+        looks.append(2 * looks[-1])
+    return tuple(looks)

@@ -11,11 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.audit.dp_test import DPTestResult, VerdictPlan, try_guarantee
-from clusterscale.audit.guarantee import GuaranteeStatement, state_guarantee
-from clusterscale.audit.neighbours import Design, Nearby, Neighbours, count_nearby
-from clusterscale.audit.privacy_units import kind_of
-from clusterscale.audit.source import CellMap, TraceSetting, TraceSource, load_settings, map_cells
 from clusterscale.contracts import (
     Bounds,
     ConfigModel,
@@ -29,17 +24,28 @@ from clusterscale.contracts import (
 from clusterscale.contracts.lists import NonEmptyUnique
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.trace_settings import (
+    CellMap,
+    TraceSetting,
+    TraceSource,
+    load_settings,
+    map_cells,
+)
+from clusterscale.dp_audit.dp_test import DPTestResult, VerdictPlan, try_guarantee
+from clusterscale.dp_audit.guarantee import GuaranteeStatement, state_guarantee
+from clusterscale.dp_audit.neighbours import Design, Nearby, Neighbours, count_nearby
+from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.seeds import stream
 from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
-__all__ = ["CountedUsers", "GuaranteeStatement", "MechanismEvaluationTask", "Price", "PriceKey"]
-__all__ += ["PricePart", "UtilityPlan", "add_evaluations", "count_evaluation"]
-__all__ += ["evaluate_mechanism_task", "finish_evaluation", "fold_evaluation"]
+__all__ = ["CountedUsers", "EvaluationKey", "EvaluationPart", "GuaranteeStatement"]
+__all__ += ["MechanismEvaluation", "MechanismEvaluationTask", "UtilityPlan", "add_evaluations"]
+__all__ += ["count_evaluation", "evaluate_mechanism_task", "finish_evaluation", "fold_evaluation"]
 
-PriceKey = tuple[str, int]
+EvaluationKey = tuple[str, int]
 Floats = NDArray[np.float64]
 
 if TYPE_CHECKING:
@@ -81,13 +87,13 @@ class MechanismEvaluationTask:
     verdict: VerdictPlan
 
     @property
-    def key(self) -> PriceKey:
+    def key(self) -> EvaluationKey:
         """Id of the period, and group size."""
         return self.period, self.group_size
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class MechanismEvaluation:
     """Result of a :class:`MechanismEvaluationTask`, or the error that ended it, with traceback.
 
     Dicts are keyed by the id of the mechanism. ``utility`` has means over groups and standard
@@ -97,9 +103,9 @@ class Price:
     0, mean over groups; it does not depend on the measures.
     """
 
-    key: PriceKey
-    promises: dict[str, GuaranteeStatement] = field(default_factory=dict)
-    judgements: dict[str, DPTestResult] = field(default_factory=dict)
+    key: EvaluationKey
+    guarantees: dict[str, GuaranteeStatement] = field(default_factory=dict)
+    dp_tests: dict[str, DPTestResult] = field(default_factory=dict)
     utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
     released_share: dict[str, float] = field(default_factory=dict)
     guess: tuple[float, ...] = ()
@@ -107,10 +113,10 @@ class Price:
     traceback: str = ""
 
 
-def evaluate_mechanism_task(task: MechanismEvaluationTask) -> Price:
+def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluation:
     """Publish groups by every mechanism and measure utility; a pure function of the task.
 
-    :func:`~clusterscale.audit.dp_test.try_guarantee` tests guarantees on separate groups.
+    :func:`~clusterscale.dp_audit.dp_test.try_guarantee` tests guarantees on separate groups.
 
     Raises
     ------
@@ -125,7 +131,7 @@ def evaluate_mechanism_task(task: MechanismEvaluationTask) -> Price:
 
 
 @dataclass(frozen=True, slots=True)
-class PricePart:
+class EvaluationPart:
     """An evaluation and the users to count for it: a URI and a few numbers."""
 
     task: MechanismEvaluationTask
@@ -161,13 +167,13 @@ Tallies = dict[Steps, CountedUsers]
 
 def fold_evaluation(
     task: MechanismEvaluationTask, users: Sequence[Range]
-) -> Reduction[MechanismEvaluationTask, PricePart, Tallies, Price]:
+) -> Reduction[MechanismEvaluationTask, EvaluationPart, Tallies, MechanismEvaluation]:
     """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users."""
-    parts = tuple(PricePart(task, part) for part in users)
+    parts = tuple(EvaluationPart(task, part) for part in users)
     return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
 
 
-def count_evaluation(part: PricePart) -> Tallies:
+def count_evaluation(part: EvaluationPart) -> Tallies:
     """Count some users for an evaluation, for each list of trace steps.
 
     Errors are those of :func:`evaluate_mechanism_task`.
@@ -182,7 +188,7 @@ def add_evaluations(one: Tallies, other: Tallies) -> Tallies:
     return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
 
 
-def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> Price:
+def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> MechanismEvaluation:
     """Publish and measure, on the summed counts of all users.
 
     Only reads the traces of the few users who are left out of neighbouring groups, by block.
@@ -239,24 +245,25 @@ def _evaluate(
     total: Tallies,
     cells: dict[Steps, CellMap],
     find: Callable[[Steps, int], Traces],
-) -> Price:
-    raw, price = list(total[()].counts), Price(task.key)
+) -> MechanismEvaluation:
+    raw, evaluation = list(total[()].counts), MechanismEvaluation(task.key)
     for steps, mechanisms in group_by_trace_steps(task.mechanisms):
         tally, cell_map = total[steps], cells[steps]
         neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
         for mechanism in mechanisms:
             key, bound = mechanism.id, mechanism.bind(tally.bounds)
-            price.promises[key] = state_guarantee(bound, tally.bounds, steps)
-            price.judgements[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
+            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, steps)
+            evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
             released = _publish(task, key, bound, cell_map, tally.counts)
             try:
-                price.utility[key], price.released_share[key] = _measure(task, raw, released)
+                utility, share = _measure(task, raw, released)
             except InputError as error:
                 raise InputError(f"{mechanism.label}: {error}") from error
+            evaluation.utility[key], evaluation.released_share[key] = utility, share
     rng = stream(task.source.seed, "random guess", *task.key)
     guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
     (guess, _), _ = _measure(task, raw, guesses)
-    return replace(price, guess=guess)
+    return replace(evaluation, guess=guess)
 
 
 def _publish(

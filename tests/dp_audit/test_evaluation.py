@@ -9,11 +9,11 @@ import pytest
 import xarray as xr
 
 from clusterscale import mechanisms, utility
-from clusterscale.audit import AuditPlan, open_results, run, source
-from clusterscale.audit.evaluation import Price, evaluate_mechanism_task
-from clusterscale.audit.journal import PriceJournal
-from clusterscale.audit.source import load_settings
-from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.audit import AuditPlan, open_results, run
+from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
+from clusterscale.cube.trace_settings import load_settings
+from clusterscale.dp_audit import EvaluationJournal
+from clusterscale.dp_audit.evaluation import MechanismEvaluation, evaluate_mechanism_task
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
@@ -48,7 +48,7 @@ def defended(plan_fields):
 
 @pytest.fixture
 def task(defended, cube):
-    return next(task for task in defended.prices(cube) if task.group_size == 6)
+    return next(task for task in defended.evaluations(cube) if task.group_size == 6)
 
 
 def test_a_price_task_is_small_and_pure(task):
@@ -60,9 +60,9 @@ def test_a_price_task_is_small_and_pure(task):
 
 def test_promises_are_of_this_cube(task, defended, cube):
     found = evaluate_mechanism_task(task)
-    assert list(found.promises) == [mechanism.id for mechanism in defended.mechanisms]
+    assert list(found.guarantees) == [mechanism.id for mechanism in defended.mechanisms]
     bounds = measure_bounds(with_null_roi(cube.traces()), cube.frame().days)
-    bare, noisy, *_, chain = found.promises.values()
+    bare, noisy, *_, chain = found.guarantees.values()
     assert (bare.unit, bare.epsilon, bare.ceiling) == ("none", np.inf, 1.0)
     assert (noisy.unit, noisy.epsilon, noisy.sensitivity) == ("user", 1.0, bounds.user)
     assert noisy.required_sensitivity == bounds.user
@@ -144,7 +144,7 @@ def test_merged_cells_take_their_counts_to_every_part(task, dense):
 def test_capped_traces_are_the_same_wherever_they_are_made(task):
     steps = task.mechanisms[4].trace_steps
     first = load_settings(task.source, [steps])[steps]
-    source._HELD.clear()
+    trace_settings._HELD.clear()
     again = load_settings(task.source, [(), steps])[steps]
     assert again.traces is not first.traces
     np.testing.assert_array_equal(first.traces.cells, again.traces.cells)
@@ -161,7 +161,7 @@ def test_another_cube_at_the_address_is_refused(task):
 def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     results = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert (results.status == "done").all(), results.error.values
-    price = evaluate_mechanism_task(next(iter(defended.prices(cube))))
+    price = evaluate_mechanism_task(next(iter(defended.evaluations(cube))))
     key = create("suppress_small", below=3).id
     chosen = results.sel(mechanism=key, group_size=3, period="all")
     np.testing.assert_array_equal(chosen.utility, price.utility[key][0])
@@ -173,7 +173,7 @@ def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     assert results.verdict.sel(group_size=3).values.tolist() == [
         ["nothing promised", "consistent", "nothing promised", "nothing promised", "consistent"]
     ]
-    judged = [price.judgements[each] for each in results.mechanism.values]
+    judged = [price.dp_tests[each] for each in results.mechanism.values]
     chosen = results.sel(group_size=3, period="all")
     np.testing.assert_array_equal(chosen.epsilon_seen, [each.epsilon_seen for each in judged])
     np.testing.assert_array_equal(chosen.verdict_trials, [each.trials for each in judged])
@@ -222,17 +222,20 @@ def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkey
 
 
 def test_prices_come_back_as_they_were_put(task, tmp_path):
-    journal = PriceJournal(str(tmp_path))
-    price, failed = evaluate_mechanism_task(task), Price(("other", 3), error="it broke")
+    journal = EvaluationJournal(str(tmp_path))
+    price, failed = (
+        evaluate_mechanism_task(task),
+        MechanismEvaluation(("other", 3), error="it broke"),
+    )
     journal.add(price)
     journal.add(failed)
-    assert price.judgements[create("laplace", epsilon=1.0).id].verdict == "consistent"
-    assert repr(sorted(journal.prices().items())) == repr(
+    assert price.dp_tests[create("laplace", epsilon=1.0).id].verdict == "consistent"
+    assert repr(sorted(journal.read().items())) == repr(
         sorted({price.key: price, failed.key: failed}.items())
     )
     next(tmp_path.glob("*.json")).write_text('{"key": ["all"')
     with pytest.raises(DamagedError, match="this entry of the journal cannot be read"):
-        journal.prices()
+        journal.read()
 
 
 @pytest.mark.parametrize(

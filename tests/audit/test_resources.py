@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, plan_resources, predict
-from clusterscale.audit.cost import UNSURE
-from clusterscale.audit.resources import _PROCESS
+from clusterscale.audit.resources import _PROCESS, UNSURE
 from clusterscale.audit.workload import measure_slowness
 from clusterscale.cube import blocks
 from clusterscale.errors import ConfigError

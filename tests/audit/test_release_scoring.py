@@ -76,9 +76,9 @@ def released(people, members, mechanism, seed=0):
 
 
 def plan_bounds(people):
-    from clusterscale.audit.source import load_settings
+    from clusterscale.cube.trace_settings import load_settings
 
-    (price,) = plan(EXACT).prices(people)
+    (price,) = plan(EXACT).evaluations(people)
     return load_settings(price.source, [()])[()].bounds
 
 

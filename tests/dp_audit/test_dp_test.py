@@ -10,15 +10,15 @@ import pytest
 from cube import crowd
 from oracles.entries import build
 
-from clusterscale.audit import dp_test as verdict
+from clusterscale.dp_audit import dp_test as verdict
 from clusterscale.audit import run
-from clusterscale.audit.dp_test import VerdictPlan, try_guarantee
-from clusterscale.audit.neighbours import Design, Neighbours, count_nearby
-from clusterscale.audit.privacy_units import kind_of
-from clusterscale.audit.source import load_settings
 from clusterscale.config import load
 from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.cube.trace_settings import load_settings
+from clusterscale.dp_audit.dp_test import VerdictPlan, try_guarantee
+from clusterscale.dp_audit.neighbours import Design, Neighbours, count_nearby
+from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.metrics import largest_bound
 from clusterscale.runtime import SerialExecutor
@@ -250,7 +250,7 @@ def test_days_of_merged_hours(cube, plan_fields):
     mechanism = {"name": "chain", "steps": [{"name": "coarsen_time", "factor": 5}, DAY]}
     plan = AuditPlan(**(plan_fields | {"mechanisms": [mechanism]}))
     (setting,) = load_settings(
-        next(plan.prices(cube)).source, [plan.mechanisms[0].trace_steps]
+        next(plan.evaluations(cube)).source, [plan.mechanisms[0].trace_steps]
     ).values()
     frame = setting.cells.frame
     assert len(frame.days) == 10

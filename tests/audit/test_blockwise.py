@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.entries import build
 
-from clusterscale.audit import AuditPlan, Period, run_task, source
+from clusterscale.audit import AuditPlan, Period, run_task
 from clusterscale.audit.blockwise import TaskPart, add_parts, count_part, fold_task
-from clusterscale.audit.evaluation import (
-    PricePart,
+from clusterscale.contracts import Bounds
+from clusterscale.cube import blocks, trace_settings
+from clusterscale.dp_audit.evaluation import (
+    EvaluationPart,
     count_evaluation,
     evaluate_mechanism_task,
     fold_evaluation,
 )
-from clusterscale.audit.privacy_units import kind_of
-from clusterscale.contracts import Bounds
-from clusterscale.cube import blocks
+from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
 from clusterscale.groups import choose, draw
 from clusterscale.mechanisms import MECHANISMS
@@ -167,7 +167,7 @@ def the_price(cube, size, null_roi):
     names = [name for name in MECHANISMS if not (null_roi and name == "sample_events")]
     mechanisms = [build(MECHANISMS, name).model_dump() for name in names]
     chosen = plan(KNOWN, size, null_roi=null_roi, mechanisms=[*mechanisms, CAPPED])
-    (task,) = chosen.prices(cube)
+    (task,) = chosen.evaluations(cube)
     return task
 
 
@@ -216,14 +216,14 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     real = blocks.read_block
     monkeypatch.setattr(blocks, "read_block", lambda *args: read.append(args[2:]) or real(*args))
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
-    (price,) = chosen.prices(two_days)
-    source._HELD.clear()
+    (price,) = chosen.evaluations(two_days)
+    trace_settings._HELD.clear()
     for target in range(3):
         count_part(TaskPart(the_task(two_days, chosen, target), (8, 16)))
-    count_evaluation(PricePart(price, (8, 16)))
+    count_evaluation(EvaluationPart(price, (8, 16)))
     assert read == [(8, 12), (12, 16)]
     count_part(TaskPart(the_task(two_days, chosen, 0), (0, 8)))
-    assert len(source._HELD) == 2, "others make room before they are read"
+    assert len(trace_settings._HELD) == 2, "others make room before they are read"
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     chosen = plan(KNOWN, 5000, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
     chosen = chosen.model_copy(update={"periods": (Period(name="all", epochs=6),)})
     tasks = list(chosen.tasks(cube, chosen.targets.choose(cube, 5)))
-    (price,) = chosen.prices(cube)
+    (price,) = chosen.evaluations(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
     (played,) = local_cluster.map_folds([fold_task(task, users) for task in tasks])
     (priced,) = local_cluster.map_folds([fold_evaluation(price, users)])
