@@ -170,50 +170,60 @@ def plan_resources(
         If ``memory`` is not enough for one block of users and the counts of one task.
     """
     needs = _Needs(plan, cube)
-    seconds = needs.draw_seconds + needs.count_seconds + needs.train_seconds
-    once, n_tasks = needs.evaluation_seconds, n_targets * needs.n_games
     traces, task = needs.traces(cube.n_users), needs.task()
     whole = _PROCESS + traces + task
     if whole <= memory:
         shares = f"{describe_bytes(whole)} of the {describe_bytes(memory)} of a worker"
         why = f"the traces of all users and a task need {shares}"
-        n_busy = min(n_workers, n_tasks)
-        work = seconds * n_targets + needs.read_seconds * n_busy + once
-        total = work + needs.start_seconds * (1 + n_busy * (n_workers > 1))
-        wall = needs.start_seconds * (1 + (n_workers > 1)) + work / n_busy
-        return ResourcePlan((), why, traces, task, slowness * total, slowness * wall)
-    size, task = block_size(cube), needs.task(parts=True)
-    least = _PROCESS + needs.traces(min(size, cube.n_users)) + task
-    if least > memory:
-        raise ConfigError(
-            f"memory: {memory:,} bytes per worker are too few: a block of "
-            f"{min(size, cube.n_users):,} users and the counts of one task need "
-            f"{min(least, whole):,}; give that or more with `memory`"
+        users: tuple[Range, ...] = ()
+        total, wall = needs.seconds_in_memory(n_targets, n_workers)
+    else:
+        size, task = block_size(cube), needs.task(parts=True)
+        least = _PROCESS + needs.traces(min(size, cube.n_users)) + task
+        if least > memory:
+            raise ConfigError(
+                f"memory: {memory:,} bytes per worker are too few: a block of "
+                f"{min(size, cube.n_users):,} users and the counts of one task need "
+                f"{min(least, whole):,}; give that or more with `memory`"
+            )
+        n_blocks = -(-cube.n_users // size)
+        n_fitting = (memory - _PROCESS - task) // needs.traces(size)
+        n_parts = max(ceil(n_blocks / max(1, n_fitting)), min(n_workers, n_blocks))
+        width = -(-n_blocks // n_parts) * size
+        users, traces = tuple(ranges(0, cube.n_users, width)), needs.traces(width)
+        why = (
+            f"the traces of all users and a task need {describe_bytes(whole)}, more than the "
+            f"{describe_bytes(memory)} of a worker: counts are summed over {len(users)} parts of "
+            f"up to {width:,} users"
         )
-    n_blocks = -(-cube.n_users // size)
-    n_fitting = (memory - _PROCESS - task) // needs.traces(size)
-    n_parts = max(ceil(n_blocks / max(1, n_fitting)), min(n_workers, n_blocks))
-    width = -(-n_blocks // n_parts) * size
-    users = tuple(ranges(0, cube.n_users, width))
-    why = (
-        f"the traces of all users and a task need {describe_bytes(whole)}, more than the "
-        f"{describe_bytes(memory)} of a worker: counts are summed over {len(users)} parts of up to "
-        f"{width:,} users"
-    )
-    turns = ceil(len(users) / n_workers)
-    # a worker with several parts reads them again for every task
-    reading = needs.read_seconds * (n_targets * needs.n_games if turns > 1 else 1)
-    total = (seconds + needs.draw_seconds * (len(users) - 1)) * n_targets + reading
-    share = turns / len(users)  # every part draws all groups, so that all parts draw the same
-    by_part = needs.draw_seconds * turns + needs.count_seconds * share
-    wall = n_targets * (by_part + needs.train_seconds / n_workers) + reading * share
-    total += once + needs.start_seconds * (1 + n_workers)
-    wall += once / n_workers + needs.start_seconds * 2
-    return ResourcePlan(users, why, needs.traces(width), task, slowness * total, slowness * wall)
+        total, wall = needs.seconds_by_parts(n_targets, n_workers, len(users))
+    return ResourcePlan(users, why, traces, task, slowness * total, slowness * wall)
 
 
 class _Needs(Workload):
-    """Memory that a plan needs of a worker, in bytes, and its processor time."""
+    """Memory that a plan needs of a worker, in bytes, and its time, in seconds."""
+
+    def seconds_in_memory(self, n_targets: int, n_workers: int) -> tuple[float, float]:
+        """Return processor seconds, and those on the cluster, if workers hold all traces."""
+        n_busy = min(n_workers, n_targets * self.n_games)
+        work = (self.draw_seconds + self.count_seconds + self.train_seconds) * n_targets
+        work += self.read_seconds * n_busy + self.evaluation_seconds
+        total = work + self.start_seconds * (1 + n_busy * (n_workers > 1))
+        return total, self.start_seconds * (1 + (n_workers > 1)) + work / n_busy
+
+    def seconds_by_parts(self, n_targets: int, n_workers: int, n_parts: int) -> tuple[float, float]:
+        """Return processor seconds, and those on the cluster, if counts are summed over parts."""
+        turns = ceil(n_parts / n_workers)
+        # a worker with several parts reads them again for every task
+        reading = self.read_seconds * (n_targets * self.n_games if turns > 1 else 1)
+        # every part draws all groups, so that all parts draw the same
+        work = self.draw_seconds * n_parts + self.count_seconds + self.train_seconds
+        total = work * n_targets + reading
+        share = turns / n_parts
+        by_part = self.draw_seconds * turns + self.count_seconds * share
+        wall = n_targets * (by_part + self.train_seconds / n_workers) + reading * share
+        total += self.evaluation_seconds + self.start_seconds * (1 + n_workers)
+        return total, wall + self.evaluation_seconds / n_workers + self.start_seconds * 2
 
     def traces(self, n_users: int) -> int:
         """Bytes of the traces of ``n_users`` users, over the period that needs most."""

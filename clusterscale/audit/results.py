@@ -69,7 +69,7 @@ def write_results(
             **lay_out_pooled(written, plan.false_positive_rate),
             **lay_out_evaluations(coords, plan.mechanisms, evaluations),
         }
-        about = _attributes(plan, cube) | {"price_errors": _errors(evaluations)}
+        about = _attributes(plan, cube) | {"evaluation_errors": _errors(evaluations)}
         _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
 
 
@@ -87,8 +87,10 @@ def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Data
 
 
 def _errors(evaluations: Evaluations) -> str:
-    errors = sorted({one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error})
-    return json.dumps(errors)
+    """Return the error of each failed evaluation, as JSON."""
+    return json.dumps(
+        sorted(one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error)
+    )
 
 
 def write_failures(plan: AuditPlan, done: Done, evaluations: Evaluations, uri: str) -> None:
@@ -119,7 +121,7 @@ def write_failures(plan: AuditPlan, done: Done, evaluations: Evaluations, uri: s
 
 def count_failed(results: xr.Dataset) -> int:
     """Return the number of failed cases and evaluations of an audit; the same run retries them."""
-    errors = json.loads(results.attrs["price_errors"])
+    errors = json.loads(results.attrs["evaluation_errors"])
     return int((results.status == "failed").sum()) + len(errors)
 
 

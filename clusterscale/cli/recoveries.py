@@ -43,7 +43,7 @@ def recover(
     from clusterscale.recovery import RecoveryAnalysis
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
-    run_analysis(lambda chosen: RecoveryAnalysis(chosen.the_recovery()), options, show_recovery)
+    run_analysis(RecoveryAnalysis(options.config.the_recovery()), options, show_recovery)
 
 
 def show_recovery(recovery: xr.Dataset) -> None:

@@ -41,9 +41,7 @@ def screen(
     from clusterscale.screening import ScreenAnalysis
 
     options = RunOptions(config, output, cluster, workers, memory, force, explain)
-    run_analysis(
-        lambda chosen: ScreenAnalysis(chosen.the_audit().whole_screen), options, show_screen
-    )
+    run_analysis(ScreenAnalysis(options.config.the_audit().whole_screen), options, show_screen)
 
 
 def show_screen(screened: xr.Dataset) -> None:

@@ -44,11 +44,12 @@ def traits(
     from clusterscale.audit import TraitsAnalysis, find_exposures
 
     options = RunOptions(config, output, cluster, workers, memory, force)
+    plan = options.config.the_audit()
     run_analysis(
-        lambda chosen: TraitsAnalysis(chosen.the_audit(), chosen.traits),
+        TraitsAnalysis(plan, options.config.traits),
         options,
         show_traits,
-        check=lambda chosen, folder: find_exposures(chosen.the_audit(), chosen.cube.open(), folder),
+        check=lambda: find_exposures(plan, options.cube, options.folder),
     )
 
 

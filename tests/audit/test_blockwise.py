@@ -163,7 +163,7 @@ def test_any_parts_give_the_outcomes_of_one(two_days, prior, data):
     assert bits(by_parts(fold_task(task, users))) == bits(whole)
 
 
-def the_price(cube, size, null_roi):
+def the_evaluation(cube, size, null_roi):
     names = [name for name in MECHANISMS if not (null_roi and name == "sample_events")]
     mechanisms = [build(MECHANISMS, name).model_dump() for name in names]
     chosen = plan(KNOWN, size, null_roi=null_roi, mechanisms=[*mechanisms, CAPPED])
@@ -173,16 +173,16 @@ def the_price(cube, size, null_roi):
 
 @pytest.mark.parametrize("size", [6, 50])
 @pytest.mark.parametrize("null_roi", [False, True])
-def test_three_parts_give_the_price_of_one(two_days, size, null_roi):
-    task = the_price(two_days, size, null_roi)
+def test_three_parts_give_the_evaluation_of_one(two_days, size, null_roi):
+    task = the_evaluation(two_days, size, null_roi)
     assert repr(by_parts(fold_evaluation(task, PARTS))) == repr(evaluate_mechanism_task(task))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [6, 50])
 @pytest.mark.parametrize("null_roi", [False, True])
-def test_any_parts_give_the_price_of_one(two_days, size, null_roi):
-    task = the_price(two_days, size, null_roi)
+def test_any_parts_give_the_evaluation_of_one(two_days, size, null_roi):
+    task = the_evaluation(two_days, size, null_roi)
     whole = repr(evaluate_mechanism_task(task))
 
     @given(users=partitions())
@@ -216,11 +216,11 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     real = blocks.read_block
     monkeypatch.setattr(blocks, "read_block", lambda *args: read.append(args[2:]) or real(*args))
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
-    (price,) = chosen.evaluations(two_days)
+    (evaluation,) = chosen.evaluations(two_days)
     trace_settings._HELD.clear()
     for target in range(3):
         count_part(TaskPart(the_task(two_days, chosen, target), (8, 16)))
-    count_evaluation(EvaluationPart(price, (8, 16)))
+    count_evaluation(EvaluationPart(evaluation, (8, 16)))
     assert read == [(8, 12), (12, 16)]
     count_part(TaskPart(the_task(two_days, chosen, 0), (0, 8)))
     assert len(trace_settings._HELD) == 2, "others make room before they are read"
@@ -238,12 +238,12 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     chosen = plan(KNOWN, 5000, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
     chosen = chosen.model_copy(update={"periods": (Period(name="all", epochs=6),)})
     tasks = list(chosen.tasks(cube, chosen.targets.choose(cube, 5)))
-    (price,) = chosen.evaluations(cube)
+    (evaluation,) = chosen.evaluations(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
     (played,) = local_cluster.map_folds([fold_task(task, users) for task in tasks])
-    (priced,) = local_cluster.map_folds([fold_evaluation(price, users)])
+    (evaluated,) = local_cluster.map_folds([fold_evaluation(evaluation, users)])
     assert bits(played.value) == bits(run_task(tasks[0]))
-    assert repr(priced.value) == repr(evaluate_mechanism_task(price))
+    assert repr(evaluated.value) == repr(evaluate_mechanism_task(evaluation))
 
 
 @pytest.mark.parametrize("users", [(2, 8), (0, 6), (8, 8), (8, 64), (-4, 8)])

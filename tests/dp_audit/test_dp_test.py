@@ -10,12 +10,12 @@ import pytest
 from cube import crowd
 from oracles.entries import build
 
-from clusterscale.dp_audit import dp_test as verdict
 from clusterscale.audit import run
 from clusterscale.config import load
 from clusterscale.contracts import CellCoordinates
 from clusterscale.cube import measure_bounds, with_null_roi
 from clusterscale.cube.trace_settings import load_settings
+from clusterscale.dp_audit import dp_test as verdict
 from clusterscale.dp_audit.dp_test import VerdictPlan, try_guarantee
 from clusterscale.dp_audit.neighbours import Design, Neighbours, count_nearby
 from clusterscale.dp_audit.privacy_units import kind_of

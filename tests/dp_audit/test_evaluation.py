@@ -1,4 +1,4 @@
-"""Promises are those of the mechanism on this cube; utility is that of groups drawn for it."""
+"""Guarantees are those of the mechanism on this cube; utility is that of groups drawn for it."""
 
 import json
 import pickle
@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from clusterscale import mechanisms, utility
-from clusterscale.audit import AuditPlan, open_results, run
+from clusterscale.audit import AuditPlan, count_failed, open_results, run
 from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
 from clusterscale.cube.trace_settings import load_settings
 from clusterscale.dp_audit import EvaluationJournal
@@ -51,14 +51,14 @@ def task(defended, cube):
     return next(task for task in defended.evaluations(cube) if task.group_size == 6)
 
 
-def test_a_price_task_is_small_and_pure(task):
+def test_an_evaluation_task_is_small_and_pure(task):
     assert len(pickle.dumps(task)) < 5000
     assert pickle.dumps(evaluate_mechanism_task(task)) == pickle.dumps(
         evaluate_mechanism_task(pickle.loads(pickle.dumps(task)))
     )
 
 
-def test_promises_are_of_this_cube(task, defended, cube):
+def test_guarantees_are_of_this_cube(task, defended, cube):
     found = evaluate_mechanism_task(task)
     assert list(found.guarantees) == [mechanism.id for mechanism in defended.mechanisms]
     bounds = measure_bounds(with_null_roi(cube.traces()), cube.frame().days)
@@ -161,19 +161,19 @@ def test_another_cube_at_the_address_is_refused(task):
 def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
     results = run(defended, cube, tmp_path / "run", SerialExecutor())
     assert (results.status == "done").all(), results.error.values
-    price = evaluate_mechanism_task(next(iter(defended.evaluations(cube))))
+    evaluation = evaluate_mechanism_task(next(iter(defended.evaluations(cube))))
     key = create("suppress_small", below=3).id
     chosen = results.sel(mechanism=key, group_size=3, period="all")
-    np.testing.assert_array_equal(chosen.utility, price.utility[key][0])
-    np.testing.assert_array_equal(chosen.utility_sd, price.utility[key][1])
-    assert float(chosen.released_share) == price.released_share[key]
-    np.testing.assert_array_equal(results.random_guess[0, 0], price.guess)
+    np.testing.assert_array_equal(chosen.utility, evaluation.utility[key][0])
+    np.testing.assert_array_equal(chosen.utility_sd, evaluation.utility[key][1])
+    assert float(chosen.released_share) == evaluation.released_share[key]
+    np.testing.assert_array_equal(results.random_guess[0, 0], evaluation.guess)
     assert list(results.ideal.values) == [m.ideal for m in defended.utility.measures]
     assert results.guarantee_unit.values.tolist() == [["none", "user", "none", "none", "user_day"]]
     assert results.verdict.sel(group_size=3).values.tolist() == [
         ["nothing promised", "consistent", "nothing promised", "nothing promised", "consistent"]
     ]
-    judged = [price.dp_tests[each] for each in results.mechanism.values]
+    judged = [evaluation.dp_tests[each] for each in results.mechanism.values]
     chosen = results.sel(group_size=3, period="all")
     np.testing.assert_array_equal(chosen.epsilon_seen, [each.epsilon_seen for each in judged])
     np.testing.assert_array_equal(chosen.verdict_trials, [each.trials for each in judged])
@@ -183,7 +183,7 @@ def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
         privacy_gain(bare, results.auc.sel(mechanism=key)),
     )
     assert (results.privacy_gain.sel(mechanism="exact") == 0).all()
-    assert json.loads(results.attrs["price_errors"]) == []
+    assert json.loads(results.attrs["evaluation_errors"]) == []
     xr.testing.assert_identical(results, open_results(tmp_path / "run"))
 
 
@@ -201,14 +201,15 @@ def test_without_bare_counts_there_is_no_gain(cube, tmp_path, plan_fields):
     assert results.privacy_gain.isnull().all()
 
 
-def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkeypatch):
+def test_a_failed_evaluation_is_reported_and_tried_again(defended, cube, tmp_path, monkeypatch):
     def fail(task):
         raise MemoryError("no room")
 
     with monkeypatch.context() as patch:
         patch.setattr("clusterscale.audit.analysis.evaluate_mechanism_task", fail)
         broken = run(defended, cube, tmp_path / "run", SerialExecutor())
-    assert json.loads(broken.attrs["price_errors"]) == ["MemoryError: no room"]
+    assert json.loads(broken.attrs["evaluation_errors"]) == ["MemoryError: no room"] * 2
+    assert count_failed(broken) == 2, "one for each group size"
     assert broken.utility.isnull().all()
     assert broken.released_share.isnull().all()
     assert (broken.verdict == "").all()
@@ -221,17 +222,17 @@ def test_a_failed_price_is_told_and_tried_again(defended, cube, tmp_path, monkey
     assert (again.released_share > 0).all()
 
 
-def test_prices_come_back_as_they_were_put(task, tmp_path):
+def test_evaluations_come_back_as_they_were_put(task, tmp_path):
     journal = EvaluationJournal(str(tmp_path))
-    price, failed = (
+    evaluation, failed = (
         evaluate_mechanism_task(task),
         MechanismEvaluation(("other", 3), error="it broke"),
     )
-    journal.add(price)
+    journal.add(evaluation)
     journal.add(failed)
-    assert price.dp_tests[create("laplace", epsilon=1.0).id].verdict == "consistent"
+    assert evaluation.dp_tests[create("laplace", epsilon=1.0).id].verdict == "consistent"
     assert repr(sorted(journal.read().items())) == repr(
-        sorted({price.key: price, failed.key: failed}.items())
+        sorted({evaluation.key: evaluation, failed.key: failed}.items())
     )
     next(tmp_path.glob("*.json")).write_text('{"key": ["all"')
     with pytest.raises(DamagedError, match="this entry of the journal cannot be read"):

@@ -46,10 +46,10 @@ def build(results: xr.Dataset) -> Section | None:
 
 def _unpriced(results: xr.Dataset) -> Section | None:
     """Build the list of failed measurements of defences; None if there are none."""
-    errors = json_attribute(results, "price_errors").get("price_errors", [])
+    errors = json_attribute(results, "evaluation_errors").get("evaluation_errors", [])
     if not isinstance(errors, list) or not errors:
         return None
-    rows = [[str(error)] for error in errors]
+    rows = [[str(error)] for error in dict.fromkeys(errors)]
     return Section(
         "failures",
         "Measurements that failed",
