@@ -16,6 +16,13 @@ from rich.markup import escape
 
 from clusterscale.cli.console import err, out, progress
 from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Explain,
+    Force,
+    Memory,
+    Output,
+    Workers,
     describe_memory,
     load_config,
     parse_memory,
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Beacon, Cluster
     from clusterscale.study import Analysis, Progress, Tell
 
-__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster"]
+__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster", "running_verb"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
@@ -119,6 +126,39 @@ def run_analysis(
         out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
     return results
+
+
+def running_verb(
+    show: Callable[[xr.Dataset], None],
+    check: Callable[[RunOptions], object] = lambda options: None,
+) -> Callable[[Callable[[Config], Analysis]], Callable[..., None]]:
+    """Return a decorator that makes a command of a function from a config to an analysis.
+
+    Parameters
+    ----------
+    show
+        Prints the results.
+    check
+        Called before a cluster is started.
+    """
+
+    def decorate(make: Callable[[Config], Analysis]) -> Callable[..., None]:
+        def command(
+            config: ConfigFile = None,
+            output: Output = None,
+            cluster: ClusterName = None,
+            workers: Workers = None,
+            memory: Memory = None,
+            explain: Explain = False,
+            force: Force = False,
+        ) -> None:
+            options = RunOptions(config, output, cluster, workers, memory, force, explain)
+            run_analysis(make(options.config), options, show, check=lambda: check(options))
+
+        command.__name__, command.__doc__ = make.__name__, make.__doc__
+        return command
+
+    return decorate
 
 
 @contextmanager

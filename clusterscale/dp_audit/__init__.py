@@ -1,4 +1,4 @@
-"""Guarantees of mechanisms, put to the test, and what their releases are still good for."""
+"""Tests of the guarantees of mechanisms, and the utility of their releases."""
 
 from clusterscale.dp_audit.dp_test import VerdictPlan
 from clusterscale.dp_audit.evaluation import (

@@ -16,7 +16,7 @@ from clusterscale.audit.settings import Period
 from clusterscale.audit.targets import TERTILES, Presence
 from clusterscale.cli import console as show
 from clusterscale.cli import results
-from clusterscale.cli.screens import show_screen
+from clusterscale.cli.analyses import show_screen
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
 from clusterscale.report.notebook_summary import shorten
