@@ -48,7 +48,7 @@ def screen(
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print the exposure of users in aggregate, one table per period and group size."""
-    from clusterscale.report.screening.exposure import AUC_LEVELS, read_places
+    from clusterscale.report.screening import AUC_LEVELS, read_places
     from clusterscale.report.section import absent_users
 
     screened = with_labels(screened)
