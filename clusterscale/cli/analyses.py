@@ -26,7 +26,7 @@ _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print the exposure of users in aggregate, one table per period and group size."""
-    from clusterscale.report.screening.exposure import AUC_LEVELS, read_places
+    from clusterscale.report.screening import AUC_LEVELS, read_places
     from clusterscale.report.section import absent_users
 
     screened = with_labels(screened)

@@ -19,9 +19,9 @@ from clusterscale.cli import results
 from clusterscale.cli.analyses import show_screen
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
-from clusterscale.report.notebook_summary import shorten
+from clusterscale.report.notebook import shorten
 from clusterscale.report.run import Run
-from clusterscale.report.screening.exposure import read_places
+from clusterscale.report.screening import read_places
 from clusterscale.report.section import absent_users
 from clusterscale.report.tables import write_tables
 from clusterscale.runtime import SerialExecutor

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.best_defence import bargain
-from clusterscale.report.defences import defences, emptiness
+from clusterscale.report.audit.defences import bargain, defences, emptiness
 from clusterscale.report.section import number
 from clusterscale.utility import NEARLY_EMPTY
 
