@@ -107,7 +107,7 @@ def the_task(cube, chosen, target):
 
 
 def by_parts(fold):
-    (finished,) = SerialExecutor().map_folds([fold])
+    (finished,) = SerialExecutor().map_reductions([fold])
     if finished.error is not None:
         raise finished.error
     return finished.value
@@ -240,8 +240,8 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     tasks = list(chosen.tasks(cube, chosen.targets.choose(cube, 5)))
     (evaluation,) = chosen.evaluations(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
-    (played,) = local_cluster.map_folds([fold_task(task, users) for task in tasks])
-    (evaluated,) = local_cluster.map_folds([fold_evaluation(evaluation, users)])
+    (played,) = local_cluster.map_reductions([fold_task(task, users) for task in tasks])
+    (evaluated,) = local_cluster.map_reductions([fold_evaluation(evaluation, users)])
     assert bits(played.value) == bits(run_task(tasks[0]))
     assert repr(evaluated.value) == repr(evaluate_mechanism_task(evaluation))
 
