@@ -18,7 +18,7 @@ from clusterscale.audit.task import AuditTask
 from clusterscale.audit.template import AuditTemplate
 from clusterscale.audit.validation import find_faults
 from clusterscale.contracts import NO_NOISE, Ints, Mechanism
-from clusterscale.contracts.lists import NonEmptyUnique
+from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.html_tables import list_facts

@@ -12,7 +12,7 @@ from clusterscale.audit.evaluation import UtilityPlan
 from clusterscale.audit.precision import Precision
 from clusterscale.audit.targets import Targets
 from clusterscale.contracts import Attack, ConfigModel, Prior, Probability
-from clusterscale.contracts.lists import NonEmptyUnique
+from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.priors import PRIORS
 from clusterscale.screening import ScreenPlan

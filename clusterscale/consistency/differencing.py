@@ -265,7 +265,7 @@ class _Pair:
         """
         difference = self.difference[~np.isnan(self.difference)]
         observed = float(np.mean(difference**2)) if difference.size else 0.0
-        if any(table.mechanism.reach != "cell" for table in self.tables):
+        if any(table.mechanism.noise_scope != "cell" for table in self.tables):
             return observed, np.nan, np.nan
         (first, first_4), (second, second_4) = (_noise(table, rng) for table in self.tables)
         fourth = first_4 + second_4 + 6 * (first * second)

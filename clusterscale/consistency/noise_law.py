@@ -61,7 +61,7 @@ class NoiseLaw(ConfigModel):
         n_known = int(known.sum())
         if not n_known:
             return self._unknown(n_known, "no true count of a published cell is known")
-        if table.mechanism.reach != "cell" and (table.counts < 0).any():
+        if table.mechanism.noise_scope != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} combines many counts, and not all of them are known"
             return self._unknown(n_known, text)
         state = repr(rng.bit_generator.state)  # may contain arrays, so compared as text

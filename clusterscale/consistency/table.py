@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Counts, Mechanism, Values
+from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
@@ -172,7 +172,7 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
         each count separately.
     """
     law = table.mechanism.law(table.group_size)
-    if not isinstance(law, OutputDistribution) or law.noise.law != "none":
+    if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
         return None
     of_count = np.arange(table.group_size + 1.0)[None]
     law.revise(of_count)
