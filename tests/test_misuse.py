@@ -16,7 +16,7 @@ from clusterscale.attacks.spectral import Spectral
 from clusterscale.attacks.statistics import summarise
 from clusterscale.config import parse
 from clusterscale.consistency import PublishedTable
-from clusterscale.consistency.bridges import bridges
+from clusterscale.consistency.transport_bounds import bridges
 from clusterscale.contracts import GroupRequest, Traces
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.errors import ConfigError, InputError, UnknownNameError

@@ -9,9 +9,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import CheckResult
-from clusterscale.consistency.table import PublishedTable, steps_of
+from clusterscale.consistency.table import MOST_DECIMALS, PublishedTable, decimals, steps_of
 from clusterscale.contracts import NO_NOISE, ConfigModel, Mechanism, Support, Values
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution

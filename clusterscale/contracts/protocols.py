@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 
 from clusterscale.contracts.bounds import Bounds, CellCoordinates
-from clusterscale.contracts.component import NamedModel
+from clusterscale.contracts.component import Component, NamedModel
 from clusterscale.contracts.game import Game
 from clusterscale.contracts.knowledge import Knowledge
 from clusterscale.contracts.release import CellLaw, Noise, Release, Support
@@ -69,46 +69,37 @@ class GroupRequest:
     more: np.random.Generator | None = None
 
 
-@runtime_checkable
-class Prior(Protocol):
-    """An adversary's knowledge before the release."""
+class Prior(NamedModel):
+    """An adversary's knowledge before the release.
+
+    A subclass defines ``n_challenges``, ``n_rows`` and ``set_up``, and sets ``needs_past`` if it
+    learns from releases of past periods, ``gives_whereabouts`` if it includes where the target was,
+    and ``adds_challenges`` if more challenges can be added later.
+    """
+
+    needs_past: ClassVar[bool] = False
+    gives_whereabouts: ClassVar[bool] = False
+    adds_challenges: ClassVar[bool] = False
 
     @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
-
-    @property
-    def needs_past(self) -> bool:
-        """Whether it learns from releases of past periods."""
-
-    @property
-    def gives_whereabouts(self) -> bool:
-        """Whether it includes where the target was."""
-
-    @property
+    @abstractmethod
     def n_challenges(self) -> int:
         """Number of initial challenges."""
 
-    @property
-    def adds_challenges(self) -> bool:
-        """Whether more challenges can be added later."""
-
+    @abstractmethod
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return how many groups, each in one period, are counted initially."""
+
+    @abstractmethod
+    def set_up(self, request: GroupRequest) -> Game:
+        """Draw and count the groups of one target."""
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
         """Return the number of releases it studies, and the number of synthetic groups for each.
 
         Both per mechanism; 0 if the adversary has its groups beforehand.
         """
+        return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn.
@@ -116,21 +107,10 @@ class Prior(Protocol):
         ``most`` is the largest number of challenges that may be needed.
         """
 
-    def set_up(self, request: GroupRequest) -> Game:
-        """Draw and count the groups of one target."""
-
 
 @runtime_checkable
-class TraceStep(Protocol):
+class TraceStep(Component, Protocol):
     """A change to traces before counting, made once per cube and period, not once per group."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator

@@ -43,9 +43,9 @@ class ScreenResources:
 def check(screen: Screen, cube: TraceCube) -> None:
     """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support a screen."""
     faults = [
-        f"mechanisms.{i}: {mechanism.name} uses all counts at once: one more visit can change any "
-        "published value, so users cannot be scored by their own cells alone; leave it out of a "
-        "screen, and audit chosen targets instead"
+        f"mechanisms.{i}: {mechanism.name} can use all counts at once (its noise_scope "
+        "is release): one more visit can change any published value, so users cannot be scored by "
+        "their own cells alone; leave it out of a screen, and audit chosen targets instead"
         for i, mechanism in enumerate(screen.mechanisms)
         if mechanism.noise_scope == "release"
     ]
