@@ -9,7 +9,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
 from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
-from clusterscale.mechanisms.exact import Exact
+from clusterscale.mechanisms.base import Exact
 from clusterscale.seeds import stream
 from clusterscale.utility import mean_relative_error
 
