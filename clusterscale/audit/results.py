@@ -24,7 +24,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin
+from clusterscale.cube.describe import describe_origin
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate

@@ -5,22 +5,18 @@ import sys
 from rich.markup import escape
 
 from clusterscale.cli import (
+    all_users,
     certificates,
     gates,
     papers,
     records,
-    recoveries,
     releases,
     reports,
-    screens,
     tuning,
     watch,
 )
 from clusterscale.cli import (
     main as verbs,
-)
-from clusterscale.cli import (
-    traits as characteristics,
 )
 from clusterscale.cli.console import err
 from clusterscale.cli.options import in_flags
@@ -30,9 +26,9 @@ from clusterscale.redaction import clean
 __all__ = ["app", "main"]
 
 app = verbs.app
-app.command()(screens.screen)
-app.command()(characteristics.traits)
-app.command()(recoveries.recover)
+app.command()(all_users.screen)
+app.command()(all_users.traits)
+app.command()(all_users.recover)
 app.command()(reports.report)
 app.command()(gates.gate)
 app.command()(releases.reaudit)

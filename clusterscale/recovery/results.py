@@ -12,7 +12,7 @@ import numpy as np
 
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin
+from clusterscale.cube.describe import describe_origin
 from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
@@ -90,7 +90,7 @@ class RecoveryStore(TableStore):
         profiling = sums.distance / self._plan.epochs
         self.array("profiling_error")[at] = profiling
         self.array("profiling_loss")[at] = privacy_loss(profiling[0], profiling)
-        localization = one_minus_f1(sums.hits, sums.told, sums.true[:, None])
+        localization = one_minus_f1(sums.hits, sums.predicted, sums.true[:, None])
         self.array("localization_error")[at] = localization
         self.array("localization_loss")[at] = privacy_loss(localization[0], localization)
         self.array("profiling_error_of_epoch")[at] = sums.by_epoch[:, 0]

@@ -98,26 +98,28 @@ def retry(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
     FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError
         As ``call`` raised them.
     """
-    try:
+    with _naming(where):
         return Retrying(**_policy())(call, *args, **options)
-    except Exception as error:
-        replacement = _replace_error(error, where)
-        if replacement is error:
-            raise
-        # Not `from error`: the cause may contain secrets, and tracebacks are stored.
-        raise replacement from None
 
 
 async def attempt_async(
     where: str, call: Callable[..., Awaitable[R]], *args: Any, **options: Any
 ) -> R:
     """Await ``call(*args, **options)`` as :func:`retry` does."""
-    try:
+    with _naming(where):
         return await AsyncRetrying(**_policy())(call, *args, **options)
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Replace errors of a store by :class:`StoreError`, which names it."""
+    try:
+        yield
     except Exception as error:
         replacement = _replace_error(error, where)
         if replacement is error:
             raise
+        # Not `from error`: the cause may contain secrets, and tracebacks are stored.
         raise replacement from None
 
 

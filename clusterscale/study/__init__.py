@@ -1,9 +1,15 @@
 """The spine: how every analysis is identified, run, resumed, kept and watched."""
 
 from clusterscale.study.analysis import Analysis, Study, run
-from clusterscale.study.cost import describe_bytes, describe_cost
 from clusterscale.study.identity import Identity
+from clusterscale.study.resources import (
+    PROCESS_BYTES,
+    Cost,
+    describe_bytes,
+    describe_cost,
+    require_memory,
+)
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["Analysis", "Identity", "Progress", "Stage", "Study", "Tell", "describe_bytes"]
-__all__ += ["describe_cost", "each", "prefixed", "run"]
+__all__ = ["PROCESS_BYTES", "Analysis", "Cost", "Identity", "Progress", "Stage", "Study", "Tell"]
+__all__ += ["describe_bytes", "describe_cost", "each", "prefixed", "require_memory", "run"]

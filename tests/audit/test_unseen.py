@@ -16,7 +16,7 @@ from clusterscale.audit.screens import rank
 from clusterscale.audit.targets import TERTILES, Presence
 from clusterscale.cli import console as show
 from clusterscale.cli import results
-from clusterscale.cli.screens import show_screen
+from clusterscale.cli.all_users import show_screen
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
 from clusterscale.report.notebook_summary import shorten
