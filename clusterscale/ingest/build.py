@@ -130,7 +130,7 @@ def ingest(
     began = time.perf_counter()
     with _naming_formats(options.reader):
         packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
-        run = DaskRun(packs, block_bytes, scheduler, on_progress or _ignore_progress)
+        run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
         report = _write_cube(source, uri, options, run, force=force)
     return replace(report, seconds=time.perf_counter() - began)
 
@@ -187,10 +187,6 @@ def _naming_formats(reader: Reader) -> Iterator[None]:
         yield
     except SourceError as error:
         raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
-
-
-def _ignore_progress(stage: str, done: int, total: int) -> None:
-    """Do nothing."""
 
 
 def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:

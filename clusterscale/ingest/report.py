@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -112,19 +112,16 @@ def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: C
         raise SourceError(f"{source} contains no records")
     for name, file in tally.files.items():
         if 0 < file.n_records == file.n_unread:
-            raise SourceError(f"{file.fault.format(file=name)}; {_none_of(file.n_records)}")
+            n = file.n_records
+            which = "its only record" if n == 1 else f"none of its {n} records"
+            verb = "cannot be used" if n == 1 else "can be used"
+            raise SourceError(f"{file.fault.format(file=name)}; {which} {verb}")
     if n_kept:
         return
     reasons = [reason for reason in REASONS if tally.dropped[reason]]
     hints = [_HINTS[reason](tally, calendar) for reason in reasons if reason in _HINTS]
     counts = ", ".join(f"{tally.dropped[reason]} {reason}" for reason in reasons)
     raise SourceError(f"{source}: no event is left ({counts}); " + "; ".join(hints))
-
-
-def _none_of(n_records: int) -> str:
-    if n_records == 1:
-        return "its only record cannot be used"
-    return f"none of its {n_records} records can be used"
 
 
 def _hint_region(tally: ReadingReport, calendar: Calendar) -> str:
@@ -146,11 +143,11 @@ def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
     )
 
 
-def _hint_roi(tally: ReadingReport, calendar: Calendar) -> str:
-    return f"the first unknown ROI is {tally.unknown_roi!r}"
-
-
-_HINTS = {"outside_period": _hint_period, "outside_region": _hint_region, "unknown_roi": _hint_roi}
+_HINTS: dict[str, Callable[[ReadingReport, Calendar], str]] = {
+    "outside_period": _hint_period,
+    "outside_region": _hint_region,
+    "unknown_roi": lambda tally, _: f"the first unknown ROI is {tally.unknown_roi!r}",
+}
 
 
 def _moment(seconds: float, zone: str) -> str:

@@ -79,7 +79,7 @@ def shuffle(
     token = uuid.uuid4().hex
     shared = dask.delayed(cleaner, name=f"cleaner-{token}", traverse=False)
     cleaned = [
-        dask.delayed(_clean, nout=2)(shared, pack, dask_key_name=f"clean-{token}-{i}")
+        dask.delayed(Cleaner.__call__, nout=2)(shared, pack, dask_key_name=f"clean-{token}-{i}")
         for i, pack in enumerate(run.packs)
     ]
     empty = combine([], cleaner.n_cells)[0].frame()
@@ -101,10 +101,6 @@ def shuffle(
     tally = ReadingReport.total(tallies)
     tally.dropped["duplicate"] += sum(block.n_twice for block in spilled)
     return spilled, tally
-
-
-def _clean(cleaner: Cleaner, pack: Pack) -> tuple[Any, ReadingReport]:
-    return cleaner(pack)
 
 
 class _ReadProgress(Callback):  # type: ignore[misc]

@@ -122,11 +122,6 @@ class EpochBelief:
         """Return the weighted sum of each user's probabilities over ROIs, shape (user,).
 
         ``weights``, float64, shape (roi,): factor of the probabilities of each ROI.
-
-        Raises
-        ------
-        InputError
-            If the number of weights is not that of the ROIs.
         """
         if weights.shape != (self.n_rois,):
             raise InputError(f"weights of shape {weights.shape} do not match {self.n_rois} ROIs")
@@ -207,7 +202,7 @@ class Visits:
         if not np.array_equal(np.sort(order), np.arange(traces.n_held)):
             raise InputError(f"order does not name each of {traces.n_held} users once")
         n_places = traces.n_rois - 1
-        bounds, user = _turn(traces.offsets, traces.cells, order, n_places, traces.n_epochs)
+        bounds, user = _transpose(traces.offsets, traces.cells, order, n_places, traces.n_epochs)
         return cls(bounds, user, traces.n_held, traces.n_epochs, n_places)
 
     def at(self, epoch: int) -> tuple[Ids, Ranks]:
@@ -218,7 +213,7 @@ class Visits:
     def truth(self, epoch: int) -> EpochBelief:
         """Return the truth of an epoch; users in no ROI are in the null ROI."""
         bounds, user = self.at(epoch)
-        return settle(bounds, user, self.n_users)
+        return assign_rest(bounds, user, self.n_users)
 
     def present(self, epoch: int) -> Flags:
         """Return which users are in any real ROI, bool, shape (user,)."""
@@ -227,7 +222,7 @@ class Visits:
         return present
 
 
-def settle(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
+def assign_rest(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
     """Return the belief that assigns users to the listed ROIs, or else to the null ROI.
 
     ``bounds``, shape (real ROI + 1,), as :meth:`EpochBelief.of_users` takes them.
@@ -240,7 +235,9 @@ def settle(bounds: Ids, user: Ranks, n_users: int) -> EpochBelief:
 
 
 @kernel
-def _turn(offsets: Ids, cells: Ints, order: Ids, n_places: int, n_epochs: int) -> tuple[Ids, Ranks]:
+def _transpose(
+    offsets: Ids, cells: Ints, order: Ids, n_places: int, n_epochs: int
+) -> tuple[Ids, Ranks]:
     bounds = np.zeros(n_places * n_epochs + 2, np.int64)
     for cell in cells:
         roi, epoch = divmod(cell, n_epochs)

@@ -77,7 +77,7 @@ def learn(prior: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         If the array has another form, no epoch follows, or no full cycle was observed.
     """
-    visits = _turn(observed)
+    visits = _visits_of(observed)
     return _stack(prior, visits, visits.n_epochs, n_epochs)
 
 
@@ -104,7 +104,7 @@ def remember(prior: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
         If the array has another form, or begins less than one lag before the first epoch to be
         inferred.
     """
-    visits = _turn(traces)
+    visits = _visits_of(traces)
     return _stack(prior, visits, visits.n_epochs - n_epochs, n_epochs) > 0
 
 
@@ -265,7 +265,7 @@ def _stack(prior: InferencePrior, visits: Visits, observed: int, n_epochs: int) 
     return np.stack([belief.table() for belief in beliefs], axis=2)
 
 
-def _turn(traces: ArrayLike) -> Visits:
+def _visits_of(traces: ArrayLike) -> Visits:
     visits = _check_traces(traces)
     if visits.shape[1] < 2 or not np.array_equal(visits[:, -1], ~visits[:, :-1].any(axis=1)):
         raise InputError("the last ROI is not a null ROI: with_null adds one")

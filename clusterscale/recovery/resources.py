@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
 from clusterscale.recovery.plan import RecoveryPlan
-from clusterscale.recovery.task import ALONE, BLOCK
+from clusterscale.recovery.task import BASELINES, BLOCK
 from clusterscale.study import PROCESS_BYTES, Cost, require_memory
 
 __all__ = ["RecoveryCost", "check", "predict"]
@@ -55,7 +55,7 @@ def predict(
     check(plan, cube, memory)
     n_blocks = -(-plan.epochs // BLOCK)
     n_cases = len(plan.published) * len(plan.priors)
-    n_estimates = len(ALONE) + len(plan.strategies)
+    n_estimates = len(BASELINES) + len(plan.strategies)
     first, last = plan.span
     events = cube.n_events * (last - first) / cube.n_epochs
     learning = events * _READ * n_cases * n_blocks
@@ -75,6 +75,6 @@ def predict(
 def _worker_bytes(plan: RecoveryPlan, cube: TraceCube) -> int:
     first, last = plan.span
     traces = cube.n_events * (2 * cube.cell_bytes + 12) + cube.n_users * (last - first)
-    estimates = len(ALONE) + len(plan.strategies)
+    estimates = len(BASELINES) + len(plan.strategies)
     column = _ENTRY * (cube.n_users + min(cube.n_events, cube.n_users * cube.n_rois))
     return int(PROCESS_BYTES + traces + 2 * column + cube.n_users * (_USER + 2 * _SUMS * estimates))

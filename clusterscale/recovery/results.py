@@ -16,7 +16,7 @@ from clusterscale.cube.describe import describe_origin
 from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
-from clusterscale.recovery.task import ALONE, Recovered
+from clusterscale.recovery.task import BASELINES, Recovered
 from clusterscale.schema import RECOVERY_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 
@@ -133,7 +133,8 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
 
 def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
     strategies = {
-        name: [*ALONE, *values] for name, values in names_of("strategy", plan.strategies).items()
+        name: [*BASELINES, *values]
+        for name, values in names_of("strategy", plan.strategies).items()
     }
     columns: dict[str, Sequence[Any]] = {
         "user": range(cube.n_users),

@@ -32,12 +32,12 @@ import scipy
 from clusterscale.contracts import NamedModel, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
-from clusterscale.recovery.epoch_belief import EpochBelief, Flags, Ids, Ranks, settle
+from clusterscale.recovery.epoch_belief import EpochBelief, Flags, Ids, Ranks, assign_rest
 from clusterscale.recovery.estimates import WeightedBelief
 from clusterscale.recovery.protocols import Aggregate, InferenceStrategy
 from clusterscale.registry import Registry
 
-__all__ = ["STRATEGIES", "Bayes", "Joint", "MaxRoi", "MaxUser", "crowd", "whole"]
+__all__ = ["STRATEGIES", "Bayes", "Joint", "MaxRoi", "MaxUser", "count_users", "whole"]
 
 
 class Bayes(NamedModel):
@@ -51,10 +51,10 @@ class Bayes(NamedModel):
 
     def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the posterior."""
-        return WeightedBelief(prior, crowd(aggregate), normalised=True)
+        return WeightedBelief(prior, count_users(aggregate), normalised=True)
 
 
-def crowd(aggregate: Aggregate) -> Values:
+def count_users(aggregate: Aggregate) -> Values:
     """Return the published number of users in each ROI, at least 0."""
     return np.maximum(aggregate.values, 0)
 
@@ -115,7 +115,7 @@ def _assign(prior: EpochBelief, aggregate: Aggregate, *, by_probability: bool) -
         prior.n_users,
         by_probability,
     )
-    assigned = settle(bounds, user, prior.n_users)
+    assigned = assign_rest(bounds, user, prior.n_users)
     return WeightedBelief(assigned, np.ones(prior.n_rois), normalised=False)
 
 
@@ -191,7 +191,7 @@ class Joint(NamedModel):
         roi, user = assign(prior, counts[:-1], supply)
         order = np.lexsort((user, roi))
         bounds = np.searchsorted(roi[order], np.arange(prior.n_rois))
-        assigned = settle(bounds, user[order].astype(np.int32), prior.n_users)
+        assigned = assign_rest(bounds, user[order].astype(np.int32), prior.n_users)
         return WeightedBelief(assigned, np.ones(prior.n_rois), normalised=False)
 
 

@@ -17,11 +17,11 @@ from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Visits, by_acti
 from clusterscale.recovery.errors import one_minus_f1, to_base
 from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
-from clusterscale.recovery.strategies import crowd
+from clusterscale.recovery.strategies import count_users
 from clusterscale.seeds import stream
 from clusterscale.utility import mean_relative_error
 
-__all__ = ["ALONE", "BLOCK", "Recovered", "RecoveryTask", "ReleaseTask", "measure", "recover"]
+__all__ = ["BASELINES", "BLOCK", "Recovered", "RecoveryTask", "ReleaseTask", "measure", "recover"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,6 @@ def publish(task: ReleaseTask) -> Values:
     -------
     float64, shape (roi, epoch)
         The last ROI is the null ROI.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read, or the mechanism cannot publish its counts.
     """
     source, span, mechanism = task.source, (task.first, task.stop), task.mechanism
     counts, bounds, frames = _count(source, (span, mechanism.trace_steps))
@@ -63,11 +58,6 @@ def measure(task: ReleaseTask) -> float:
 
     The floor is 0.1 % of the total count of an epoch, which reproduces PETS17's tables 3 to 5. ROIs
     without visits are excluded.
-
-    Raises
-    ------
-    ClusterscaleError
-        As :func:`publish` does.
     """
     raw, released = publish(replace(task, mechanism=Exact())), publish(task)
     visited = raw.any(axis=1)
@@ -89,7 +79,7 @@ def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[CellCo
 BLOCK = 24
 """Number of epochs per task."""
 
-ALONE = ("prior", "release")
+BASELINES = ("prior", "release")
 """Estimates without a strategy: the prior, and the published profile for every user."""
 
 
@@ -122,7 +112,7 @@ class RecoveryTask:
 class Recovered:
     """Sums over the epochs of a task.
 
-    Users are in the order of the cube; estimates are those of :data:`ALONE` and of the strategies.
+    Users are in the order of the cube; estimates are :data:`BASELINES`, then those of strategies.
 
     Attributes
     ----------
@@ -184,18 +174,12 @@ class Recovered:
 
 
 def recover(task: RecoveryTask) -> Recovered:
-    """Infer the locations of all users and compare them with the truth; a pure function.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is not the planned one.
-    """
+    """Infer the locations of all users and compare them with the truth; a pure function."""
     inferred = task.first + task.observed
     known = _read(task.source, (task.first, inferred + task.epochs), task.observed)
     published = publish(ReleaseTask(task.source, inferred, inferred + task.epochs, task.mechanism))
     beliefs = _Beliefs(task.prior, known.visits, task.observed)
-    n_estimates = len(ALONE) + len(task.strategies)
+    n_estimates = len(BASELINES) + len(task.strategies)
     sums = Recovered.zeros(n_estimates, known.visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
         truth = known.visits.truth(task.observed + epoch)
@@ -247,7 +231,7 @@ def _estimates(
 ) -> Iterator[WeightedBelief]:
     yield WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
     yield WeightedBelief(
-        EpochBelief.of_all(prior.n_rois, prior.n_users), crowd(aggregate), normalised=True
+        EpochBelief.of_all(prior.n_rois, prior.n_users), count_users(aggregate), normalised=True
     )
     for strategy in strategies:
         yield strategy.estimate(prior, aggregate)

@@ -81,13 +81,7 @@ class Scored:
 
 
 def score(task: ScreenTask) -> Scored:
-    """Score the users of a block; a pure function of the task, its cube and its groups.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube or the groups cannot be read.
-    """
+    """Score the users of a block; a pure function of the task, its cube and its groups."""
     with threadpool_limits(limits=1):
         base = open_base(task.base, task.setting, task.source)
         (block,) = read_block(task.source, [task.setting.window], *task.block)
@@ -216,7 +210,7 @@ def _weigh_series(
     cells = base.cells
     for roi in np.unique(cells // n_epochs):
         some = cells[cells // n_epochs == roi]
-        values = published.nobody[:, some].astype(np.float64)
+        values = published.absent[:, some].astype(np.float64)
         for attack, rule in enumerate(rules):
             away[attack, :, roi] = rule.total(values, some, np.zeros(len(some), np.bool_))
     return _SeriesEvidence(counts.reshape(len(groups), n_rois, n_epochs), away)

@@ -70,13 +70,7 @@ def part_size(cube: TraceCube) -> int:
 
 
 def measure(task: MeasureTask) -> list[MobilityMeasures]:
-    """Return the mobility of some users over each span; a pure function.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is not the planned one.
-    """
+    """Return the mobility of some users over each span; a pure function."""
     cube = open_source(task.source)
     first, last = min(begin for begin, _ in task.spans), max(end for _, end in task.spans)
     traces = cube.block(task.start, task.stop, (first, last))
@@ -86,13 +80,10 @@ def measure(task: MeasureTask) -> list[MobilityMeasures]:
         own = cut(traces, begin - first, end - first)
         roi, epoch = np.divmod(own.cells, own.n_epochs)
         values = movement(own, days[begin:end]).astype(np.float32)
-        by_roi, by_epoch = np.bincount(roi, minlength=own.n_rois), _by_epoch(epoch, own)
+        by_roi = np.bincount(roi, minlength=own.n_rois)
+        by_epoch = np.bincount(epoch, minlength=own.n_epochs)
         measures.append(MobilityMeasures(values, by_roi, by_epoch, _active(epoch, own)))
     return measures
-
-
-def _by_epoch(epoch: NDArray[np.integer], traces: Traces) -> Ints:
-    return np.bincount(epoch, minlength=traces.n_epochs)
 
 
 def _active(epoch: NDArray[np.integer], traces: Traces) -> Ints:
@@ -107,11 +98,6 @@ def count_unique(task: UnicityTask) -> NDArray[np.int32]:
     """Return in how many epochs each user's set of ROIs is unique, int32, shape (user,); pure.
 
     All users are read block by block; only hashes are kept.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is not the planned one.
     """
     cube = open_source(task.source)
     sets = Sets(cube.n_users, task.n_sets)

@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.functional import _turn
+from clusterscale.recovery.functional import _visits_of
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170
@@ -17,7 +17,7 @@ OBSERVED = 170
 def visits():
     rng = np.random.default_rng(8)
     there = with_null((rng.random((30, 7, 180)) < 0.3) & (rng.random((30, 1, 180)) < 0.6))
-    return _turn(there)
+    return _visits_of(there)
 
 
 def belief_of(name, visits, epoch=175):

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.recovery.task import ALONE
+from clusterscale.recovery.task import BASELINES
 from clusterscale.report import figures
 from clusterscale.report.recovery.errors import BARE, GOALS, Errors, read_errors
 from clusterscale.report.section import Section, breakable, fill, number, quantity
@@ -40,7 +40,7 @@ def _boxes(errors: Errors, prior: int, prices: figures.Floats) -> Markup:
             quantity(float(prices[mechanism])),
             [
                 _line(errors.gain[mechanism, prior, place], errors, place)
-                for place in range(len(ALONE), len(errors.strategies))
+                for place in range(len(BASELINES), len(errors.strategies))
             ],
         )
         for mechanism, name in enumerate(errors.mechanisms)
