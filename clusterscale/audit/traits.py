@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from clusterscale import study
-from clusterscale.audit.exposure_sources import find_exposures
+from clusterscale.audit.exposure import find_exposures
 from clusterscale.audit.loadings import (
     LoadTask,
     Single,

@@ -1,11 +1,12 @@
 """The command line interface of the package."""
 
 import sys
+from inspect import getdoc
 
 from rich.markup import escape
 
 from clusterscale.cli import (
-    all_users,
+    analyses,
     certificates,
     gates,
     papers,
@@ -26,17 +27,21 @@ from clusterscale.redaction import clean
 __all__ = ["app", "main"]
 
 app = verbs.app
-app.command()(all_users.screen)
-app.command()(all_users.traits)
-app.command()(all_users.recover)
-app.command()(reports.report)
-app.command()(gates.gate)
-app.command()(releases.reaudit)
-app.command()(papers.reproduce)
-app.command()(watch.watch)
-app.command()(tuning.tune)
+for verb in (
+    analyses.screen,
+    analyses.traits,
+    analyses.recover,
+    reports.report,
+    gates.gate,
+    releases.reaudit,
+    papers.reproduce,
+    watch.watch,
+    tuning.tune,
+    certificates.certificates,
+):
+    paragraphs = (getdoc(verb) or "").split("\n\n")
+    app.command(help="\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs))(verb)
 app.command(help=records.HELP)(records.ingest)
-app.command()(certificates.certificates)
 
 
 def main() -> None:

@@ -60,7 +60,7 @@ def reproduce(
     """
     from clusterscale.config import find_studies, load_study
     from clusterscale.papers import Cubes
-    from clusterscale.report.papers import write_reproduced
+    from clusterscale.report.papers_page import write_reproduced
     from clusterscale.runtime import Local
 
     if not (names or only_list):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING
@@ -16,6 +16,13 @@ from rich.markup import escape
 
 from clusterscale.cli.console import err, out, progress
 from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Explain,
+    Force,
+    Memory,
+    Output,
+    Workers,
     describe_memory,
     load_config,
     parse_memory,
@@ -29,20 +36,21 @@ if TYPE_CHECKING:
 
     from clusterscale.config import Config
     from clusterscale.contracts import Executor
+    from clusterscale.cube import TraceCube
     from clusterscale.runtime import Beacon, Cluster
     from clusterscale.study import Analysis, Progress, Tell
 
-__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster"]
+__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster", "running_verb"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunOptions:
     """Options of every command that runs an analysis."""
 
-    config: Path | None
+    file: Path | None
     output: str | None
     cluster: str | None
     workers: int | None
@@ -50,26 +58,41 @@ class RunOptions:
     force: bool
     explain: bool = False
 
+    @cached_property
+    def config(self) -> Config:
+        """The config."""
+        return load_config(self.file)
+
+    @cached_property
+    def cube(self) -> TraceCube:
+        """The cube of the config."""
+        return self.config.cube.open()
+
+    @property
+    def folder(self) -> str:
+        """The folder of the run."""
+        return (self.output or self.config.output).rstrip("/")
+
 
 def run_analysis(
-    make: Callable[[Config], Analysis],
+    analysis: Analysis,
     options: RunOptions,
     show: Callable[[xr.Dataset], None],
     *,
-    check: Callable[[Config, str], object] = lambda config, folder: None,
+    check: Callable[[], object] = lambda: None,
 ) -> xr.Dataset | None:
-    """Run the analysis that ``make`` returns for a config, show its results, write the report.
+    """Run an analysis, show its results, and write the report.
 
     Parameters
     ----------
-    make
-        Returns the analysis of a config.
+    analysis
+        The analysis.
     options
         Options from the command line; with ``explain`` nothing is run.
     show
         Prints the results.
     check
-        Called with the config and the folder before a cluster is started.
+        Called before a cluster is started.
 
     Returns
     -------
@@ -78,17 +101,15 @@ def run_analysis(
     """
     from clusterscale import study
 
-    chosen = load_config(options.config)
-    cluster = pick_cluster(chosen.cluster, options.cluster, options.workers)
-    analysis, folder = make(chosen), (options.output or chosen.output).rstrip("/")
-    cube, memory = chosen.cube.open(), parse_memory(options.memory, cluster)
+    cluster = pick_cluster(options.config.cluster, options.cluster, options.workers)
+    cube, memory, folder = options.cube, parse_memory(options.memory, cluster), options.folder
     home = analysis.uri(folder)
     if options.explain:
         rows = analysis.explain(cube, memory, cluster.n_workers)
         about = {"memory": describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
-    check(chosen, folder)
+    check()
     with report_status(folder, analysis.kind, cluster) as beacon:
         with running_cluster(cluster, analysis.kind, beacon) as (executor, tell):
             results = study.run(
@@ -105,6 +126,39 @@ def run_analysis(
         out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
     return results
+
+
+def running_verb(
+    show: Callable[[xr.Dataset], None],
+    check: Callable[[RunOptions], object] = lambda options: None,
+) -> Callable[[Callable[[Config], Analysis]], Callable[..., None]]:
+    """Return a decorator that makes a command of a function from a config to an analysis.
+
+    Parameters
+    ----------
+    show
+        Prints the results.
+    check
+        Called before a cluster is started.
+    """
+
+    def decorate(make: Callable[[Config], Analysis]) -> Callable[..., None]:
+        def command(
+            config: ConfigFile = None,
+            output: Output = None,
+            cluster: ClusterName = None,
+            workers: Workers = None,
+            memory: Memory = None,
+            explain: Explain = False,
+            force: Force = False,
+        ) -> None:
+            options = RunOptions(config, output, cluster, workers, memory, force, explain)
+            run_analysis(make(options.config), options, show, check=lambda: check(options))
+
+        command.__name__, command.__doc__ = make.__name__, make.__doc__
+        return command
+
+    return decorate
 
 
 @contextmanager

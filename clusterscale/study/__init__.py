@@ -2,6 +2,7 @@
 
 from clusterscale.study.analysis import Analysis, Study, run
 from clusterscale.study.identity import Identity
+from clusterscale.study.journal import JournalFolder
 from clusterscale.study.resources import (
     PROCESS_BYTES,
     Cost,
@@ -11,5 +12,6 @@ from clusterscale.study.resources import (
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["PROCESS_BYTES", "Analysis", "Cost", "Identity", "Progress", "Stage", "Study", "Tell"]
-__all__ += ["describe_bytes", "describe_cost", "each", "prefixed", "require_memory", "run"]
+__all__ = ["PROCESS_BYTES", "Analysis", "Cost", "Identity", "JournalFolder", "Progress", "Stage"]
+__all__ += ["Study", "Tell", "describe_bytes", "describe_cost", "each", "prefixed"]
+__all__ += ["require_memory", "run"]

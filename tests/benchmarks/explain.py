@@ -24,7 +24,7 @@ import yaml
 
 import clusterscale as cs
 from clusterscale.audit import predict
-from clusterscale.audit.cost import UNSURE
+from clusterscale.audit.resources import UNSURE
 from clusterscale.audit.workload import measure_slowness
 from clusterscale.config import load
 
