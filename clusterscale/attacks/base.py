@@ -30,6 +30,16 @@ _CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by 
 class BaseAttack(NamedModel):
     """An attack that checks its inputs; a subclass defines ``_fit``."""
 
+    @property
+    def needs_whereabouts(self) -> bool:
+        """Whether it needs to know where the target was; False unless overridden."""
+        return False
+
+    @property
+    def validates(self) -> bool:
+        """Whether it chooses its threshold on validation groups; False unless overridden."""
+        return False
+
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
         """Train on ``knowledge``.
 

@@ -77,8 +77,6 @@ class LearnedAttack(BaseAttack):
     elimination_step: Share = 0.1
 
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    needs_whereabouts: ClassVar[bool] = False
-    validates: ClassVar[bool] = False
     threshold: ClassVar[float] = 0.5
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _OnStatistics:

@@ -1,8 +1,8 @@
 """Groups of users: draw members, and count their visits."""
 
+from clusterscale.groups.choose import check_pool, largest_group
 from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
 from clusterscale.groups.draw import SLICE_BYTES, Pool, draw_groups
-from clusterscale.groups.feasibility import check_pool, largest_group
 
 __all__ = [
     "SLICE_BYTES",

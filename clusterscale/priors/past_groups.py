@@ -87,21 +87,21 @@ class _PastGroups(NamedModel):
         pool = Pool(traces, np.arange(traces.n_users), request.target, size, self.name)
         challenge_numbers, ranks = range(self.beta - self._n_asked, self.beta), None
         if control is not None and not self._asks_again:
-            ranks = pool.rank_stand_ins(self.beta, rng=control)
+            ranks = pool.rank_substitutes(self.beta, rng=control)
         # Groups are in random order with alternating labels, so that splitting by number is fair.
         training = _Rows(request.past, pool, range(self._n_seen))
         challenges = _Rows([traces], pool, challenge_numbers)
-        stand_ins = []
-        for some in pool.slices(self.beta, rng=request.rng, ranks=ranks):
-            training.add(some.members)
-            challenges.add(some.members)
-            stand_ins.append(some.stand_ins)
+        substitutes = []
+        for part in pool.slices(self.beta, rng=request.rng, ranks=ranks):
+            training.add(part.members)
+            challenges.add(part.members)
+            substitutes.append(part.substitutes)
         challenge = challenges.sample()
         absent = None
         if ranks is not None:
             inside = challenge.take(np.flatnonzero(challenge.labels))
             first = challenge_numbers.start // 2
-            absent = pool.substitute_target(inside, np.concatenate(stand_ins)[first:])
+            absent = pool.substitute_target(inside, np.concatenate(substitutes)[first:])
         elif control is not None:
             absent = pool.fresh_control_groups(self._n_asked, rng=control)
         return Game(

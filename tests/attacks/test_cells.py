@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create
-from clusterscale.attacks.threshold import youden
+from clusterscale.attacks.cells import youden
 from clusterscale.contracts import Examples, Knowledge, Noise, Release, hash_of
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it

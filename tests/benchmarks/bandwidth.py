@@ -118,7 +118,7 @@ def _add(traces: Traces, members: Members, warm: Counts) -> Callable[[], None]:
     def run() -> None:
         for i in range(len(members)):
             warm[i].fill(0)
-            _count(*events, members[i : i + 1], warm[i : i + 1])
+            _count(events, members[i : i + 1], warm[i : i + 1])
 
     return run
 
@@ -130,8 +130,8 @@ def _leave_out(traces: Traces, members: Members, pool: Ints, warm: Counts) -> Ca
 
     def run() -> None:
         everyone.fill(0)
-        _count(*events, pool[None, :], everyone)
-        _count_left_out(*events, members, pool, inside, everyone[0], warm)
+        _count(events, pool[None, :], everyone)
+        _count_left_out(events, members, pool, inside, everyone[0], warm)
 
     return run
 

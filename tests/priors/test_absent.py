@@ -150,13 +150,13 @@ def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
 def friends(monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
-    def draw_two(others, size, seen, rng):
-        friends, fresh_control_groups = others.users[:4], CandidatePool(others.users[4:], TARGET)
-        some = draw._draw_new(fresh_control_groups, size - 5, seen, rng)
+    def draw_two(self, rng):
+        friends, strangers = self.others.users[:4], CandidatePool(self.others.users[4:], TARGET)
+        some = self._draw_new(strangers, self.size - 5, rng)
         inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
-        return inside, draw._draw_new(others, size, seen, rng)
+        return inside, self._draw_new(self.others, self.size, rng)
 
-    return lambda: monkeypatch.setattr(draw, "_draw_two", draw_two)
+    return lambda: monkeypatch.setattr(draw._GroupDrawer, "_draw_independent", draw_two)
 
 
 @pytest.mark.parametrize("name", [name for name in PRIORS if name != "zero_knowledge"])

@@ -160,7 +160,9 @@ class ZeroKnowledge(NamedModel):
             )
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, request.target, request.group_size, f"{self.name} challenge")
-        challenge, absent = pool.ask(self.challenges, rng=request.rng, control=request.control)
+        challenge, absent = pool.draw_challenges(
+            self.challenges, rng=request.rng, control=request.control
+        )
         adversary = ZeroKnowledgeAdversary(
             request.group_size,
             (traces.n_rois, traces.n_epochs),
@@ -176,7 +178,7 @@ class ZeroKnowledge(NamedModel):
             adversary=adversary,
             challenge=challenge,
             absent=absent,
-            more=None if request.more is None else partial(pool.add, request.more),
+            more=None if request.more is None else partial(pool.draw_more, request.more),
         )
 
     def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> TargetInformation:
