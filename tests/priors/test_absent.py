@@ -88,7 +88,7 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
 
 def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
     pool = Pool(roll_call, np.arange(20), TARGET, 5, "test")
-    ranks = pool.rank_stand_ins(4000, rng=stream(0, "x"))
+    ranks = pool.rank_substitutes(4000, rng=stream(0, "x"))
     sample, stand_ins = pool.draw(4000, rng=stream(0, "groups"), ranks=ranks)
     changed = pool.substitute_target(sample, stand_ins).counts - sample.counts
     entered = (changed[:, :, 0] == 1).sum(axis=0)
@@ -102,7 +102,7 @@ def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
 
 def test_even_the_last_user_left_can_stand_in(roll_call):
     pool = Pool(roll_call, np.arange(6), 0, 5, "test")
-    ranks = pool.rank_stand_ins(2, rng=stream(0, "x"))
+    ranks = pool.rank_substitutes(2, rng=stream(0, "x"))
     changed = pool.substitute_target(*pool.draw(2, rng=stream(0, "y"), ranks=ranks))
     assert np.flatnonzero(changed.counts[0, :, 0]).tolist() == [1, 2, 3, 4, 5]
 
