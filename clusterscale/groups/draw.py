@@ -12,61 +12,12 @@ from clusterscale.errors import PoolError
 from clusterscale.groups.choose import CandidatePool, ChosenUsers, check_pool
 from clusterscale.groups.count import Counter, replace_member
 
-__all__ = ["SLICE_BYTES", "Pool", "Slice", "draw_groups"]
+__all__ = ["SLICE_BYTES", "Pool", "Slice"]
 
 SLICE_BYTES = 1 << 25
 """Bytes of member indices in memory at once, unless two groups need more."""
 
 _MOST_TRIES = 10_000
-
-
-def draw_groups(
-    pool: Ints,
-    target: int,
-    *,
-    size: int,
-    n_groups: int,
-    name: str,
-    rng: np.random.Generator,
-    paired: bool = False,
-) -> tuple[Members, Labels]:
-    """Draw distinct groups, every second one with the target (NDSS18 §V-B, "Aggregation").
-
-    Parameters
-    ----------
-    pool
-        User indices, distinct, with or without the target.
-    target
-        The user whose membership is at stake.
-    size
-        Members in each group, the target counted.
-    n_groups
-        Number of groups, even.
-    name
-        Name of the pool in errors.
-    rng
-        Random generator.
-    paired
-        Each group with the target differs from the next one, without it, in one member (POPETS24
-        §4.4).
-
-    Returns
-    -------
-    members
-        int64, shape (group, member), sorted within a group.
-    labels
-        bool, shape (group,): True, False, True, …
-
-    Raises
-    ------
-    PoolError
-        If the pool has too few users for that many distinct groups; names the pool, its size and
-        the largest group that fits.
-    """
-    others = CandidatePool(pool, target)
-    check_pool(len(others) + 1, size=size, n_groups=n_groups, name=name)
-    slices = _GroupDrawer(others, target, size, set()).slices(n_groups, rng, paired, None)
-    return np.concatenate([part.members for part in slices]), _alternate(n_groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,16 +76,33 @@ class Pool:
         paired: bool = False,
         ranks: Ints | None = None,
     ) -> Iterator[Slice]:
-        """Draw groups as :func:`draw_groups` does, a few at a time.
+        """Draw distinct groups, every second one with the target, a few at a time.
 
-        ``ranks``, from :meth:`rank_substitutes`, determine the users who replace the target.
+        As NDSS18 §V-B, "Aggregation".
+
+        Parameters
+        ----------
+        n_groups
+            Number of groups, even.
+        rng
+            Random generator.
+        paired
+            Each group with the target differs from the next one, without it, in one member
+            (POPETS24 §4.4).
+        ranks
+            From :meth:`rank_substitutes`; they determine the users who replace the target.
+
+        Raises
+        ------
+        PoolError
+            If the pool has too few users for that many distinct groups; names the pool, its size
+            and the largest group that fits.
         """
         held = (self.traces.first, self.traces.first + self.traces.n_held)
         others = CandidatePool(self.users, self.target, held)
         n_wanted = len(self.drawn) + n_groups
         check_pool(len(others) + 1, size=self.size, n_groups=n_wanted, name=self.name)
-        drawer = _GroupDrawer(others, self.target, self.size, self.drawn)
-        return drawer.slices(n_groups, rng, paired, ranks)
+        return self._draw_slices(others, n_groups, rng, paired, ranks)
 
     def draw(
         self,
@@ -227,18 +195,13 @@ class Pool:
         for row, user in zip(np.flatnonzero(sample.labels), substitutes, strict=True):
             replace_member(sample.counts[row, None], self.traces, self.target, user[None])
 
-
-@dataclass(frozen=True, slots=True)
-class _GroupDrawer:
-    """Draws distinct groups; ``drawn`` has the keys of the groups drawn so far."""
-
-    others: CandidatePool
-    target: int
-    size: int
-    drawn: set[bytes]
-
-    def slices(
-        self, n_groups: int, rng: np.random.Generator, paired: bool, ranks: Ints | None
+    def _draw_slices(
+        self,
+        others: CandidatePool,
+        n_groups: int,
+        rng: np.random.Generator,
+        paired: bool,
+        ranks: Ints | None,
     ) -> Iterator[Slice]:
         draw_two = self._draw_pair if paired else self._draw_independent
         n_some = max(1, SLICE_BYTES // (16 * self.size))
@@ -247,17 +210,19 @@ class _GroupDrawer:
             members = np.empty((2 * n_pairs, self.size), np.int64)
             substitutes = np.empty(0 if ranks is None else n_pairs, np.int64)
             for i in range(n_pairs):
-                inside, outside = draw_two(rng)
+                inside, outside = draw_two(others, rng)
                 members[2 * i] = np.sort(np.append(inside.users, self.target))
                 members[2 * i + 1] = np.sort(outside.users)
                 if ranks is not None:
-                    substitutes[i] = self.others.outsider(inside, int(ranks[first + i]))
+                    substitutes[i] = others.outsider(inside, int(ranks[first + i]))
             yield Slice(members, substitutes)
 
-    def _draw_independent(self, rng: np.random.Generator) -> tuple[ChosenUsers, ChosenUsers]:
+    def _draw_independent(
+        self, others: CandidatePool, rng: np.random.Generator
+    ) -> tuple[ChosenUsers, ChosenUsers]:
         """Draw the other members of a group with the target, and a group without it."""
-        inside = self._draw_new(self.others, self.size - 1, rng)
-        return inside, self._draw_new(self.others, self.size, rng)
+        inside = self._draw_new(others, self.size - 1, rng)
+        return inside, self._draw_new(others, self.size, rng)
 
     def _draw_new(self, pool: CandidatePool, size: int, rng: np.random.Generator) -> ChosenUsers:
         while True:
@@ -266,16 +231,18 @@ class _GroupDrawer:
                 self.drawn.add(choice.key)
                 return choice
 
-    def _draw_pair(self, rng: np.random.Generator) -> tuple[ChosenUsers, ChosenUsers]:
+    def _draw_pair(
+        self, others: CandidatePool, rng: np.random.Generator
+    ) -> tuple[ChosenUsers, ChosenUsers]:
         for _ in range(_MOST_TRIES):
-            outside = self.others.choose(self.size, rng)
+            outside = others.choose(self.size, rng)
             inside = outside.without(int(rng.integers(self.size)))
             if not {inside.key, outside.key} & self.drawn:
                 self.drawn.update((inside.key, outside.key))
                 return inside, outside
         raise PoolError(
             f"no more than {len(self.drawn) // 2} pairs of groups of {self.size} were found among "
-            f"{len(self.others) + 1} users including the target: draw fewer or smaller groups"
+            f"{len(others) + 1} users including the target: draw fewer or smaller groups"
         )
 
 

@@ -13,7 +13,7 @@ from show import at_least, print_table
 
 from clusterscale.attacks.statistics import STATISTICS, _summarise_counts, summarise
 from clusterscale.contracts import Counts, Ints, Members, Traces
-from clusterscale.groups import draw_groups
+from clusterscale.groups import Pool
 from clusterscale.groups.count import _count, _count_left_out, _events, count_visits
 from clusterscale.seeds import stream
 
@@ -51,14 +51,10 @@ class Piece:
 def show_bandwidth(traces: Traces, training: Members) -> None:
     """Time the kernels on the training groups, and on as many groups drawn from all users."""
     everybody = np.arange(traces.n_users)
-    drawn, _ = draw_groups(
-        everybody,
-        0,
-        size=training.shape[1],
-        n_groups=len(training),
-        name="benchmark",
-        rng=stream(0, "bandwidth"),
+    slices = Pool(traces, everybody, 0, training.shape[1], "benchmark").slices(
+        len(training), rng=stream(0, "bandwidth")
     )
+    drawn = np.concatenate([part.members for part in slices])
     counts = count_visits(traces, drawn)
     pieces = [
         *_counting("training groups", traces, training, np.unique(training)),

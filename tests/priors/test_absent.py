@@ -12,7 +12,7 @@ from clusterscale import mechanisms
 from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import GroupRequest
 from clusterscale.game import play
-from clusterscale.groups import Pool, draw
+from clusterscale.groups import Pool
 from clusterscale.groups.choose import CandidatePool
 from clusterscale.priors import PRIORS
 from clusterscale.seeds import stream
@@ -150,13 +150,13 @@ def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
 def friends(monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
-    def draw_two(self, rng):
-        friends, strangers = self.others.users[:4], CandidatePool(self.others.users[4:], TARGET)
+    def draw_two(self, others, rng):
+        friends, strangers = others.users[:4], CandidatePool(others.users[4:], TARGET)
         some = self._draw_new(strangers, self.size - 5, rng)
         inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
-        return inside, self._draw_new(self.others, self.size, rng)
+        return inside, self._draw_new(others, self.size, rng)
 
-    return lambda: monkeypatch.setattr(draw._GroupDrawer, "_draw_independent", draw_two)
+    return lambda: monkeypatch.setattr(Pool, "_draw_independent", draw_two)
 
 
 @pytest.mark.parametrize("name", [name for name in PRIORS if name != "zero_knowledge"])
