@@ -23,12 +23,11 @@ likelihood      per-cell likelihood ratio under the mechanism's noise     closed
 'spectral(variance=0.99)'
 """
 
-from clusterscale.attacks.catalogue import SINGLE
-from clusterscale.attacks.cross_validation import CrossValidated
+from clusterscale.attacks.cross_validation import SINGLE, CrossValidated
 from clusterscale.contracts import Attack
 from clusterscale.registry import Registry
 
 __all__ = ["ATTACKS", "create"]
 
-ATTACKS: Registry[Attack] = Registry("attack", *SINGLE.classes, CrossValidated)
+ATTACKS: Registry[Attack] = Registry("attack", *SINGLE.classes, CrossValidated, base=Attack)
 create = ATTACKS.create
