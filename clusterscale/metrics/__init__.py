@@ -23,7 +23,7 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 """
 
 from clusterscale.metrics.controls import is_judged, off_cells, weak_cells
-from clusterscale.metrics.drift import Drift, compare_exposure, pool_exposure
+from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound, largest_bound
 from clusterscale.metrics.exposure import EXPOSED_AUC, auc_p_values, reject_holm
 from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
@@ -43,6 +43,7 @@ __all__ = [
     "EXPOSED_AUC",
     "N_PVALUE_BINS",
     "Drift",
+    "UserLosses",
     "Verdict",
     "accuracy",
     "auc",
