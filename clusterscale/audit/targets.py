@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from clusterscale.audit.period import Period
+from clusterscale.audit.settings import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, Share
 from clusterscale.contracts.lists import NonEmptyUnique
 from clusterscale.cube import TraceCube

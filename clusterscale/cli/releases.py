@@ -151,11 +151,11 @@ def _open_executor(
     """Open a cluster only if a release needs an audit."""
     from clusterscale.runtime import SerialExecutor
 
-    with report_status(folder, "reaudit", cluster) as beacon:
+    with report_status(folder, "reaudit", cluster) as status:
         if not has_tasks:
             yield SerialExecutor(), lambda now: None
             return
-        with running_cluster(cluster, "reaudit", beacon) as opened:
+        with running_cluster(cluster, "reaudit", status) as opened:
             yield opened
 
 

@@ -82,7 +82,7 @@ def count_exposures(worst: Mapping[str, str], key: Key, most: int) -> Iterator[s
 
 def name_float_noise(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
     """Yield a warning about mechanisms that publish unrounded noise, ``most`` by name."""
-    from clusterscale.report.defences import list_float_noise
+    from clusterscale.report.audit.defences import list_float_noise
 
     labels = list_float_noise(results)
     more = ["…"] if labels[most:] else []

@@ -96,8 +96,9 @@ def compare_exposure(
 
     Users observed on both sides are compared with themselves, by :func:`mean_interval` (Student's
     interval for fewer than 20 with different differences) and by Wilcoxon's signed-rank test with
-    zero differences ranked (Wilcoxon 1945, Pratt 1959), exact for up to 50 users. With fewer than 6 common users no paired test reaches 5 %, so all
-    of one side are compared with all of the other (Mann and Whitney 1947).
+    zero differences ranked (Wilcoxon 1945, Pratt 1959), exact for up to 50 users. With fewer than 6
+    no paired test reaches 5 %, so all of one side are compared with all of the other (Mann and
+    Whitney 1947).
 
     A user is newly exposed if its loss was at most ``limit``, is now above it, rose by more than
     ``margin``, and its interval after is entirely above its interval before, where both are known;

@@ -11,11 +11,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.release_scoring import VALUES
-from clusterscale.audit.source import TraceSource, load_settings
 from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
 from clusterscale.contracts import Bounds, Counts, Ints, Reduction, TraceStep
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.values import PublishedTotals

@@ -97,7 +97,7 @@ class ReleaseAnalysis(Analysis):
         users = plan_resources(plan, cube, job.memory, job.n_workers).users
         scores = PublishedScores(plan, cube, self._members, self._how.published, store.tables)
         yield scores.stage(users)
-        (evaluation,) = plan.prices(cube)
+        (evaluation,) = plan.evaluations(cube)
         task, checked = TableTask(release, evaluation.source, store.tables), []
         function = partial(check_alone, users=users or ((0, cube.n_users),))
         keep = each(lambda _, result: checked.append(result))

@@ -1,15 +1,228 @@
-"""Summary of results in notebooks: ``results.clusterscale``."""
+"""Summaries of results in notebooks: ``results.clusterscale``."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import xarray as xr
 
+from clusterscale import schema
+from clusterscale.audit.findings import find_exposures, worst_findings
+from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell, grid, list_facts
-from clusterscale.report.notebook_summary import Short, shorten
+from clusterscale.recovery import RECOVERY
+from clusterscale.report.audit.cases import AUC_LEVELS, Cases, cases
+from clusterscale.report.audit.defences import BROKEN, tried
+from clusterscale.report.audit.overview import strongest as strongest_rows
+from clusterscale.report.recovery import GOALS, find_best, read_errors
+from clusterscale.report.screening import AUC_LEVELS as ABOVE
+from clusterscale.report.screening import read_places
+from clusterscale.report.section import (
+    absent_users,
+    interval,
+    json_attribute,
+    number,
+    percent,
+    plural,
+)
+from clusterscale.report.traits import comparisons
+from clusterscale.screening import SCREEN
+from clusterscale.traits import TRAITS
 
-__all__ = ["Findings"]
+__all__ = ["Findings", "Short", "shorten"]
+
+
+_MOST = 20  # lines of a table
+
+TableRow = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A summary: a title, facts by name, and a table if there is anything to compare.
+
+    ``left_out`` is the number of further lines that the table omits.
+    """
+
+    title: str
+    facts: Mapping[str, Cell]
+    columns: TableRow = ()
+    rows: Sequence[TableRow] = ()
+    left_out: int = 0
+
+
+def shorten(results: xr.Dataset) -> Short:
+    """Return the summary of an audit, a screen, traits or a recovery; it identifies no user.
+
+    For any other dataset, or a part of these, the summary has only the sizes.
+    """
+    form = str(results.attrs.get("format"))
+    if form not in _KINDS:
+        return _only_sizes(results, "not a dataset of results with a summary")
+    variables, tell = _KINDS[form]
+    try:
+        whole = schema.with_labels(schema.validate(results, variables))
+    except FormatError:
+        return _only_sizes(
+            results, "a part of results; `isel` and `sel` with lists keep them whole"
+        )
+    return tell(whole)
+
+
+def _only_sizes(results: xr.Dataset, why: str) -> Short:
+    sizes = {str(name): f"{size:,}" for name, size in results.sizes.items()}
+    return Short("Dataset", {"this is": why, **sizes})
+
+
+def _audit(results: xr.Dataset) -> Short:
+    table = cases(results)
+    facts = {
+        "targets": plural(table.n_targets, "target") + _of_all(results),
+        **_absent(results),
+        "priors": _labels(results, "prior"),
+        "mechanisms": _labels(results, "mechanism"),
+        "attacks": list(table.attacks),
+        "cases": _counts(table),
+        "guarantees": _promises(results),
+        "verdict": _verdicts(results),
+    }
+    columns = ("Group size", "Strongest attack", "Mean AUC", "95 % interval", "Median target")
+    lines = strongest_rows(table)
+    rows = [
+        (
+            *([table.label(line.setting)] if table.varying else []),
+            f"{line.group_size:,}",
+            line.attack,
+            number(line.mean),
+            interval(line.low, line.high),
+            number(line.median),
+            *map(percent, line.above),
+        )
+        for line in lines[:_MOST]
+    ]
+    setting = ("Setting",) if table.varying else ()
+    heads = (*setting, *columns, *(f"Targets above {level:g}" for level in AUC_LEVELS))
+    return Short("Membership audit", facts, heads, rows, max(0, len(lines) - _MOST))
+
+
+def _of_all(results: xr.Dataset) -> str:
+    """Return how many users the cube has and its source, if known."""
+    cube = json_attribute(results, "cube")
+    n_users, source = cube.get("n_users"), cube.get("source")
+    among = f" of {n_users:,} users" if isinstance(n_users, int) else ""
+    return among + (f", {source}" if isinstance(source, str) else "")
+
+
+def _absent(results: xr.Dataset) -> dict[str, Cell]:
+    sentences = absent_users(results)
+    return {"absent users": " ".join(sentences)} if sentences else {}
+
+
+def _counts(table: Cases) -> str:
+    n_failed, n_done = int((table.status == "failed").sum()), int(np.isfinite(table.auc).sum())
+    return f"{n_done:,} done, {n_failed:,} failed" if n_failed else f"{n_done:,} done, none failed"
+
+
+def _promises(results: xr.Dataset) -> str:
+    outcomes = tried(results)
+    tested = {t.mechanism for t in outcomes if t.verdict not in ("nothing promised", "")}
+    broken = sorted({outcome.mechanism for outcome in outcomes if outcome.verdict == BROKEN})
+    if not tested:
+        return "none were tested"
+    return f"broken: {', '.join(broken)}" if broken else f"{len(tested)} tested, none broken"
+
+
+def _verdicts(results: xr.Dataset) -> list[str]:
+    """Return the worst verdict on each mechanism, with the reason."""
+    worst = worst_findings(find_exposures(results))
+    return [f"{name}: {finding.exposure}, {finding.reason}" for name, finding in worst.items()]
+
+
+def _screen(screened: xr.Dataset) -> Short:
+    places = list(read_places(screened))
+    facts = {
+        "users": f"{screened.sizes['user']:,}",
+        **_absent(screened),
+        "mechanisms": _labels(screened, "mechanism"),
+        "attacks": _labels(screened, "attack"),
+        "groups compared": f"{places[0].n_groups:,} (median)" if places else "none",
+    }
+    rows = [
+        (
+            case.period,
+            f"{case.group_size:,}",
+            line.mechanism,
+            line.attack,
+            number(line.mean),
+            number(line.high),
+            *map(percent, line.above),
+        )
+        for case in places
+        for line in case.exposures
+    ]
+    heads = ("Period", "Group size", "Mechanism", "Strongest attack", "Mean AUC", "95th percentile")
+    above = (f"Users above {level:g}" for level in ABOVE)
+    left_out = max(0, len(rows) - _MOST)
+    return Short("Screen of all users", facts, (*heads, *above), rows[:_MOST], left_out)
+
+
+def _recovery(recovered: xr.Dataset) -> Short:
+    facts = {
+        "users": f"{recovered.sizes['user']:,}",
+        "epochs": f"{recovered.sizes['epoch']:,}",
+        "priors": _labels(recovered, "prior"),
+        "mechanisms": _labels(recovered, "mechanism"),
+    }
+    rows = []
+    for goal in GOALS:
+        best = find_best(read_errors(recovered, goal))
+        errors = number(best.known), number(best.left)
+        rows.append((goal.name, best.without, errors[0], best.within, errors[1], percent(best.hit)))
+    heads = ("Goal", "Best without a release", "Error", "Best with raw counts", "Error")
+    return Short("Recovery of locations", facts, (*heads, "Users affected"), rows)
+
+
+def _traits(traits: xr.Dataset) -> Short:
+    shown = comparisons(traits.drop_vars("value"))
+    facts = {
+        "users": f"{traits.sizes['user']:,}",
+        "characteristics": [str(title) for title in traits.characteristic_title.values],
+        "loadings": plural(traits.sizes["view"], "setting"),
+    }
+    rows = [
+        (
+            pair.label,
+            pair.attack,
+            f"{pair.n:,}",
+            number(pair.auc_top),
+            number(pair.auc_bottom),
+            "inconclusive" if pair.doubts else _apart(traits, pair.index),
+        )
+        for pair in shown
+    ]
+    heads = ("Setting", "Attack", "Users per side", "AUC of the most exposed", "Of the least")
+    return Short("Traits of exposed users", facts, (*heads, "They differ most in"), rows)
+
+
+def _apart(traits: xr.Dataset, comparison: int) -> str:
+    separation = traits.separation.isel(comparison=comparison).values
+    first = int(np.argmax(np.nan_to_num(np.abs(separation - 0.5))))
+    return str(traits.characteristic_title.values[first])
+
+
+def _labels(results: xr.Dataset, dim: str) -> list[str]:
+    return [str(value) for value in results[dim].values]
+
+
+_KINDS: Mapping[str, tuple[Mapping[str, schema.Variable], Callable[[xr.Dataset], Short]]] = {
+    schema.RESULTS_FORMAT: (schema.RESULTS, _audit),
+    schema.SCREEN_FORMAT: (SCREEN, _screen),
+    schema.TRAITS_FORMAT: (TRAITS, _traits),
+    schema.RECOVERY_FORMAT: (RECOVERY, _recovery),
+}
 
 
 @xr.register_dataset_accessor("clusterscale")  # type: ignore[no-untyped-call]

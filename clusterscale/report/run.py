@@ -1,11 +1,13 @@
-"""Results of one run: any of an audit, a screen, traits and a recovery."""
+"""Results of one run: any of an audit, a screen, traits and a recovery, with titles for labels."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from clusterscale import schema
@@ -14,7 +16,8 @@ from clusterscale.recovery import RECOVERY
 from clusterscale.screening import SCREEN
 from clusterscale.traits import TRAITS
 
-__all__ = ["Results", "Run", "runs_of", "variables_of"]
+__all__ = ["Results", "Run", "entitle", "runs_of", "variables_of"]
+
 
 _KINDS = {
     schema.RESULTS_FORMAT: ("audit", schema.RESULTS),
@@ -103,3 +106,50 @@ def _one_cube(datasets: Iterable[xr.Dataset]) -> None:
             "the results in one run are from different cubes, with fingerprints "
             + ", ".join(sorted(map(str, prints)))
         )
+
+
+_COORDINATES = ("mechanism", "prior")
+_VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
+
+
+def entitle(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with titles in place of the labels of mechanisms and priors.
+
+    A label stays where the results have no title, or where another one on the page has the same
+    title. What was replaced is in
+    :attr:`~clusterscale.report.Run.titles`.
+    """
+    read = [dict.fromkeys(_titles_of(run)) for run in runs]
+    pairs = dict.fromkeys(pair for titled in read for pair in titled)
+    n_uses = Counter(name for pair in pairs for name in pair)
+    titles = {label: title for label, title in pairs if n_uses[label] == 1 and n_uses[title] == 1}
+    shown = []
+    for run, own in zip(runs, read, strict=True):
+        parts: dict[str, Any] = {name: _rename(data, titles) for name, data in run.parts()}
+        parts["titles"] = {label: titles[label] for label, _ in own if label in titles}
+        shown.append(replace(run, **parts))
+    return shown
+
+
+def _rename(results: xr.Dataset, titles: Mapping[str, str]) -> xr.Dataset:
+    def renamed(names: Sequence[str]) -> dict[str, Any]:
+        return {
+            name: (
+                results[name].dims,
+                np.array([titles.get(str(v), str(v)) for v in results[name].values], dtype=object),
+            )
+            for name in names
+            if name in results.variables
+        }
+
+    return results.assign_coords(renamed(_COORDINATES)).assign(renamed(_VARIABLES))
+
+
+def _titles_of(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the label and the title of each mechanism and prior of a run."""
+    for _, results in run.parts():
+        for name in (*_COORDINATES, *_VARIABLES):
+            pair = f"{name}_label", f"{name}_title"
+            if all(each in results.variables for each in pair):
+                both = zip(*(results[each].values.tolist() for each in pair), strict=True)
+                yield from ((label, title) for label, title in both if title not in ("", label))

@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterscale.audit import AuditPlan, Targets, predict, run, screen
-from clusterscale.audit.period import Period
-from clusterscale.audit.screens import rank
+from clusterscale.audit.exposure import rank
+from clusterscale.audit.settings import Period
 from clusterscale.audit.targets import TERTILES, Presence
 from clusterscale.cli import console as show
 from clusterscale.cli import results
-from clusterscale.cli.screens import show_screen
+from clusterscale.cli.analyses import show_screen
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
-from clusterscale.report.notebook_summary import shorten
+from clusterscale.report.notebook import shorten
 from clusterscale.report.run import Run
-from clusterscale.report.screening.exposure import read_places
+from clusterscale.report.screening import read_places
 from clusterscale.report.section import absent_users
 from clusterscale.report.tables import write_tables
 from clusterscale.runtime import SerialExecutor

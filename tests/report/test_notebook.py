@@ -14,7 +14,7 @@ from clusterscale.errors import FormatError
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.recovery import run as recover
 from clusterscale.report import write_report
-from clusterscale.report.notebook_summary import shorten
+from clusterscale.report.notebook import shorten
 from clusterscale.runtime import SerialExecutor
 from clusterscale.validation_messages import name_best
 

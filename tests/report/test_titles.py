@@ -17,8 +17,8 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.report import Run, render
-from clusterscale.report.notebook_summary import shorten
-from clusterscale.report.titles import entitle
+from clusterscale.report.notebook import shorten
+from clusterscale.report.run import entitle
 
 TITLES = [
     ("exact", {}, "exact"),

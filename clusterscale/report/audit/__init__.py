@@ -1,40 +1,26 @@
-"""Sections of an audit, in order; a new section needs one file, and one line here."""
+"""Sections of an audit, in order; a new section needs a function, and one line here."""
 
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.audit import (
-    distributions,
-    exposed,
-    failures,
-    gains,
-    losses,
-    periods,
-    promises,
-    table,
-    tradeoff,
-    utility,
-)
-from clusterscale.report.audit import (
-    reliability as sure,
-)
+from clusterscale.report.audit import gains, guarantees, reliability, targets
 from clusterscale.report.audit.overview import findings
 from clusterscale.report.section import Build, Section, build_all
 
 __all__ = ["render_sections"]
 
 _SECTIONS: tuple[Build, ...] = (
-    failures.build,
-    gains.build,
-    utility.build,
-    tradeoff.build,
-    promises.build,
-    sure.build,
-    distributions.build,
-    losses.build,
-    periods.build,
-    table.build,
-    exposed.build,
+    reliability.build_failures,
+    gains.build_gains,
+    gains.build_utility,
+    gains.build_tradeoff,
+    guarantees.build_guarantees,
+    reliability.build_reliability,
+    targets.build_distributions,
+    targets.build_losses,
+    targets.build_periods,
+    reliability.build_results,
+    targets.build_exposed,
 )
 
 

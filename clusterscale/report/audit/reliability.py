@@ -1,4 +1,4 @@
-"""Reliability of the results: intervals, true positive rates, ε bounds and controls."""
+"""Reliability of an audit: failed tests, intervals, bounds and controls; and all results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.controls import Controls, check_controls
+from clusterscale.report.audit.cases import (
+    Cases,
+    Controls,
+    Floats,
+    SummaryRow,
+    by_setting,
+    cases,
+    check_controls,
+    row,
+    rows,
+)
 from clusterscale.report.section import (
     Column,
     Section,
@@ -15,14 +25,86 @@ from clusterscale.report.section import (
     interval,
     json_attribute,
     number,
+    percent,
+    plural,
     quantity,
 )
-from clusterscale.report.summary import Cases, Floats, SummaryRow, by_setting, cases, row
+
+_FAILURE_COLUMNS = (
+    Column("Error", number=False, header=True),
+    Column("Tests"),
+    Column("First message", number=False),
+    Column("First at", number=False),
+)
+
+
+def build_failures(results: xr.Dataset) -> Section | None:
+    """Build the number of failed tests by kind of error, and failed measurements of defences."""
+    table = cases(results)
+    failed = np.argwhere(table.planned & ~np.isfinite(table.auc))
+    unpriced = _unpriced(results)
+    if not len(failed):
+        return unpriced
+    names = [str(name) for name in results["pseudonym"].values]
+    groups: dict[str, list[tuple[int, ...]]] = {}
+    for index in map(tuple, failed.tolist()):
+        groups.setdefault(_kind(table, index), []).append(index)
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    rows: list[list[str | Markup]] = [
+        [kind, f"{len(indices):,}", str(table.error[indices[0]]), _where(table, indices[0], names)]
+        for kind, indices in ordered
+    ]
+    n_done = int(np.isfinite(table.auc).sum())
+    return Section(
+        "failures",
+        "Tests that failed",
+        f"{plural(len(failed), 'test')} failed and {n_done:,} finished. All numbers on this page "
+        "omit failed tests. If failures depend on the target, the remaining means are biased.",
+        Table("Failed tests by kind of error", _FAILURE_COLUMNS, [("", rows)]).html
+        + (unpriced.body if unpriced else ""),
+    )
+
+
+def _unpriced(results: xr.Dataset) -> Section | None:
+    """Build the list of failed measurements of defences; None if there are none."""
+    errors = json_attribute(results, "evaluation_errors").get("evaluation_errors", [])
+    if not isinstance(errors, list) or not errors:
+        return None
+    rows = [[str(error)] for error in dict.fromkeys(errors)]
+    return Section(
+        "failures",
+        "Measurements that failed",
+        "This page lacks guarantees or utility of some defences; every attack finished.",
+        Table(
+            "Errors in measurements of defences",
+            (Column("Error", number=False, header=True),),
+            [("", rows)],
+        ).html,
+    )
+
+
+def _kind(table: Cases, index: tuple[int, ...]) -> str:
+    if table.status[index] != "failed":
+        return "No AUC"
+    head, colon, _ = str(table.error[index]).partition(":")
+    return head if colon and head.isidentifier() else "Other"
+
+
+def _where(table: Cases, index: tuple[int, ...], names: list[str]) -> str:
+    setting, size, attack, target = index
+    parts = [
+        table.label(table.settings[setting]),
+        f"target {names[target]}",
+        f"groups of {table.group_sizes[size]:,}",
+        table.attacks[attack],
+    ]
+    return ", ".join(filter(None, parts))
+
 
 _FALSE_POSITIVE_RATE = 0.1  # default if the plan has none
 
 
-def build(results: xr.Dataset) -> Section | None:
+def build_reliability(results: xr.Dataset) -> Section | None:
     """Build a row for each setting, group size and attack; None if no test finished."""
     table = cases(results)
     if not table.finished:
@@ -74,14 +156,16 @@ def _folds(
         for size, attack in np.argwhere(np.isfinite(table.auc[setting]).any(axis=-1)).tolist():
             at = (setting, size, attack)
             line = row(table, *at)
-            cells = _cells(line, float(tpr[at]), float(epsilon[at]), controls)
+            cells = _reliability_cells(line, float(tpr[at]), float(epsilon[at]), controls)
             groups.setdefault(f"Groups of {line.group_size:,}", []).append(cells)
         caption = "Reliability of the results, by group size and attack"
         folds.append((table.label(what), Table(caption, columns, list(groups.items())).html))
     return folds
 
 
-def _cells(line: SummaryRow, tpr: float, epsilon: float, controls: Controls) -> list[str | Markup]:
+def _reliability_cells(
+    line: SummaryRow, tpr: float, epsilon: float, controls: Controls
+) -> list[str | Markup]:
     return [
         line.attack,
         number(line.mean),
@@ -125,3 +209,61 @@ def _floor(results: xr.Dataset, rate: str) -> dict[str, str]:
 def _rate(share: float) -> str:
     """Format a rate that may be far below 1 %."""
     return f"{100 * share:.3g} %"
+
+
+_RESULT_COLUMNS = (
+    Column("Attack", number=False, header=True),
+    Column("Targets", hint="Targets with a result, out of those tested"),
+    Column("Mean AUC"),
+    Column("95 % interval", hint="Bootstrap over targets"),
+    Column("Median AUC"),
+    Column("AUC > 0.6"),
+    Column("AUC > 0.75"),
+    Column("AUC > 0.9"),
+    Column("Mean loss", hint="Mean privacy loss"),
+    Column("Worst loss", hint="Highest privacy loss of any target"),
+    Column("Accuracy", hint="Share of challenges answered correctly, mean over targets"),
+    Column("Control", hint="Mean AUC of the same attack trained on shuffled labels"),
+)
+
+
+def build_results(results: xr.Dataset) -> Section | None:
+    """Build a row for each setting, group size and attack that was run, and for the best."""
+    cells = cases(results)
+    if not cells.finished:
+        return None
+    groups: dict[str, list[list[str | Markup]]] = {}
+    for line in rows(cells):
+        heading = f"Groups of {line.group_size:,}"
+        label = cells.label(line.setting)
+        groups.setdefault(f"{label} · {heading}" if label else heading, []).append(
+            _result_cells(line)
+        )
+    caption = "Results by group size and attack, over the targets with a result"
+    return Section(
+        "results",
+        "All results",
+        "Means and shares are over the targets whose tests finished. The interval shows how much "
+        "the mean varies with the choice of targets. The best attack for each target is chosen "
+        "with knowledge of the labels, which no adversary has; cross_validated is the choice that "
+        "an adversary could make.",
+        Table(caption, _RESULT_COLUMNS, list(groups.items())).html,
+    )
+
+
+def _result_cells(row: SummaryRow) -> list[str | Markup]:
+    targets = f"{row.n_done:,}"
+    if row.n_done < row.n_targets:
+        targets += f" of {row.n_targets:,}"
+    return [
+        row.attack,
+        targets,
+        number(row.mean),
+        interval(row.low, row.high),
+        number(row.median),
+        *(percent(share) for share in row.above),
+        number(row.mean_loss),
+        number(row.worst_loss),
+        number(row.accuracy),
+        number(row.control),
+    ]

@@ -1,0 +1,306 @@
+"""Numbers of an audit as plain arrays and rows, and its negative controls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from clusterscale.metrics import is_judged, mean_interval, off_cells, weak_cells
+from clusterscale.validation_messages import name_best
+
+__all__ = ["AUC_LEVELS", "Cases", "Control", "Controls", "Setting", "SummaryRow", "best_row"]
+__all__ += ["by_attack", "by_setting", "cases", "check_controls", "mean", "row", "rows"]
+
+
+AUC_LEVELS = (0.6, 0.75, 0.9)
+"""The AUC levels above which targets are counted."""
+
+_AXES = ("period", "prior", "mechanism")
+_ORDER = (*_AXES, "group_size", "attack", "target")
+
+Floats = NDArray[np.float64]
+
+# Dataset variable of each field of Cases.
+_NUMBERS = {
+    "auc": "auc",
+    "loss": "privacy_loss",
+    "gain": "privacy_gain",
+    "accuracy": "accuracy",
+    "control": "control_auc",
+    "absent": "absent_auc",
+    "naive": "naive_auc",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One period, prior and mechanism, under which attacks are compared."""
+
+    period: str
+    prior: str
+    mechanism: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """All cases of an audit, on the axes (setting, group_size, attack, target).
+
+    Numbers are NaN for cases that did not finish; ``varying`` names the parts of a setting that
+    have more than one value.
+    """
+
+    settings: tuple[Setting, ...]
+    group_sizes: tuple[int, ...]
+    attacks: tuple[str, ...]
+    varying: tuple[str, ...]
+    auc: Floats
+    loss: Floats
+    gain: Floats
+    accuracy: Floats
+    control: Floats
+    absent: Floats
+    naive: Floats
+    status: NDArray[np.str_]
+    error: NDArray[np.str_]
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets, finished or not."""
+        return int(self.auc.shape[-1])
+
+    @property
+    def planned(self) -> NDArray[np.bool_]:
+        """Which cases were run, whether done or failed."""
+        return np.asarray(np.isin(self.status, ("done", "failed")))
+
+    @property
+    def finished(self) -> bool:
+        """Whether any case has an AUC."""
+        return bool(np.isfinite(self.auc).any())
+
+    def label(self, setting: Setting) -> str:
+        """Return a label of the parts of a setting that vary; empty if there is only one."""
+        return " · ".join(getattr(setting, part) for part in self.varying)
+
+    def shown(self) -> Iterator[tuple[int, Setting]]:
+        """Yield the settings that have an AUC, with their index."""
+        for index, setting in enumerate(self.settings):
+            if np.isfinite(self.auc[index]).any():
+                yield index, setting
+
+    def strongest(self, setting: int, size: int) -> int | None:
+        """Return the attack with the highest mean AUC at a setting and group size."""
+        means = self._means(setting, size)
+        return int(np.nanargmax(means)) if np.isfinite(means).any() else None
+
+    def name_strongest(self, setting: int, size: int) -> str:
+        """Return the name of that attack, or of all whose means are equal to three digits."""
+        return name_best(self.attacks, self._means(setting, size))
+
+    def _means(self, setting: int, size: int) -> list[float]:
+        return [mean(values) for values in self.auc[setting, size]]
+
+
+def by_attack(values: Floats) -> dict[int, Floats]:
+    """Return the known values of each attack that has any, from shape (attack, target)."""
+    known = ((attack, row[np.isfinite(row)]) for attack, row in enumerate(values))
+    return {attack: row for attack, row in known if len(row)}
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """One table row: an attack at a group size in a setting, summarised over its targets."""
+
+    setting: Setting
+    group_size: int
+    attack: str
+    n_done: int
+    n_targets: int
+    mean: float
+    low: float
+    high: float
+    median: float
+    above: tuple[float, ...]
+    mean_loss: float
+    worst_loss: float
+    accuracy: float
+    control: float
+    absent: float
+    naive: float
+
+
+def cases(results: xr.Dataset) -> Cases:
+    """Return the cases of ``results``, with group sizes ascending and unfinished cases NaN."""
+    results = results.sortby("group_size")
+    labels = {name: tuple(str(v) for v in results[name].values) for name in (*_AXES, "attack")}
+    settings = tuple(
+        Setting(period, prior, mechanism)
+        for period in labels["period"]
+        for prior in labels["prior"]
+        for mechanism in labels["mechanism"]
+    )
+
+    def flat(name: str) -> NDArray[Any]:
+        return by_setting(results, name)
+
+    status, error = flat("status").astype(object), flat("error").astype(object)
+    done = (status == "done") & np.isfinite(flat("auc"))
+    numbers = {
+        field: np.where(done, flat(name).astype(np.float64), np.nan)
+        for field, name in _NUMBERS.items()
+    }
+    return Cases(
+        settings=settings,
+        group_sizes=tuple(int(size) for size in results["group_size"].values),
+        attacks=labels["attack"],
+        varying=tuple(axis for axis in _AXES if len(labels[axis]) > 1),
+        **numbers,
+        status=status,
+        error=error,
+    )
+
+
+def by_setting(results: xr.Dataset, name: str) -> NDArray[Any]:
+    """Return a variable on the axes (setting, group_size, attack) and, if it has it, target."""
+    values = results[name].transpose(*_ORDER, missing_dims="ignore").values
+    return np.reshape(values, (-1, *values.shape[len(_AXES) :]))
+
+
+def rows(table: Cases) -> list[SummaryRow]:
+    """Return a row for each setting, group size and attack that was run, followed by the best."""
+    summary: list[SummaryRow] = []
+    planned = np.asarray(table.planned.any(axis=-1))
+    for setting, size in np.argwhere(planned.any(axis=-1)).tolist():
+        attacks = np.flatnonzero(planned[setting, size]).tolist()
+        summary += [row(table, setting, size, attack) for attack in attacks]
+        best = best_row(table, setting, size)
+        summary += [best] if best else []
+    return summary
+
+
+def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
+    """Return the row of an attack at a group size in a setting, given by indices."""
+    cell = (setting, size, attack)
+    others = {
+        name: mean(getattr(table, name)[cell])
+        for name in ("accuracy", "control", "absent", "naive")
+    }
+    name = table.attacks[attack]
+    return _row(table, setting, size, name, table.auc[cell], table.loss[cell], others)
+
+
+def best_row(table: Cases, setting: int, size: int) -> SummaryRow | None:
+    """Return the row of the best attack for each target, or None with fewer than two attacks.
+
+    This is NDSS18's "BEST": chosen with knowledge of the labels, so an upper bound for adversaries.
+    """
+    auc, loss = table.auc[setting, size], table.loss[setting, size]
+    if np.isfinite(auc).any(axis=1).sum() < 2:
+        return None
+    known = np.isfinite(auc).any(axis=0)
+    best, worst = (
+        np.where(known, np.max(np.nan_to_num(values, nan=-1.0), axis=0), np.nan)
+        for values in (auc, loss)
+    )
+    unknown = dict.fromkeys(("accuracy", "control", "absent", "naive"), np.nan)
+    return _row(table, setting, size, "best for each target", best, worst, unknown)
+
+
+def _row(
+    table: Cases,
+    setting: int,
+    size: int,
+    attack: str,
+    auc: Floats,
+    loss: Floats,
+    others: dict[str, float],
+) -> SummaryRow:
+    done = auc[np.isfinite(auc)]
+    low, high = mean_interval(done)
+    return SummaryRow(
+        table.settings[setting],
+        table.group_sizes[size],
+        attack,
+        len(done),
+        table.n_targets,
+        mean(done),
+        low,
+        high,
+        float(np.median(done)) if len(done) else np.nan,
+        tuple(mean(done > level) for level in AUC_LEVELS),
+        mean(loss),
+        float(np.nanmax(loss)) if np.isfinite(loss).any() else np.nan,
+        **others,
+    )
+
+
+def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:
+    """Return the mean of the finite values, NaN if there are none."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+Verdict = Literal["chance", "off", "unknown"]
+Cells = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Result of one negative control.
+
+    ``verdict`` is ``chance``, ``off`` or ``unknown``; ``mean`` is the mean AUC of the control,
+    ``n_cells`` the number of cells (setting, group size, attack) that could be tested, and ``off``
+    lists those whose control differs from 0.5 by more than sampling explains.
+    """
+
+    verdict: Verdict
+    mean: float
+    n_cells: int
+    off: tuple[SummaryRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """The controls of an audit.
+
+    ``shuffled`` trains on shuffled labels; ``absent`` replaces the target by another user in all
+    groups. ``weak`` lists the cells where the sum of all published values recognises the target
+    better than chance, and the attack does no better than the sum.
+    """
+
+    shuffled: Control
+    absent: Control
+    weak: tuple[SummaryRow, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """``off`` if either control is off; ``unknown`` if neither could be tested."""
+        verdicts = (self.shuffled.verdict, self.absent.verdict)
+        return "off" if "off" in verdicts else "chance" if "chance" in verdicts else "unknown"
+
+
+def check_controls(table: Cases) -> Controls:
+    """Compare every control with chance, and every attack with the sum of published values.
+
+    The tests are those of :func:`off_cells` over both controls together: an audit without fault is
+    reported as off at most once in 100 audits.
+    """
+    both = off_cells(table.control, table.absent)
+    shuffled, absent = (
+        _control(table, values, off)
+        for values, off in zip((table.control, table.absent), both, strict=True)
+    )
+    weak = np.argwhere(weak_cells(table.auc, table.naive)).tolist()
+    return Controls(shuffled, absent, tuple(row(table, *cell) for cell in weak))
+
+
+def _control(table: Cases, values: Floats, off: Cells) -> Control:
+    n_cells = int(is_judged(values).sum())
+    verdict: Verdict = "off" if off.any() else "chance" if n_cells else "unknown"
+    rows = tuple(row(table, *cell) for cell in np.argwhere(off).tolist())
+    return Control(verdict, mean(values), n_cells, rows)

@@ -1,0 +1,282 @@
+"""Sections of a screen: the exposure of all users by mechanism, and the most exposed users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import floor
+
+import numpy as np
+import xarray as xr
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from clusterscale.report import figures
+from clusterscale.report.figures import Floats
+from clusterscale.report.section import (
+    Column,
+    LongColumn,
+    Section,
+    Table,
+    absent_users,
+    breakable,
+    fill,
+    json_attribute,
+    long_table,
+    number,
+    percent,
+    plural,
+)
+from clusterscale.screening import is_counted
+from clusterscale.validation_messages import name_best
+
+__all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_places", "render_sections"]
+
+
+AUC_LEVELS = (0.75, 0.9)
+"""The AUC levels above which users are counted."""
+
+_CURVE = 401  # points of a distribution; as many as a panel has pixels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StrongestAttack:
+    """The attack with the highest mean AUC on a mechanism's releases, and its AUCs.
+
+    ``attack`` names all attacks whose means are equal to three digits; the numbers are of the
+    highest. ``auc`` has shape (user,), NaN for users with too few groups to compare and users who
+    do not count (:func:`~clusterscale.screening.is_counted`). ``high`` is the 95th percentile over
+    users, ``above`` the shares above :data:`AUC_LEVELS`, ``half`` half the mean width of the
+    interval of a user's AUC, ``curve`` evenly spaced quantiles.
+    """
+
+    mechanism: str
+    attack: str
+    auc: NDArray[np.float32]
+    mean: float
+    high: float
+    above: tuple[float, ...]
+    half: float
+    curve: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScreenCase:
+    """A period and group size; ``label`` identifies them, and is empty if there is only one.
+
+    ``n_users`` is the number of users who count, ``n_groups`` the median number of groups in which
+    a user was compared, and ``n_events`` each user's events in the period, int64, shape (user,).
+    """
+
+    label: str
+    period: str
+    group_size: int
+    n_users: int
+    n_groups: int
+    n_events: NDArray[np.int64]
+    exposures: Sequence[StrongestAttack]
+
+    @property
+    def worst(self) -> StrongestAttack:
+        """The mechanism that exposes most."""
+        return max(self.exposures, key=lambda exposure: exposure.mean)
+
+    @property
+    def best(self) -> StrongestAttack:
+        """The mechanism that exposes least."""
+        return min(self.exposures, key=lambda exposure: exposure.mean)
+
+
+def read_places(screened: xr.Dataset) -> Iterator[ScreenCase]:
+    """Yield every period and group size with an AUC of any user, group sizes ascending."""
+    screened = screened.sortby("group_size")
+    several, counted = screened.sizes["period"] > 1, is_counted(screened)
+    for period, size in product(screened.period.values, screened.group_size.values):
+        chosen, counts = screened.sel(period=period, group_size=size), counted.sel(period=period)
+        exposures = [
+            exposure
+            for mechanism in screened.mechanism.values
+            if (exposure := _read(chosen.sel(mechanism=mechanism), counts.values)) is not None
+        ]
+        if exposures:
+            parts = [str(period)] if several else []
+            if several or screened.sizes["group_size"] > 1:
+                parts.append(f"Groups of {int(size):,}")
+            yield ScreenCase(
+                " · ".join(parts),
+                str(period),
+                int(size),
+                int(counts.sum()),
+                int(np.median(chosen.n_groups.values[counts.values])),
+                chosen.n_events.values,
+                exposures,
+            )
+
+
+def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> StrongestAttack | None:
+    auc = case.auc.transpose("user", "attack").values
+    if not counts.all():
+        auc = np.where(counts[:, None], auc, np.float32(np.nan))
+    known = np.isfinite(auc)
+    n = known.sum(axis=0)
+    if not n.any():
+        return None
+    sums = np.where(known, auc, 0).sum(axis=0, dtype=np.float64)
+    means = np.where(n > 0, sums / np.maximum(n, 1), -np.inf)
+    best = int(means.argmax())
+    values = auc[known[:, best], best].astype(np.float64)
+    one = case.isel(attack=best)
+    widths = (one.auc_high.values - one.auc_low.values)[known[:, best]]
+    return StrongestAttack(
+        mechanism=str(case.mechanism.item()),
+        attack=name_best(case.attack.values, means),
+        auc=auc[:, best],
+        mean=float(values.mean()),
+        high=float(np.quantile(values, 0.95)),
+        above=tuple(float((values > level).mean()) for level in AUC_LEVELS),
+        half=float(widths.mean(dtype=np.float64)) / 2,
+        curve=np.quantile(values, np.linspace(0, 1, _CURVE)),
+    )
+
+
+def _findings(screened: xr.Dataset, places: Sequence[ScreenCase]) -> Markup:
+    """Build the findings; they exist even if no user could be compared."""
+    source = json_attribute(screened, "cube").get("source")
+    worst = max(places, key=lambda place: place.worst.mean, default=None)
+    best = min(places, key=lambda place: place.best.mean, default=None)
+    alone = sum(len(place.exposures) for place in places) < 2
+    return fill(
+        "screen.html.j2",
+        users=plural(screened.sizes["user"], "user"),
+        source=source if isinstance(source, str) else "",
+        worst=worst,
+        best=None if alone else best,
+        levels=AUC_LEVELS,
+        absent=absent_users(screened),
+        number=number,
+        percent=percent,
+        plural=plural,
+    )
+
+
+_COLUMNS = (
+    Column("Mechanism", number=False, header=True, wide=True),
+    Column("Strongest attack", number=False, hint="The one with the highest mean AUC"),
+    Column("Mean AUC"),
+    Column("95th percentile", hint="Of the AUC over users"),
+    *(Column(f"Users above {level}") for level in AUC_LEVELS),
+    Column("±", hint="Half the 95 % interval of a user’s AUC, mean over users"),
+)
+
+
+def _spread(places: Sequence[ScreenCase]) -> Section:
+    """Build the distribution of AUC over all users, a curve per mechanism, and its numbers."""
+    folds = [
+        (place.label, _figure(place, i) + _spread_table(place)) for i, place in enumerate(places)
+    ]
+    return Section(
+        "everyone",
+        "Exposure of all users",
+        "Each user was compared in the same groups, once counted and once replaced by another "
+        "user, with attacks that need no training. Each curve shows the share of users that the "
+        "strongest of these attacks recognises with at most the AUC on the axis; the dashed line "
+        "is chance.",
+        fill("folds.html.j2", folds=folds),
+    )
+
+
+def _figure(place: ScreenCase, index: int) -> Markup:
+    names = [attack.mechanism for attack in place.exposures]
+    lowest = min(float(attack.curve[0]) for attack in place.exposures)
+    drawn = figures.distributions(
+        {i: attack.curve for i, attack in enumerate(place.exposures)},
+        names,
+        start=min(0.4, floor(lowest * 10) / 10),
+        axis="AUC of a user",
+        among="users",
+    )
+    words = "; ".join(map(_quartiles, place.exposures))
+    return figures.legend(names) + figures.plot(
+        drawn,
+        slug=f"everyone-{index + 1}",
+        title="AUC of all users, by mechanism",
+        description=f"Cumulative distribution of AUC over users. {words}",
+    )
+
+
+def _quartiles(exposure: StrongestAttack) -> str:
+    quartiles = np.quantile(exposure.curve, (0.25, 0.5, 0.75))
+    return f"{exposure.mechanism}: quartiles " + ", ".join(number(float(q)) for q in quartiles)
+
+
+def _spread_table(place: ScreenCase) -> Markup:
+    rows: list[list[str | Markup]] = [
+        [
+            breakable(attack.mechanism),
+            attack.attack,
+            number(attack.mean),
+            number(attack.high),
+            *(percent(share) for share in attack.above),
+            number(attack.half),
+        ]
+        for attack in place.exposures
+    ]
+    who = "All users" if place.n_users == len(place.n_events) else "All users with an event"
+    caption = f"{who} by mechanism, each compared in {place.n_groups:,} groups (median)"
+    return Table(caption, _COLUMNS, [("", rows)]).html
+
+
+_ROWS = 10_000  # of a table on the page
+_CELLS = 600_000  # of all tables: about three megabytes
+
+
+def _people(places: Sequence[ScreenCase]) -> Section:
+    """Build the tables of the most exposed users, one for each period and group size."""
+    cells = sum(2 + len(place.exposures) for place in places)
+    n_rows = min(_ROWS, _CELLS // max(1, cells))
+    folds = [
+        (place.label, _people_table(place, min(n_rows, place.n_users), f"users-{i + 1}.csv"))
+        for i, place in enumerate(places)
+    ]
+    return Section(
+        "people",
+        "Most exposed users",
+        "Users by mean AUC over mechanisms, each with the mechanism’s strongest attack. Users are "
+        "identified by their row in the cube, by which a config can list targets. The results "
+        "have all users; clusterscale report --format parquet writes them as a table.",
+        fill("folds.html.j2", folds=folds),
+    )
+
+
+def _people_table(place: ScreenCase, n_rows: int, file: str) -> Markup:
+    rows = _most_exposed(place, n_rows)
+    columns = [
+        LongColumn("User", [f"row {row}" for row in rows]),
+        LongColumn("Events", place.n_events[rows], 0, hint="In the period"),
+        *(LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in place.exposures),
+    ]
+    if n_rows < place.n_users:
+        few = f"The {n_rows:,} most exposed of {place.n_users:,} users"
+    else:
+        few = "All users" if n_rows == len(place.n_events) else "All users with an event"
+    where = f"{place.label}: {few[0].lower()}{few[1:]}" if place.label else few
+    return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
+
+
+def _most_exposed(place: ScreenCase, n_rows: int) -> NDArray[np.int64]:
+    """Return the rows with the highest mean AUC, descending; users with unknown AUC are last."""
+    total = np.zeros(len(place.exposures[0].auc))
+    for attack in place.exposures:
+        total += np.where(np.isfinite(attack.auc), attack.auc, -np.inf)
+    order: NDArray[np.int64] = np.argsort(-total, kind="stable")[:n_rows]
+    return order
+
+
+def render_sections(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
+    """Return a screen's part of the first screen of a page, and its sections.
+
+    The dataset may be lazy and larger than memory: it is read once, one mechanism at a time.
+    """
+    places = list(read_places(screened))
+    return _findings(screened, places), [_spread(places), _people(places)]

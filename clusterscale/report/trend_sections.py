@@ -1,0 +1,253 @@
+"""Sections of the trend page: exposure and utility over releases, and the table of all verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+
+import numpy as np
+from markupsafe import Markup
+
+from clusterscale.report import figures
+from clusterscale.report.releases import WORDS, ReleaseRow, Series, in_short, link, span
+from clusterscale.report.section import (
+    LongColumn,
+    Section,
+    fill,
+    join,
+    long_table,
+    number,
+    percent,
+    plural,
+    quantity,
+)
+from clusterscale.utility import NEARLY_EMPTY
+
+__all__ = ["exposure", "judged", "table", "utility"]
+
+
+_NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
+
+
+def exposure(series: Sequence[Series]) -> Section | None:
+    """Build a figure per series; None if there are no verdicts."""
+    if not series:
+        return None
+    folds = [(one.name, _figure(one, i)) for i, one in enumerate(series, 1)]
+    level = _level([release for one in series for release in one.releases])
+    return Section(
+        "exposure",
+        "Exposure over releases",
+        "Privacy loss is 0 if an attack is no better than guessing and 1 if it always recognises a "
+        "person. The bar around the mean is its 95 % interval; its mark is the verdict, at the "
+        "bottom if no loss is known. The share is that of people whose loss is above "
+        f"{level}.",
+        figures.course_legend(_NAMES, WORDS) + fill("folds.html.j2", folds=folds),
+    )
+
+
+def judged(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
+    """Return the axis of releases, with their verdicts."""
+    return figures.ReleaseAxis(
+        [release.release for release in releases],
+        [release.period for release in releases],
+        [release.verdict for release in releases],
+        [WORDS[release.verdict] for release in releases],
+    )
+
+
+def _figure(series: Series, place: int) -> Markup:
+    releases = series.releases
+    mean = figures.Course(
+        _NAMES[0],
+        [release.mean_privacy_loss for release in releases],
+        [release.mean_privacy_loss_low for release in releases],
+        [release.mean_privacy_loss_high for release in releases],
+    )
+    worst = figures.Course(_NAMES[1], [release.worst_privacy_loss for release in releases])
+    share = figures.Course(_NAMES[2], [release.share_above for release in releases])
+    return figures.plot(
+        figures.draw_time_series(
+            [mean, worst, share], judged(releases), axis="loss, share", span=(0, 1)
+        ),
+        slug=f"exposure-{place}",
+        title=f"{series.name}: {plural(len(releases), 'release')}",
+        description=_in_words(series),
+    )
+
+
+def _in_words(series: Series) -> str:
+    first, last = series.releases[0], series.newest
+    text = f"Privacy loss over {plural(len(series.releases), 'release')}"
+    text += f"; mean of the newest {number(last.mean_privacy_loss)}"
+    text += f", worst {number(last.worst_privacy_loss)}"
+    if len(series.releases) > 1:
+        text += f"; mean of the first {number(first.mean_privacy_loss)}"
+    return f"{text}; {series.count('warn')} warned, {series.count('fail')} failed"
+
+
+def _level(releases: Sequence[ReleaseRow]) -> str:
+    levels = {
+        f"{release.loss_above:g}"
+        for release in releases
+        if release.loss_above == release.loss_above
+    }
+    return levels.pop() if len(levels) == 1 else "the level of its release"
+
+
+def utility(series: Sequence[Series]) -> Section | None:
+    """Build a figure per measure for each series; None if no utility was measured."""
+    folds = [
+        (one.name, fill("panels.html.j2", panels=join(panels)))
+        for i, one in enumerate(series, 1)
+        if (panels := _utility_panels(one, i))
+    ]
+    if not folds:
+        return None
+    return Section(
+        "utility",
+        "Utility over releases",
+        "Utility of the published values by each measure. The report of each run states whether "
+        "high or low values are better.",
+        _nearly_empty(series)
+        + figures.course_legend([], WORDS)
+        + fill("folds.html.j2", folds=folds),
+    )
+
+
+def _nearly_empty(series: Sequence[Series]) -> Markup:
+    """List the releases that are nearly empty; nothing if there are none."""
+    names = [
+        f"{one.name}: {release.release}" if len(series) > 1 else release.release
+        for one in series
+        for release in one.releases
+        if release.utility.get("events_kept", 1.0) < NEARLY_EMPTY
+    ]
+    if not names:
+        return Markup("")
+    return fill("empty_releases.html.j2", names=names, limit=percent(NEARLY_EMPTY))
+
+
+def _utility_panels(series: Series, place: int) -> list[Markup]:
+    measures = dict.fromkeys(name for release in series.releases for name in release.utility)
+    return [
+        panel
+        for index, name in enumerate(measures, 1)
+        if (panel := _utility_panel(series, name, f"utility-{place}-{index}")) is not None
+    ]
+
+
+def _utility_panel(series: Series, measure: str, slug: str) -> Markup | None:
+    values = [release.utility.get(measure, float("nan")) for release in series.releases]
+    known = [value for value in values if isfinite(value)]
+    if not known:
+        return None
+    return figures.plot(
+        figures.draw_time_series(
+            [figures.Course("value", values)], judged(series.releases), axis="value"
+        ),
+        slug=slug,
+        title=measure,
+        description=f"{measure} over releases: {quantity(min(known))} to {quantity(max(known))}, "
+        f"newest {quantity(known[-1])}",
+    )
+
+
+_LOOKS = {WORDS["pass"]: "good", WORDS["warn"]: "middling", WORDS["fail"]: "bad"}
+
+
+def table(series: Sequence[Series]) -> Section | None:
+    """Build the table of all verdicts, newest first; None if there are none."""
+    releases = sorted(
+        (release for one in series for release in one.releases),
+        key=lambda release: -release.number,
+    )
+    if not releases:
+        return None
+    columns = [
+        *_names(releases, several=len(series) > 1),
+        *_losses(releases),
+        *_promises(releases),
+        *_changes(releases),
+    ]
+    return Section(
+        "verdicts",
+        "All verdicts",
+        "Newest first, with 95 % intervals. A dash means that a number is unknown.",
+        long_table("All verdicts", columns, file="verdicts.csv"),
+    )
+
+
+def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]:
+    names, links = (
+        [release.release for release in releases],
+        [link(release) for release in releases],
+    )
+    verdicts = [WORDS[release.verdict] for release in releases]
+    reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
+    return [
+        LongColumn("Release", names, wide=True, links=links),
+        *([LongColumn("Series", [release.series for release in releases])] if several else []),
+        LongColumn("Verdict", verdicts, looks=_LOOKS),
+        LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
+        LongColumn("Period", [release.period for release in releases]),
+        _numbers("Group size", releases, "group_size", 0),
+        LongColumn("Mechanism", [release.mechanism for release in releases]),
+    ]
+
+
+def _losses(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
+    return [
+        _numbers("Mean loss", releases, "mean_privacy_loss", 3, "Mean privacy loss"),
+        _intervals("Interval of mean", releases, "mean_privacy_loss"),
+        _numbers("Worst loss", releases, "worst_privacy_loss", 3, "Highest loss of any target"),
+        *_above(releases),
+        _numbers("People", releases, "n_targets", 0, "Targets of the audit"),
+    ]
+
+
+def _promises(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
+    attack = "Of the attack on the published values"
+    return [
+        _numbers("Observed ε at least", releases, "epsilon_lower", 2, "Lower bound from attacks"),
+        _numbers("Declared ε", releases, "epsilon_declared", 2, "A dash if none is declared"),
+        _numbers("AUC of published values", releases, "published_auc", 3, attack),
+        _intervals("Interval of AUC", releases, "published_auc"),
+    ]
+
+
+def _changes(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
+    return [
+        _numbers("Change", releases, "change", 3, "Of mean loss, since the last releases"),
+        _intervals("Interval of change", releases, "change"),
+        _numbers("Newly exposed", releases, "n_newly_exposed", 0, "People now above the limit"),
+        _numbers(
+            "No longer exposed", releases, "n_no_longer_exposed", 0, "People no longer above it"
+        ),
+    ]
+
+
+def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
+    """Return the share above a level, which is in the heading if it is the same for all."""
+    levels = {release.loss_above for release in releases if isfinite(release.loss_above)}
+    shares = 100 * np.array([release.share_above for release in releases])
+    one = len(levels) == 1
+    name = f"% above {levels.pop():g}" if one else "% above the level"
+    share = LongColumn(name, shares, 1, "Share of people whose loss is above it")
+    return [share] if one else [share, _numbers("Level", releases, "loss_above", 2)]
+
+
+def _numbers(
+    name: str, releases: Sequence[ReleaseRow], field: str, digits: int, hint: str = ""
+) -> LongColumn:
+    return LongColumn(
+        name, np.array([getattr(release, field) for release in releases]), digits, hint
+    )
+
+
+def _intervals(name: str, releases: Sequence[ReleaseRow], field: str) -> LongColumn:
+    ends = [
+        (getattr(release, f"{field}_low"), getattr(release, f"{field}_high"))
+        for release in releases
+    ]
+    return LongColumn(name, [span(low, high) for low, high in ends])

@@ -1,0 +1,108 @@
+"""The page of a screen: everyone's exposure, number by number, and who is most exposed."""
+
+import numpy as np
+import pytest
+from report.made import make_screen
+from report.page import Page
+
+from clusterscale.report import render
+from clusterscale.report.screening import read_places
+
+ALL = "All users, by AUC under each mechanism"
+
+
+def test_the_sections_of_a_screen_alone():
+    page = Page(render(make_screen()))
+    assert page.sections == [
+        "overview",
+        "everyone",
+        "people",
+        "configuration",
+        "provenance",
+        "reading",
+    ]
+    assert page.stack == []
+    assert "groups: 200" in page.text
+
+
+def test_the_table_is_what_numpy_says():
+    screened = make_screen()
+    rows = Page(render(screened)).tables[
+        "All users by mechanism, each compared in 190 groups (median)"
+    ]
+    for row, mechanism in zip(rows[1:], screened.mechanism.values, strict=True):
+        auc = screened.auc.sel(mechanism=mechanism).squeeze()
+        best = auc.mean("user").idxmax("attack").item()
+        values = auc.sel(attack=best).values
+        assert row[0] == mechanism
+        assert row[1] == best
+        assert row[2:4] == [f"{values.mean():.3f}", f"{np.quantile(values, 0.95):.3f}"]
+        shares = [100 * np.mean(values > level) for level in (0.75, 0.9)]
+        assert row[4:6] == ["< 1 %" if 0 < s < 0.5 else f"{s:.0f} %" for s in shares]
+        high = screened.auc_high.sel(mechanism=mechanism, attack=best).values
+        low = screened.auc_low.sel(mechanism=mechanism, attack=best).values
+        assert row[6] == f"{(high - low).mean() / 2:.3f}"
+
+
+def test_the_most_exposed_come_first_and_all_can_be_had():
+    page = Page(render(make_screen()))
+    assert page.tables[ALL][1][0] == "row 7"
+    assert len(page.tables[ALL]) == 21
+    held = page.long[ALL]
+    assert held["file"] == "users-1.csv"
+    users, events, *aucs = held["columns"]
+    assert sorted(users["values"]) == sorted(f"row {i}" for i in range(40))
+    assert events["digits"] == 0
+    means = np.mean([column["values"] for column in aucs], axis=0)
+    assert (np.diff(means) <= 1e-9).all()
+
+
+def test_users_that_nobody_compared_come_last_and_in_no_mean():
+    screened = make_screen()
+    screened.auc[3] = np.nan
+    page = Page(render(screened))
+    column = page.long[ALL]["columns"][2]["values"]
+    assert column[-1] is None
+    assert None not in column[:-1]
+    (place,) = read_places(screened)
+    rest = screened.auc.values[np.arange(40) != 3, 0, 0, 0]
+    assert place.exposures[0].mean == pytest.approx(rest.mean(axis=0).max())
+
+
+def test_nobody_compared_at_all_is_said():
+    screened = make_screen()
+    screened.auc[:] = np.nan
+    page = Page(render(screened))
+    assert "No user could be compared" in page.text
+    assert not page.figures
+
+
+@pytest.mark.parametrize(("n_users", "mechanisms"), [(1, ("exact",)), (3, ("exact", "b"))])
+def test_few_users_and_one_mechanism(n_users, mechanisms):
+    page = Page(render(make_screen(n_users=n_users, mechanisms=mechanisms)))
+    assert len(page.tables["All users, by AUC under each mechanism"]) == n_users + 1
+    assert ("least exposed" in page.text) == (len(mechanisms) > 1)
+
+
+def test_ten_thousand_users_stay_small():
+    mechanisms = tuple(f"laplace(epsilon={i})" for i in range(1, 23))
+    html = render(make_screen(n_users=10_000, mechanisms=mechanisms, sizes=(10, 100)))
+    assert len(html.encode()) < 8e6
+    held = Page(html).long
+    (caption, _), *_ = held.items()
+    n_rows = len(held[caption]["columns"][0]["values"])
+    assert n_rows == 600_000 // (2 * 24) or n_rows == 10_000
+    assert len(held) == 2
+
+
+def test_a_large_screen_says_how_many_are_told():
+    html = render(make_screen(n_users=12_000, mechanisms=("exact",)))
+    assert "The 10,000 most exposed of 12,000 users" in Page(html).text
+
+
+def test_hostile_words_stay_words():
+    hostile = '</script><img src=x onerror="alert(1)">$$x$$'
+    html = render(make_screen(mechanisms=("exact", hostile), periods=("a", hostile)))
+    page = Page(html)
+    assert {tag for tag, _ in page.tags}.isdisjoint({"img", "iframe"})
+    assert hostile in page.text
