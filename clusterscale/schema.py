@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clusterscale.errors import FormatError
 
@@ -18,7 +19,9 @@ __all__ += ["RESULTS_FORMAT", "SCREEN_FORMAT", "STATUS", "TRAITS_FORMAT"]
 __all__ += [
     "RAW_COUNTS",
     "RESULTS_REVISION",
+    "Coordinates",
     "Variable",
+    "empty_variable",
     "find_mechanism",
     "validate",
     "with_labels",
@@ -165,6 +168,19 @@ RESULTS: Mapping[str, Variable] = {
     ),
 }
 """Variables and coordinates of the dataset of an audit; it may have more."""
+
+
+Coordinates = dict[str, tuple[str, NDArray[Any]]]
+"""Dimension and values of each coordinate of a dataset that is to be written."""
+
+
+def empty_variable(coords: Coordinates, name: str) -> NDArray[Any]:
+    """Return a variable of :data:`RESULTS` without values: NaN, 0 for counts, empty text."""
+    variable = RESULTS[name]
+    shape = tuple(len(coords[dim][1]) for dim in variable.dims)
+    if variable.kinds == "f":
+        return np.full(shape, np.nan)
+    return np.zeros(shape, np.int32) if "i" in variable.kinds else np.full(shape, "", dtype=object)
 
 
 def validate(dataset: xr.Dataset, variables: Mapping[str, Variable] = RESULTS) -> xr.Dataset:

@@ -9,26 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
 from clusterscale.audit.blockwise import fold_task
-from clusterscale.audit.completion_index import Done
-from clusterscale.audit.cost import predict
-from clusterscale.audit.evaluation import (
-    MechanismEvaluationTask,
-    Price,
-    evaluate_mechanism_task,
-    fold_evaluation,
-)
-from clusterscale.audit.failures import write_failures
-from clusterscale.audit.journal import Entry, Journal, PriceJournal
+from clusterscale.audit.completion_index import CompletionIndex
+from clusterscale.audit.exposure import rank
+from clusterscale.audit.journal import Entry, Journal
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.resources import plan_resources
-from clusterscale.audit.results import open_results, write_results
-from clusterscale.audit.screens import rank
+from clusterscale.audit.resources import plan_resources, predict
+from clusterscale.audit.results import open_results, write_failures, write_results
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.audit.workload import measure_slowness
 from clusterscale.contracts import Executor, Finished, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
+from clusterscale.dp_audit import (
+    EvaluationJournal,
+    MechanismEvaluation,
+    MechanismEvaluationTask,
+    evaluate_mechanism_task,
+    fold_evaluation,
+)
 from clusterscale.game import Outcome
 from clusterscale.redaction import clean
 from clusterscale.schema import STATUS
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditAnalysis", "run"]
 
 Task = AuditTask | MechanismEvaluationTask
-Result = list[Outcome] | Price
+Result = list[Outcome] | MechanismEvaluation
 
 
 class AuditAnalysis(Analysis):
@@ -55,7 +54,7 @@ class AuditAnalysis(Analysis):
     kind: ClassVar[str] = "audit"
     folder: ClassVar[str | None] = ""
     own: ClassVar[Collection[str] | None] = (
-        "journal", "prices", "results.zarr", "audit.json", "failures.txt", "report.html",
+        "journal", "evaluations", "results.zarr", "audit.json", "failures.txt", "report.html",
     )  # fmt: skip
     shared: ClassVar[Collection[str]] = (
         "screen", "traits", "recovery", "release", "tables", "report.html", STATUS,
@@ -72,7 +71,7 @@ class AuditAnalysis(Analysis):
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return what the audit would do and take."""
         cost = predict(self.plan, cube, memory, n_workers, slowness=measure_slowness())
-        way = cost.arrangement
+        way = cost.resources
         share = f", in {len(way.users)} parts" if way.users else ", by each worker"
         worker, traces = describe_bytes(way.worker_bytes), describe_bytes(way.trace_bytes)
         return {
@@ -116,8 +115,8 @@ class AuditAnalysis(Analysis):
             by_parts=bool(way.users),
             keeps_errors=True,
         )
-        write_failures(plan, records.done, records.prices.values(), f"{uri}/failures.txt")
-        write_results(plan, cube, chosen, records.done, records.prices, f"{uri}/results.zarr")
+        write_failures(plan, records.done, records.evaluations, f"{uri}/failures.txt")
+        write_results(plan, cube, chosen, records.done, records.evaluations, f"{uri}/results.zarr")
 
 
 def run(
@@ -153,16 +152,18 @@ class _Records:
 
     def __init__(self, plan: AuditPlan, cube: TraceCube, chosen: Chosen, uri: str) -> None:
         self._plan, self._cube, self._chosen = plan, cube, chosen
-        self._price_journal = PriceJournal(f"{uri}/prices")
-        kept = self._price_journal.prices()
-        self.prices = {key: price for key, price in kept.items() if not price.error}
-        self.done = Done(plan, chosen, Journal(f"{uri}/journal"))
-        self.n_tasks = self.done.n_tasks + len(list(plan.prices(cube)))
-        self.n_done = self.done.n_done + len(self.prices)
+        self._journal = EvaluationJournal(f"{uri}/evaluations")
+        kept = self._journal.read()
+        self.evaluations = {key: one for key, one in kept.items() if not one.error}
+        self.done = CompletionIndex(plan, chosen, Journal(f"{uri}/journal"))
+        self.n_tasks = self.done.n_tasks + len(list(plan.evaluations(cube)))
+        self.n_done = self.done.n_done + len(self.evaluations)
 
     def left(self) -> Iterator[Task]:
         """Yield the tasks that are left."""
-        yield from [task for task in self._plan.prices(self._cube) if task.key not in self.prices]
+        for task in self._plan.evaluations(self._cube):
+            if task.key not in self.evaluations:
+                yield task
         yield from self.done.left(self._plan.tasks(self._cube, self._chosen))
 
     def add(self, batch: Sequence[Finished[Task, Result]]) -> None:
@@ -171,11 +172,13 @@ class _Records:
         for finished in batch:
             error, traceback = _describe_error(finished)
             if isinstance(finished.item, MechanismEvaluationTask):
-                price = finished.value
-                if not isinstance(price, Price):
-                    price = Price(finished.item.key, error=error, traceback=traceback)
-                self.prices[price.key] = price
-                self._price_journal.add(price)
+                evaluation = finished.value
+                if not isinstance(evaluation, MechanismEvaluation):
+                    evaluation = MechanismEvaluation(
+                        finished.item.key, error=error, traceback=traceback
+                    )
+                self.evaluations[evaluation.key] = evaluation
+                self._journal.add(evaluation)
             else:
                 outcomes = tuple(finished.value) if isinstance(finished.value, list) else ()
                 entries.append(Entry(finished.item.key, outcomes, error, traceback))

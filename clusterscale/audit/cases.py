@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.journal import Entry
-from clusterscale.audit.layout import Coordinates, empty
 from clusterscale.audit.task import Key
 from clusterscale.errors import InputError
 from clusterscale.game import CONFIDENCE, Outcome
@@ -20,7 +19,7 @@ from clusterscale.metrics import (
     privacy_gain,
     privacy_loss,
 )
-from clusterscale.schema import RAW_COUNTS, RESULTS
+from clusterscale.schema import RAW_COUNTS, RESULTS, Coordinates, empty_variable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,8 +48,8 @@ def lay_out_cases(
     Their numbers are NaN, and their counts 0.
     """
     dims = RESULTS["auc"].dims
-    variables = {name: empty(coords, name) for name in (*_MEASURED, "privacy_loss")}
-    status, error = empty(coords, "status"), empty(coords, "error")
+    variables = {name: empty_variable(coords, name) for name in (*_MEASURED, "privacy_loss")}
+    status, error = empty_variable(coords, "status"), empty_variable(coords, "error")
     status[:] = "missing"
     if attacked is not None:
         status[~attacked.T] = "unseen"

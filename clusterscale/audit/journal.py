@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import io
-import json
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import groupby
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from clusterscale import storage
-from clusterscale.audit.dp_test import DPTestResult
-from clusterscale.audit.evaluation import GuaranteeStatement, Price, PriceKey
 from clusterscale.audit.task import Key
-from clusterscale.errors import DamagedError, StoreError
 from clusterscale.game import Outcome
+from clusterscale.study import JournalFolder
 
-__all__ = ["Entry", "Journal", "PriceJournal"]
-
-T = TypeVar("T")
+__all__ = ["Entry", "Journal"]
 
 _TYPES = {
     "str": pa.string(),
@@ -54,51 +47,19 @@ class Entry:
     traceback: str = ""
 
 
-class _Folder:
-    """Files below ``uri`` (a local path or any fsspec URL), each written atomically."""
-
-    _ending: ClassVar[str]
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri.rstrip("/")
-
-    def _put(self, raw: bytes) -> str:
-        """Write ``raw`` to a new file, and return its URI.
-
-        If the driver dies, the file is complete or does not exist.
-        """
-        uri = f"{self._uri}/{uuid.uuid4().hex}.{self._ending}"
-        storage.put(uri, raw)
-        return uri
-
-    def _paths(self) -> list[str]:
-        names = storage.list_names(self._uri)
-        return [f"{self._uri}/{name}" for name in names if name.endswith(f".{self._ending}")]
-
-    def _read(self, path: str, decode: Callable[[bytes], T]) -> T:
-        try:
-            return decode(storage.read(path))
-        except StoreError:
-            raise
-        except (pa.ArrowException, OSError, KeyError, IndexError, TypeError, ValueError) as error:
-            raise DamagedError(
-                f"{path}: this entry of the journal cannot be read ({error}); "
-                "remove it, and its tasks will run again"
-            ) from error
-
-
-class Journal(_Folder):
+class Journal(JournalFolder):
     """The entries of one run: a Parquet file per batch of tasks, with one row per outcome.
 
     Files are numbered in the order in which this object listed or wrote them, so that only one
     number per task is in memory.
     """
 
-    _ending = "parquet"
+    ending = "parquet"
+    unreadable = (*JournalFolder.unreadable, pa.ArrowException)
 
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
-        self._files = self._paths()
+        self._files = self.paths()
 
     @property
     def n_files(self) -> int:
@@ -110,7 +71,7 @@ class Journal(_Folder):
         sink = io.BytesIO()
         rows = [row for entry in entries for row in _rows(entry)]
         pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), sink)
-        self._files.append(self._put(sink.getvalue()))
+        self._files.append(self.put(sink.getvalue()))
         return len(self._files) - 1
 
     def keys(self, number: int) -> list[tuple[Key, bool]]:
@@ -126,59 +87,17 @@ class Journal(_Folder):
             rows = pq.read_table(io.BytesIO(raw), columns=[*_KEY, "error"]).to_pylist()
             return list(dict.fromkeys((_key(row), bool(row["error"])) for row in rows))
 
-        return self._read(self._files[number], decode)
+        return self.decode(self._files[number], decode)
 
     def read(self, number: int) -> list[Entry]:
         """Return the entries of a file. Errors are those of :meth:`keys`."""
-        return self._read(
+        return self.decode(
             self._files[number],
             lambda raw: [
                 _entry(key, list(rows))
                 for key, rows in groupby(pq.read_table(io.BytesIO(raw)).to_pylist(), _key)
             ],
         )
-
-
-class PriceJournal(_Folder):
-    """The evaluations of one run: a JSON file per period and group size."""
-
-    _ending = "json"
-
-    def add(self, price: Price) -> None:
-        """Write the result of an evaluation to stable storage."""
-        self._put(json.dumps(asdict(price), indent=1).encode())
-
-    def prices(self) -> dict[PriceKey, Price]:
-        """Return the evaluations by key; of the same task, a success rather than a failure.
-
-        Raises
-        ------
-        DamagedError
-            If a file cannot be read; names it.
-        """
-        prices: dict[PriceKey, Price] = {}
-        for path in self._paths():
-            price = self._read(path, _price)
-            if not price.error or price.key not in prices:
-                prices[price.key] = price
-        return prices
-
-
-def _price(raw: bytes) -> Price:
-    values = json.loads(raw)
-    period, group_size = values["key"]
-    return Price(
-        key=(str(period), int(group_size)),
-        promises={key: GuaranteeStatement(**kept) for key, kept in values["promises"].items()},
-        judgements={key: DPTestResult(**kept) for key, kept in values["judgements"].items()},
-        utility={
-            key: (tuple(mean), tuple(spread)) for key, (mean, spread) in values["utility"].items()
-        },
-        released_share=values["released_share"],
-        guess=tuple(values["guess"]),
-        error=values["error"],
-        traceback=values["traceback"],
-    )
 
 
 def _key(row: dict[str, Any]) -> Key:

@@ -9,33 +9,67 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.audit.describe import describe_plan, describe_size
-from clusterscale.audit.evaluation import MechanismEvaluationTask
-from clusterscale.audit.period import Period
-from clusterscale.audit.source import TraceSource
-from clusterscale.audit.targets import Chosen
+from clusterscale.attacks import ATTACKS
+from clusterscale.audit.settings import Period, Precision
+from clusterscale.audit.targets import Chosen, Targets
 from clusterscale.audit.task import AuditTask
-from clusterscale.audit.template import AuditTemplate
 from clusterscale.audit.validation import find_faults
-from clusterscale.contracts import NO_NOISE, Ints, Mechanism
-from clusterscale.contracts.lists import NonEmptyUnique
+from clusterscale.contracts import (
+    NO_NOISE,
+    Attack,
+    ConfigModel,
+    Ints,
+    Mechanism,
+    Prior,
+    Probability,
+)
+from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube import TraceCube
+from clusterscale.cube.trace_settings import TraceSource
+from clusterscale.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan
 from clusterscale.errors import ConfigError
-from clusterscale.html_tables import list_facts
+from clusterscale.game import FALSE_POSITIVE_RATE
+from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.screening import Screen
+from clusterscale.priors import PRIORS
+from clusterscale.screening import Screen, ScreenPlan
 from clusterscale.screening import check as check_screen
 
-__all__ = ["AuditPlan"]
+__all__ = ["AuditPlan", "AuditTemplate"]
 
 if TYPE_CHECKING:
     Sizes = tuple[int, ...]
     Periods = tuple[Period, ...]
     Mechanisms = tuple[Mechanism, ...]
+    Priors = tuple[Prior, ...]
+    Attacks = tuple[Attack, ...]
 else:
     Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2)], ...], *NonEmptyUnique]
     Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
+    Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
+
+
+class AuditTemplate(ConfigModel):
+    """Targets, priors, attacks, measures of utility, and tests of guarantees.
+
+    With ``control`` every attack is also trained on shuffled labels, challenged on groups with a
+    substitute for the target, and compared with the sum of all published values. The true-positive
+    rate is reported at ``false_positive_rate``. With a ``precision``, challenges are added to a
+    target until its AUC is known to that precision.
+    """
+
+    seed: Annotated[int, Strict()] = 0
+    targets: Targets
+    priors: Priors
+    attacks: Attacks
+    utility: UtilityPlan = UtilityPlan()
+    verdict: VerdictPlan = VerdictPlan()
+    screen: ScreenPlan = ScreenPlan()
+    control: bool = True
+    false_positive_rate: Probability = FALSE_POSITIVE_RATE
+    precision: Precision | None = None
 
 
 class AuditPlan(AuditTemplate):
@@ -51,14 +85,13 @@ class AuditPlan(AuditTemplate):
     mechanisms: Mechanisms
 
     def __repr__(self) -> str:
-        return (
-            f"AuditPlan(targets {self.describe()['targets']}: {describe_size(self)}; {self.digest})"
-        )
+        targets, size = self.describe()["targets"], _describe_size(self)
+        return f"AuditPlan(targets {targets}: {size}; {self.digest})"
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        return list_facts("Audit", describe_plan(self))
+        return list_facts("Audit", _describe(self))
 
     def describe(self) -> dict[str, Any]:
         """Return plain values that may be published: listed users are counted, not named."""
@@ -115,7 +148,7 @@ class AuditPlan(AuditTemplate):
                     precision=self.precision,
                 )
 
-    def prices(self, cube: TraceCube) -> Iterator[MechanismEvaluationTask]:
+    def evaluations(self, cube: TraceCube) -> Iterator[MechanismEvaluationTask]:
         """Yield the evaluation of mechanisms for each period and group size."""
         for period, size in product(self.periods, self.group_sizes):
             source = self._source(cube, period.spans[-1:])
@@ -135,3 +168,36 @@ class AuditPlan(AuditTemplate):
     def n_cases(self) -> int:
         """Number of results of one task: mechanisms × attacks."""
         return len(self.mechanisms) * len(self.attacks)
+
+
+def _describe(plan: AuditPlan) -> dict[str, Cell]:
+    """Return the settings of a plan by name."""
+    return {
+        "targets": _describe_targets(plan),
+        "group sizes": ", ".join(f"{size:,}" for size in plan.group_sizes),
+        "periods": [period.label for period in plan.periods],
+        "priors": [prior.label for prior in plan.priors],
+        "mechanisms": [mechanism.label for mechanism in plan.mechanisms],
+        "attacks": [attack.label for attack in plan.attacks],
+        "results of a target": _describe_size(plan),
+        "controls": "yes" if plan.control else "none",
+        "seed": str(plan.seed),
+        "digest": plan.digest,
+    }
+
+
+def _describe_size(plan: AuditPlan) -> str:
+    """Return the number of results per target, as a product."""
+    parts = (
+        (len(plan.periods), "period"),
+        (len(plan.priors), "prior"),
+        (len(plan.group_sizes), "group size"),
+        (len(plan.mechanisms), "mechanism"),
+        (len(plan.attacks), "attack"),
+    )
+    return " × ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in parts)
+
+
+def _describe_targets(plan: AuditPlan) -> str:
+    targets = plan.describe()["targets"]
+    return ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in targets.items())

@@ -1,19 +1,21 @@
-"""Resource plan within a worker's memory: the traces of all users at once, or parts of them."""
+"""What an audit takes, and how traces are distributed within the memory of workers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.workload import Workload
+from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
+from clusterscale.screening import predict as predict_screen
 from clusterscale.study import describe_bytes
 
-__all__ = ["ResourcePlan", "plan_resources"]
+__all__ = ["Cost", "ResourcePlan", "plan_resources", "predict"]
 
 _PROCESS = 500 * 10**6  # the interpreter, its libraries and compiled loops
 _COUNT, _VALUE, _OFFSET = 4, 8, 8  # bytes
@@ -21,6 +23,8 @@ _DRAWN = 48  # bytes per user while groups are drawn: all in order, shuffled, kn
 _READ_TIMES = 6  # copies of a block's events while they are decoded, cut and transformed
 _PUBLISHED = 1.5  # times the values: the release, and intermediate values of a mechanism
 _STATISTICS = 7 * _VALUE * 4  # bytes per group and ROI: the classifiers' features and copies
+UNSURE = 1.5
+"""Factor by which a run on a quiet machine may be shorter or longer than predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,84 @@ class ResourcePlan:
         return _PROCESS + self.trace_bytes + self.task_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Predicted cost of an audit.
+
+    ``n_tasks`` are scheduled, games and evaluations of mechanisms, and give ``n_cases`` results.
+    Each worker reads ``store_bytes`` once, or a share of them if it holds a part of the users; see
+    ``resources``. Its seconds are uncertain by the factor :data:`UNSURE`. If the most exposed
+    users are attacked, they include the screen that finds these users, and each of these is assumed
+    to have an event in every period.
+    """
+
+    n_targets: int
+    n_tasks: int
+    n_cases: int
+    store_bytes: int
+    resources: ResourcePlan
+
+    @property
+    def seconds_range(self) -> tuple[float, float]:
+        """Lower and upper estimate of the seconds on the cluster."""
+        return self.resources.seconds / UNSURE, self.resources.seconds * UNSURE
+
+
+def predict(
+    plan: AuditPlan,
+    cube: TraceCube,
+    memory: int = MEMORY,
+    n_workers: int = 1,
+    *,
+    slowness: float = 1.0,
+) -> Cost:
+    """Predict what an audit costs, without running anything.
+
+    Parameters
+    ----------
+    plan, cube
+        The audit, and the traces.
+    memory
+        Bytes that a worker may use.
+    n_workers
+        Number of workers.
+    slowness
+        How many times slower processors are than those on which rates were measured
+        (:func:`~clusterscale.audit.workload.measure_slowness`).
+
+    Raises
+    ------
+    ConfigError
+        If the plan does not fit the cube, or needs more memory.
+    """
+    plan.check(cube)
+    targets = plan.targets
+    n_exposed, n_periods = targets.n_most_exposed(cube, plan.periods), len(plan.periods)
+    n_targets, n_attacked = n_exposed, n_exposed * n_periods
+    if not n_exposed:
+        chosen = plan.choose(cube)
+        n_targets = len(chosen.users)
+        n_attacked = sum(len(chosen.attacks(i)) for i in range(n_periods))
+    resources = plan_resources(
+        plan, cube, memory, n_workers, n_targets=n_targets, slowness=slowness
+    )
+    if n_exposed:
+        screen = predict_screen(plan.whole_screen, cube, memory, n_workers)
+        resources = replace(
+            resources,
+            core_seconds=resources.core_seconds + screen.core_seconds,
+            seconds=resources.seconds + screen.seconds,
+        )
+    n_games = n_attacked * len(plan.priors) * len(plan.group_sizes)
+    return Cost(
+        n_targets=n_targets,
+        n_tasks=n_games + n_periods * len(plan.group_sizes),
+        n_cases=n_games * plan.n_cases,
+        store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET,
+        resources=resources,
+    )
+
+
 def plan_resources(
     plan: AuditPlan,
     cube: TraceCube,
@@ -88,50 +170,60 @@ def plan_resources(
         If ``memory`` is not enough for one block of users and the counts of one task.
     """
     needs = _Needs(plan, cube)
-    seconds = needs.draw_seconds + needs.count_seconds + needs.train_seconds
-    once, n_tasks = needs.price_seconds, n_targets * needs.n_games
     traces, task = needs.traces(cube.n_users), needs.task()
     whole = _PROCESS + traces + task
     if whole <= memory:
         shares = f"{describe_bytes(whole)} of the {describe_bytes(memory)} of a worker"
         why = f"the traces of all users and a task need {shares}"
-        n_busy = min(n_workers, n_tasks)
-        work = seconds * n_targets + needs.read_seconds * n_busy + once
-        total = work + needs.start_seconds * (1 + n_busy * (n_workers > 1))
-        wall = needs.start_seconds * (1 + (n_workers > 1)) + work / n_busy
-        return ResourcePlan((), why, traces, task, slowness * total, slowness * wall)
-    size, task = block_size(cube), needs.task(parts=True)
-    least = _PROCESS + needs.traces(min(size, cube.n_users)) + task
-    if least > memory:
-        raise ConfigError(
-            f"memory: {memory:,} bytes per worker are too few: a block of "
-            f"{min(size, cube.n_users):,} users and the counts of one task need "
-            f"{min(least, whole):,}; give that or more with `memory`"
+        users: tuple[Range, ...] = ()
+        total, wall = needs.seconds_in_memory(n_targets, n_workers)
+    else:
+        size, task = block_size(cube), needs.task(parts=True)
+        least = _PROCESS + needs.traces(min(size, cube.n_users)) + task
+        if least > memory:
+            raise ConfigError(
+                f"memory: {memory:,} bytes per worker are too few: a block of "
+                f"{min(size, cube.n_users):,} users and the counts of one task need "
+                f"{min(least, whole):,}; give that or more with `memory`"
+            )
+        n_blocks = -(-cube.n_users // size)
+        n_fitting = (memory - _PROCESS - task) // needs.traces(size)
+        n_parts = max(ceil(n_blocks / max(1, n_fitting)), min(n_workers, n_blocks))
+        width = -(-n_blocks // n_parts) * size
+        users, traces = tuple(ranges(0, cube.n_users, width)), needs.traces(width)
+        why = (
+            f"the traces of all users and a task need {describe_bytes(whole)}, more than the "
+            f"{describe_bytes(memory)} of a worker: counts are summed over {len(users)} parts of "
+            f"up to {width:,} users"
         )
-    n_blocks = -(-cube.n_users // size)
-    n_fitting = (memory - _PROCESS - task) // needs.traces(size)
-    n_parts = max(ceil(n_blocks / max(1, n_fitting)), min(n_workers, n_blocks))
-    width = -(-n_blocks // n_parts) * size
-    users = tuple(ranges(0, cube.n_users, width))
-    why = (
-        f"the traces of all users and a task need {describe_bytes(whole)}, more than the "
-        f"{describe_bytes(memory)} of a worker: counts are summed over {len(users)} parts of up to "
-        f"{width:,} users"
-    )
-    turns = ceil(len(users) / n_workers)
-    # a worker with several parts reads them again for every task
-    reading = needs.read_seconds * (n_targets * needs.n_games if turns > 1 else 1)
-    total = (seconds + needs.draw_seconds * (len(users) - 1)) * n_targets + reading
-    share = turns / len(users)  # every part draws all groups, so that all parts draw the same
-    by_part = needs.draw_seconds * turns + needs.count_seconds * share
-    wall = n_targets * (by_part + needs.train_seconds / n_workers) + reading * share
-    total += once + needs.start_seconds * (1 + n_workers)
-    wall += once / n_workers + needs.start_seconds * 2
-    return ResourcePlan(users, why, needs.traces(width), task, slowness * total, slowness * wall)
+        total, wall = needs.seconds_by_parts(n_targets, n_workers, len(users))
+    return ResourcePlan(users, why, traces, task, slowness * total, slowness * wall)
 
 
 class _Needs(Workload):
-    """Memory that a plan needs of a worker, in bytes, and its processor time."""
+    """Memory that a plan needs of a worker, in bytes, and its time, in seconds."""
+
+    def seconds_in_memory(self, n_targets: int, n_workers: int) -> tuple[float, float]:
+        """Return processor seconds, and those on the cluster, if workers hold all traces."""
+        n_busy = min(n_workers, n_targets * self.n_games)
+        work = (self.draw_seconds + self.count_seconds + self.train_seconds) * n_targets
+        work += self.read_seconds * n_busy + self.evaluation_seconds
+        total = work + self.start_seconds * (1 + n_busy * (n_workers > 1))
+        return total, self.start_seconds * (1 + (n_workers > 1)) + work / n_busy
+
+    def seconds_by_parts(self, n_targets: int, n_workers: int, n_parts: int) -> tuple[float, float]:
+        """Return processor seconds, and those on the cluster, if counts are summed over parts."""
+        turns = ceil(n_parts / n_workers)
+        # a worker with several parts reads them again for every task
+        reading = self.read_seconds * (n_targets * self.n_games if turns > 1 else 1)
+        # every part draws all groups, so that all parts draw the same
+        work = self.draw_seconds * n_parts + self.count_seconds + self.train_seconds
+        total = work * n_targets + reading
+        share = turns / n_parts
+        by_part = self.draw_seconds * turns + self.count_seconds * share
+        wall = n_targets * (by_part + self.train_seconds / n_workers) + reading * share
+        total += self.evaluation_seconds + self.start_seconds * (1 + n_workers)
+        return total, wall + self.evaluation_seconds / n_workers + self.start_seconds * 2
 
     def traces(self, n_users: int) -> int:
         """Bytes of the traces of ``n_users`` users, over the period that needs most."""

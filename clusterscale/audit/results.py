@@ -11,40 +11,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
-from clusterscale.audit.completion_index import Done
-from clusterscale.audit.evaluation import Price, PriceKey
-from clusterscale.audit.layout import (
-    Coordinates,
-    lay_out_float_noise,
-    lay_out_promises,
-    lay_out_utility,
-    lay_out_verdicts,
-)
+from clusterscale.audit.completion_index import CompletionIndex
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin
+from clusterscale.cube.describe import describe_origin
+from clusterscale.dp_audit import Evaluations, lay_out_evaluations
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
-from clusterscale.schema import RESULTS, RESULTS_FORMAT, validate
-from clusterscale.storage import exists, open_dataset, open_store
+from clusterscale.schema import RESULTS, RESULTS_FORMAT, Coordinates, validate
+from clusterscale.storage import exists, open_dataset, open_store, put, remove
 from clusterscale.storage.atomic import staged
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["count_failed", "open_results", "write_results"]
+__all__ = ["count_failed", "open_results", "write_failures", "write_results"]
 
 _TARGETS = 4096  # written at once
+_TRACEBACKS = 100  # tasks whose tracebacks are written
 
 
 def write_results(
     plan: AuditPlan,
     cube: TraceCube,
     chosen: Chosen,
-    done: Done,
-    prices: dict[PriceKey, Price],
+    done: CompletionIndex,
+    evaluations: Evaluations,
     uri: str,
 ) -> None:
     """Write the results of a run as a dataset that conforms to :data:`clusterscale.schema.RESULTS`.
@@ -73,12 +67,9 @@ def write_results(
         written = open_dataset(staging)
         variables = {
             **lay_out_pooled(written, plan.false_positive_rate),
-            **lay_out_promises(coords, prices),
-            **lay_out_float_noise(coords, plan.mechanisms),
-            **lay_out_verdicts(coords, prices),
-            **lay_out_utility(coords, prices),
+            **lay_out_evaluations(coords, plan.mechanisms, evaluations),
         }
-        about = _attributes(plan, cube) | {"price_errors": _errors(prices)}
+        about = _attributes(plan, cube) | {"evaluation_errors": _errors(evaluations)}
         _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
 
 
@@ -95,14 +86,44 @@ def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Data
     return dataset
 
 
-def _errors(prices: dict[PriceKey, Price]) -> str:
-    errors = sorted({price.error[:LONGEST_ERROR] for price in prices.values() if price.error})
-    return json.dumps(errors)
+def _errors(evaluations: Evaluations) -> str:
+    """Return the error of each failed evaluation, as JSON."""
+    return json.dumps(
+        sorted(one.error[:LONGEST_ERROR] for one in evaluations.values() if one.error)
+    )
+
+
+def write_failures(
+    plan: AuditPlan, done: CompletionIndex, evaluations: Evaluations, uri: str
+) -> None:
+    """Write each failed task with its traceback to a text file at ``uri``; without any, remove it.
+
+    Targets are named by their index.
+    """
+    periods = {period.id: period.name for period in plan.periods}
+    priors = {prior.id: prior.label for prior in plan.priors}
+    parts = [
+        f"evaluation of {periods[one.key[0]]}, groups of {one.key[1]:,}\n"
+        f"{one.traceback or one.error}"
+        for one in evaluations.values()
+        if one.error
+    ]
+    for (target, period, prior, size), entry in sorted(done.failures(_TRACEBACKS).items()):
+        parts.append(
+            f"target {target}, {periods[period]}, {priors[prior]}, groups of {size:,}\n"
+            f"{entry.traceback or entry.error}"
+        )
+    if parts:
+        if done.n_failed > _TRACEBACKS:
+            parts.append(f"and {done.n_failed - _TRACEBACKS:,} more tasks")
+        put(uri, "\n\n".join(parts).encode())
+    else:
+        remove(uri)
 
 
 def count_failed(results: xr.Dataset) -> int:
     """Return the number of failed cases and evaluations of an audit; the same run retries them."""
-    errors = json.loads(results.attrs["price_errors"])
+    errors = json.loads(results.attrs["evaluation_errors"])
     return int((results.status == "failed").sum()) + len(errors)
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.source import load_settings
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
 from clusterscale.contracts import Examples, GroupRequest, Mechanism
 from clusterscale.cube import TraceCube
+from clusterscale.cube.trace_settings import load_settings
 from clusterscale.errors import ConfigError
 from clusterscale.game import study
 from clusterscale.seeds import stream

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clusterscale.audit.precision import interim_looks
+from clusterscale.audit.settings import interim_looks
 from clusterscale.contracts import Bounds, CellCoordinates, Mechanism, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError, PoolError

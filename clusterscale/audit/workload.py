@@ -14,9 +14,8 @@ from time import process_time
 
 import numpy as np
 
-from clusterscale.audit.period import Period
 from clusterscale.audit.plan import AuditPlan
-from clusterscale.audit.precision import interim_looks
+from clusterscale.audit.settings import Period, interim_looks
 from clusterscale.contracts import Mechanism, Prior
 from clusterscale.cube import TraceCube
 
@@ -141,7 +140,7 @@ class Workload:
         return total
 
     @property
-    def price_seconds(self) -> float:
+    def evaluation_seconds(self) -> float:
         """Seconds to measure utility and test guarantees, once for all targets."""
         plan, total = self._plan, 0.0
         for period in plan.periods:

@@ -1,26 +1,23 @@
 """The command line interface of the package."""
 
 import sys
+from inspect import getdoc
 
 from rich.markup import escape
 
 from clusterscale.cli import (
+    analyses,
     certificates,
     gates,
     papers,
     records,
-    recoveries,
     releases,
     reports,
-    screens,
     tuning,
     watch,
 )
 from clusterscale.cli import (
     main as verbs,
-)
-from clusterscale.cli import (
-    traits as characteristics,
 )
 from clusterscale.cli.console import err
 from clusterscale.cli.options import in_flags
@@ -30,17 +27,21 @@ from clusterscale.redaction import clean
 __all__ = ["app", "main"]
 
 app = verbs.app
-app.command()(screens.screen)
-app.command()(characteristics.traits)
-app.command()(recoveries.recover)
-app.command()(reports.report)
-app.command()(gates.gate)
-app.command()(releases.reaudit)
-app.command()(papers.reproduce)
-app.command()(watch.watch)
-app.command()(tuning.tune)
+for verb in (
+    analyses.screen,
+    analyses.traits,
+    analyses.recover,
+    reports.report,
+    gates.gate,
+    releases.reaudit,
+    papers.reproduce,
+    watch.watch,
+    tuning.tune,
+    certificates.certificates,
+):
+    paragraphs = (getdoc(verb) or "").split("\n\n")
+    app.command(help="\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs))(verb)
 app.command(help=records.HELP)(records.ingest)
-app.command()(certificates.certificates)
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +18,6 @@ from clusterscale.cli.options import (
     Output,
     Workers,
     argument,
-    load_config,
     load_either,
     say_command,
 )
@@ -70,29 +68,27 @@ def audit(
     force: Force = False,
 ) -> None:
     """Run an audit, or resume an interrupted one, and write its report."""
-    from clusterscale.audit import AuditAnalysis
+    from clusterscale.audit import AuditAnalysis, count_failed
+
+    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    plan = options.config.the_audit()
 
     def show(results: xr.Dataset) -> None:
         show_results(results, full=full)
         if not full:
-            folder = (output or load_config(config).output).rstrip("/")
-            say_command("all cases and utility", "report", folder, "--full")
+            say_command("all cases and utility", "report", options.folder, "--full")
 
-    options = RunOptions(config, output, cluster, workers, memory, force, explain)
-    results = run_analysis(lambda chosen: AuditAnalysis(chosen.the_audit()), options, show)
+    results = run_analysis(AuditAnalysis(plan), options, show)
     if results is None:
-        plan = load_config(config).the_audit()
         unrounded = [item.label for item in plan.mechanisms if item.publishes_float_noise]
         for line in warn_of_float_noise(map(escape, unrounded)):
             out.print(line, highlight=False)
         return
-    n_failed = int((results.status == "failed").sum())
-    if n_failed:
+    if n_failed := int((results.status == "failed").sum()):
         err.print(f"[bold red]{n_failed} cases failed[/]; see the report and the variable `error`")
-    unpriced = json.loads(results.attrs["price_errors"])
-    if unpriced:
+    if count_failed(results) > n_failed:
         err.print("[bold red]guarantees or utility of mechanisms are missing[/]; see the report")
-    if n_failed or unpriced:
+    if count_failed(results):
         raise typer.Exit(1)
 
 

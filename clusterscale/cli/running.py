@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING
@@ -16,6 +16,13 @@ from rich.markup import escape
 
 from clusterscale.cli.console import err, out, progress
 from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Explain,
+    Force,
+    Memory,
+    Output,
+    Workers,
     describe_memory,
     load_config,
     parse_memory,
@@ -29,20 +36,21 @@ if TYPE_CHECKING:
 
     from clusterscale.config import Config
     from clusterscale.contracts import Executor
-    from clusterscale.runtime import Beacon, Cluster
+    from clusterscale.cube import TraceCube
+    from clusterscale.runtime import Cluster, StatusWriter
     from clusterscale.study import Analysis, Progress, Tell
 
-__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster"]
+__all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster", "running_verb"]
 
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _AGAIN = 0.05  # seconds until a signal whose exception was dropped is resent
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunOptions:
     """Options of every command that runs an analysis."""
 
-    config: Path | None
+    file: Path | None
     output: str | None
     cluster: str | None
     workers: int | None
@@ -50,26 +58,41 @@ class RunOptions:
     force: bool
     explain: bool = False
 
+    @cached_property
+    def config(self) -> Config:
+        """The config."""
+        return load_config(self.file)
+
+    @cached_property
+    def cube(self) -> TraceCube:
+        """The cube of the config."""
+        return self.config.cube.open()
+
+    @property
+    def folder(self) -> str:
+        """The folder of the run."""
+        return (self.output or self.config.output).rstrip("/")
+
 
 def run_analysis(
-    make: Callable[[Config], Analysis],
+    analysis: Analysis,
     options: RunOptions,
     show: Callable[[xr.Dataset], None],
     *,
-    check: Callable[[Config, str], object] = lambda config, folder: None,
+    check: Callable[[], object] = lambda: None,
 ) -> xr.Dataset | None:
-    """Run the analysis that ``make`` returns for a config, show its results, write the report.
+    """Run an analysis, show its results, and write the report.
 
     Parameters
     ----------
-    make
-        Returns the analysis of a config.
+    analysis
+        The analysis.
     options
         Options from the command line; with ``explain`` nothing is run.
     show
         Prints the results.
     check
-        Called with the config and the folder before a cluster is started.
+        Called before a cluster is started.
 
     Returns
     -------
@@ -78,19 +101,17 @@ def run_analysis(
     """
     from clusterscale import study
 
-    chosen = load_config(options.config)
-    cluster = pick_cluster(chosen.cluster, options.cluster, options.workers)
-    analysis, folder = make(chosen), (options.output or chosen.output).rstrip("/")
-    cube, memory = chosen.cube.open(), parse_memory(options.memory, cluster)
+    cluster = pick_cluster(options.config.cluster, options.cluster, options.workers)
+    cube, memory, folder = options.cube, parse_memory(options.memory, cluster), options.folder
     home = analysis.uri(folder)
     if options.explain:
         rows = analysis.explain(cube, memory, cluster.n_workers)
         about = {"memory": describe_memory(options.memory, cluster), "output": home}
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
-    check(chosen, folder)
-    with report_status(folder, analysis.kind, cluster) as beacon:
-        with running_cluster(cluster, analysis.kind, beacon) as (executor, tell):
+    check()
+    with report_status(folder, analysis.kind, cluster) as status:
+        with running_cluster(cluster, analysis.kind, status) as (executor, tell):
             results = study.run(
                 analysis,
                 cube,
@@ -100,35 +121,68 @@ def run_analysis(
                 force=options.force,
                 on_progress=tell,
             )
-        beacon.tell("report", 0, 0)
+        status.update("report", 0, 0)
         show(results)
         out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
     return results
 
 
+def running_verb(
+    show: Callable[[xr.Dataset], None],
+    check: Callable[[RunOptions], object] = lambda options: None,
+) -> Callable[[Callable[[Config], Analysis]], Callable[..., None]]:
+    """Return a decorator that makes a command of a function from a config to an analysis.
+
+    Parameters
+    ----------
+    show
+        Prints the results.
+    check
+        Called before a cluster is started.
+    """
+
+    def decorate(make: Callable[[Config], Analysis]) -> Callable[..., None]:
+        def command(
+            config: ConfigFile = None,
+            output: Output = None,
+            cluster: ClusterName = None,
+            workers: Workers = None,
+            memory: Memory = None,
+            explain: Explain = False,
+            force: Force = False,
+        ) -> None:
+            options = RunOptions(config, output, cluster, workers, memory, force, explain)
+            run_analysis(make(options.config), options, show, check=lambda: check(options))
+
+        command.__name__, command.__doc__ = make.__name__, make.__doc__
+        return command
+
+    return decorate
+
+
 @contextmanager
-def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[Beacon]:
+def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[StatusWriter]:
     """Write the status of the work in ``folder`` for `clusterscale watch`.
 
     SIGTERM and SIGINT end the context like an error.
     """
-    from clusterscale.runtime import Beacon
+    from clusterscale.runtime import StatusWriter
 
     def warn(message: str) -> None:
         err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
 
-    with _orderly_end(), Beacon(folder, work, cluster=cluster.label, warn=warn) as beacon:
-        yield beacon
+    with _orderly_end(), StatusWriter(folder, work, cluster=cluster.label, warn=warn) as status:
+        yield status
 
 
 @contextmanager
 def running_cluster(
-    cluster: Cluster, what: str, beacon: Beacon | None = None
+    cluster: Cluster, what: str, status: StatusWriter | None = None
 ) -> Iterator[tuple[Executor, Tell]]:
     """Open a cluster with a progress bar; yield its executor and a progress callback.
 
-    The callback also updates ``beacon``. SIGTERM and SIGINT end the work like an error: the cluster
+    The callback also updates ``status``. SIGTERM and SIGINT end the work like an error: the cluster
     is closed, and its jobs are cancelled.
     """
     with ExitStack() as stack:
@@ -139,14 +193,14 @@ def running_cluster(
         line = bar.add_task(what)
         if link := executor.dashboard:
             bar.print(f"dashboard {link}")
-        if beacon is not None:
-            stack.enter_context(beacon.seeing(executor))
+        if status is not None:
+            stack.enter_context(status.show_workers_of(executor))
 
         def tell(now: Progress) -> None:
             n_ended = now.n_done + now.n_failed
             bar.update(line, description=now.stage, total=now.n_tasks, completed=n_ended)
-            if beacon is not None:
-                beacon.tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
+            if status is not None:
+                status.update(now.stage, now.n_tasks, now.n_done, now.n_failed)
 
         yield executor, tell
 

@@ -47,7 +47,7 @@ def tune(
     forest; width of perceptron) on its own training groups, never on a challenge, for the first
     targets of the config in every setting. Prints lines to paste into the config.
     """
-    from clusterscale.audit.screens import choose_targets
+    from clusterscale.audit.exposure import choose_targets
     from clusterscale.audit.tuning import list_cases, tunable
     from clusterscale.cube.blocks import open_source
 

@@ -88,7 +88,7 @@ def audit_release(
         plan, cube, members, executor, most=most, values=values, users=users, tell=tell
     )
     published, attack = pool(scores, inside)
-    (evaluation,) = plan.prices(cube)
+    (evaluation,) = plan.evaluations(cube)
     steps = listed.mechanism.trace_steps
     parts = users or ((0, cube.n_users),)
     known = count_known(evaluation.source, steps, parts, folder.tables, executor)

@@ -18,7 +18,8 @@ from clusterscale.attacks import ATTACKS
 from clusterscale.audit import AuditPlan, open_results
 from clusterscale.audit import run as run_lazily
 from clusterscale.audit import task as audit_task
-from clusterscale.audit.journal import Journal, PriceJournal
+from clusterscale.audit.journal import Journal
+from clusterscale.dp_audit import EvaluationJournal
 from clusterscale.errors import ConfigError, ExistsError, InputError, MissingError
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit import exposures_of, measure
@@ -295,7 +296,7 @@ def resume(plan, cube, folder, reference, n_least):
     n_done = sum(len(journal.keys(i)) for i in range(journal.n_files))
     n_tasks = len(plan.targets.choose(cube, plan.seed).users) * len(plan.group_sizes)
     assert n_least <= n_done < n_tasks
-    n_prices = len(PriceJournal(f"{folder}/prices").prices())
+    n_prices = len(EvaluationJournal(f"{folder}/evaluations").read())
     seen = []
     results = run(plan, cube, folder, SerialExecutor(), on_progress=seen.append)
     assert seen[0].n_done == n_done + n_prices, "what was finished must not run again"
@@ -307,10 +308,10 @@ import json, sys, threading
 from clusterscale.audit import AuditPlan, run
 from clusterscale.audit.journal import Journal
 from clusterscale.cube import TraceCube
-from clusterscale.runtime import Local, SerialExecutor, cargo
+from clusterscale.runtime import Local, SerialExecutor, scheduling
 
 add = Journal.add
-cargo._MOST = 2  # tasks in a batch, so that the first batch is not all of them
+scheduling._MAX_ITEMS = 2  # tasks in a batch, so that the first batch is not all of them
 
 def stop(journal, entries):
     number = add(journal, entries)

@@ -61,7 +61,7 @@ def test_an_audit(plan_fields, cube, disk, tmp_path, n_batches):
     plan, output = AuditPlan(**plan_fields), disk / "run"
     with pytest.raises(StoreError, match=r"is full; finished work is kept; free some space"):
         run(plan, cube, output, Filling(disk, n_batches))
-    kept = [storage.list_names(f"{output}/{name}") for name in ("journal", "prices")]
+    kept = [storage.list_names(f"{output}/{name}") for name in ("journal", "evaluations")]
     assert len(list(chain(*kept))) == n_batches
     (disk / "ballast").unlink()
     run(plan, cube, output, SerialExecutor())

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.outcomes import outcome
 
-from clusterscale.audit.evaluation import Price
-from clusterscale.audit.journal import Entry, Journal, PriceJournal
+from clusterscale.audit.journal import Entry, Journal
+from clusterscale.dp_audit import EvaluationJournal
+from clusterscale.dp_audit.evaluation import MechanismEvaluation
 from clusterscale.errors import DamagedError
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)
@@ -52,10 +53,13 @@ def test_a_batch_keeps_its_tasks_apart(tmp_path):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_price_counts_before_a_failure_in_any_order(tmp_path, order):
-    journal, key = PriceJournal(str(tmp_path)), ("first week", 100)
-    for price in (Price(key, error="MemoryError: no room", traceback="…"), Price(key))[::order]:
+    journal, key = EvaluationJournal(str(tmp_path)), ("first week", 100)
+    for price in (
+        MechanismEvaluation(key, error="MemoryError: no room", traceback="…"),
+        MechanismEvaluation(key),
+    )[::order]:
         journal.add(price)
-    assert journal.prices() == {key: Price(key)}
+    assert journal.read() == {key: MechanismEvaluation(key)}
 
 
 def test_what_was_being_written_when_the_driver_died_is_ignored(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.audit import AuditPlan, run
-from clusterscale.audit.precision import Precision, interim_looks
+from clusterscale.audit.settings import Precision, interim_looks
 from clusterscale.audit.task import run_task
 from clusterscale.contracts import GroupRequest
 from clusterscale.errors import ConfigError

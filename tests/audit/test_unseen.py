@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterscale.audit import AuditPlan, Targets, predict, run, screen
-from clusterscale.audit.period import Period
-from clusterscale.audit.screens import rank
+from clusterscale.audit.exposure import rank
+from clusterscale.audit.settings import Period
 from clusterscale.audit.targets import TERTILES, Presence
 from clusterscale.cli import console as show
 from clusterscale.cli import results
-from clusterscale.cli.screens import show_screen
+from clusterscale.cli.analyses import show_screen
 from clusterscale.errors import ConfigError
 from clusterscale.report import render
 from clusterscale.report.notebook import shorten

@@ -5,9 +5,9 @@ import pytest
 import zarr
 from conftest import write_cube
 
-from clusterscale.audit.source import TraceSource
 from clusterscale.cube import blocks
 from clusterscale.cube.bounds import measure_bounds
+from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.reaudit.known_counts import INSIDE, count_known
 from clusterscale.runtime import SerialExecutor
 

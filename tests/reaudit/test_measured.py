@@ -58,7 +58,7 @@ def results(seed=0, n_targets=7, lost=0.2):
             "period": PERIODS, "group_size": SIZES, "prior": PRIORS, "mechanism": MECHANISMS,
             "attack": ATTACKS, "measure": MEASURES, "target": 3 * np.arange(n_targets),
         },
-        {"price_errors": "[]"},
+        {"evaluation_errors": "[]"},
     )  # fmt: skip
 
 

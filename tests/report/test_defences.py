@@ -413,11 +413,11 @@ def test_the_same_results_make_the_same_page_and_every_anchor_exists(make):
 
 @pytest.mark.usefixtures("no_figures")
 def test_what_was_not_measured_of_defences_is_told(make_results):
-    results = make_results(price_errors='["MemoryError: <no room>"]')
+    results = make_results(evaluation_errors='["MemoryError: <no room>"]')
     page = render(results)
     assert "Measurements that failed" in page
     assert "MemoryError: &lt;no room&gt;" in page
-    assert "Measurements that failed" not in render(make_results(price_errors="[]"))
+    assert "Measurements that failed" not in render(make_results(evaluation_errors="[]"))
 
 
 def test_nothing_has_no_sign():

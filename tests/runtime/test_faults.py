@@ -241,7 +241,7 @@ def test_a_scheduler_that_is_gone_ends_the_run_and_keeps_what_was_finished(
         pytest.raises(ClusterError, match=told),
     ):
         audit(poison.Losing(executor, lambda: end(first)))
-    folders = [tmp_path / "run" / name for name in ("journal", "prices")]
+    folders = [tmp_path / "run" / name for name in ("journal", "evaluations")]
     kept = {path: path.read_bytes() for folder in folders for path in folder.iterdir()}
     assert len(kept) == 2
     same(reference, audit(SerialExecutor()))

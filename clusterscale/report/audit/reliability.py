@@ -65,10 +65,10 @@ def build_failures(audit: AuditReport) -> Section | None:
 
 def _failed_measurements(audit: AuditReport) -> Section | None:
     """Build the list of failed measurements of defences; None if there are none."""
-    errors = json_attribute(audit.results, "price_errors").get("price_errors", [])
+    errors = json_attribute(audit.results, "evaluation_errors").get("evaluation_errors", [])
     if not isinstance(errors, list) or not errors:
         return None
-    lines = [[str(error)] for error in errors]
+    lines = [[str(error)] for error in dict.fromkeys(errors)]
     return Section(
         "failures",
         "Measurements that failed",

@@ -1,0 +1,297 @@
+"""Evaluate mechanisms: guarantees, tests and utility; one task per period and group size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from clusterscale.contracts import (
+    Bounds,
+    ConfigModel,
+    Count,
+    Counts,
+    Mechanism,
+    Reduction,
+    Traces,
+    Values,
+)
+from clusterscale.contracts.component import NonEmptyUnique
+from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
+from clusterscale.cube.bounds import merge_bounds
+from clusterscale.cube.trace_settings import (
+    CellMap,
+    TraceSetting,
+    TraceSource,
+    load_settings,
+    map_cells,
+)
+from clusterscale.dp_audit.dp_test import DPTestResult, VerdictPlan, try_guarantee
+from clusterscale.dp_audit.guarantee import GuaranteeStatement, state_guarantee
+from clusterscale.dp_audit.neighbours import Design, Nearby, Neighbours, count_nearby
+from clusterscale.dp_audit.privacy_units import kind_of
+from clusterscale.errors import InputError
+from clusterscale.groups import count_visits
+from clusterscale.mechanisms import group_by_trace_steps
+from clusterscale.seeds import stream
+from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
+
+__all__ = ["CountedUsers", "EvaluationKey", "EvaluationPart", "GuaranteeStatement"]
+__all__ += ["MechanismEvaluation", "MechanismEvaluationTask", "UtilityPlan", "add_evaluations"]
+__all__ += ["count_evaluation", "evaluate_mechanism_task", "finish_evaluation", "fold_evaluation"]
+
+EvaluationKey = tuple[str, int]
+Floats = NDArray[np.float64]
+
+if TYPE_CHECKING:
+    Measures = tuple[Utility, ...]
+else:
+    Measures = Annotated[tuple[UTILITIES.field(), ...], *NonEmptyUnique]
+
+_USUAL = (
+    "mean_relative_error",
+    "busiest_relative_error",
+    "hotspot_f1",
+    "hotspot_tau",
+    "jensen_shannon",
+    "pearson",
+    "events_kept",
+    "total_variation",
+)
+
+
+class UtilityPlan(ConfigModel):
+    """How to measure utility: the number of ``groups``, and the ``measures``.
+
+    Groups are drawn from all users, not only targets, and are the same for all mechanisms.
+    """
+
+    groups: Count = 10
+    measures: Measures = tuple(UTILITIES.create(name) for name in _USUAL)
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismEvaluationTask:
+    """The mechanisms to evaluate at a period and group size: a URI and a few numbers."""
+
+    source: TraceSource
+    period: str
+    group_size: int
+    mechanisms: tuple[Mechanism, ...]
+    utility: UtilityPlan
+    verdict: VerdictPlan
+
+    @property
+    def key(self) -> EvaluationKey:
+        """Id of the period, and group size."""
+        return self.period, self.group_size
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismEvaluation:
+    """Result of a :class:`MechanismEvaluationTask`, or the error that ended it, with traceback.
+
+    Dicts are keyed by the id of the mechanism. ``utility`` has means over groups and standard
+    deviations (ddof 1), one per measure; ``guess`` has the means for values drawn without any data.
+    Groups on which a measure is undefined are left out. ``released_share`` is the released total
+    over the raw total of cells with a raw count, without the null ROI and with negative values as
+    0, mean over groups; it does not depend on the measures.
+    """
+
+    key: EvaluationKey
+    guarantees: dict[str, GuaranteeStatement] = field(default_factory=dict)
+    dp_tests: dict[str, DPTestResult] = field(default_factory=dict)
+    utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
+    released_share: dict[str, float] = field(default_factory=dict)
+    guess: tuple[float, ...] = ()
+    error: str = ""
+    traceback: str = ""
+
+
+def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluation:
+    """Publish groups by every mechanism and measure utility; a pure function of the task.
+
+    :func:`~clusterscale.dp_audit.dp_test.try_guarantee` tests guarantees on separate groups.
+
+    Raises
+    ------
+    ClusterscaleError
+        If the cube cannot be read or is not the planned one.
+    """
+    settings = load_settings(task.source, _lists(task))
+    with threadpool_limits(limits=1):
+        total = {steps: _count(task, steps, setting) for steps, setting in settings.items()}
+        cells = {steps: setting.cells for steps, setting in settings.items()}
+        return _evaluate(task, total, cells, lambda steps, user: settings[steps].traces)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationPart:
+    """An evaluation and the users to count for it: a URI and a few numbers."""
+
+    task: MechanismEvaluationTask
+    users: Range
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountedUsers:
+    """Counts of some users after some trace steps.
+
+    Attributes
+    ----------
+    counts
+        Counts of the groups for utility, int32, shape (group, roi, epoch).
+    bounds
+        Largest change of the counts by one unit of data of these users.
+    nearby
+        Counts of the groups for tests of guarantees.
+    """
+
+    counts: Counts
+    bounds: Bounds
+    nearby: Nearby
+
+    def plus(self, other: CountedUsers) -> CountedUsers:
+        """Add the counts of the users that follow these."""
+        bounds = merge_bounds(self.bounds, other.bounds)
+        return CountedUsers(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
+
+
+Tallies = dict[Steps, CountedUsers]
+
+
+def fold_evaluation(
+    task: MechanismEvaluationTask, users: Sequence[Range]
+) -> Reduction[MechanismEvaluationTask, EvaluationPart, Tallies, MechanismEvaluation]:
+    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users."""
+    parts = tuple(EvaluationPart(task, part) for part in users)
+    return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
+
+
+def count_evaluation(part: EvaluationPart) -> Tallies:
+    """Count some users for an evaluation, for each list of trace steps.
+
+    Errors are those of :func:`evaluate_mechanism_task`.
+    """
+    settings = load_settings(part.task.source, _lists(part.task), part.users)
+    with threadpool_limits(limits=1):
+        return {steps: _count(part.task, steps, setting) for steps, setting in settings.items()}
+
+
+def add_evaluations(one: Tallies, other: Tallies) -> Tallies:
+    """Add the counts of two ranges of users; ``other`` follows ``one``."""
+    return {steps: tally.plus(other[steps]) for steps, tally in one.items()}
+
+
+def finish_evaluation(task: MechanismEvaluationTask, total: Tallies) -> MechanismEvaluation:
+    """Publish and measure, on the summed counts of all users.
+
+    Only reads the traces of the few users who are left out of neighbouring groups, by block.
+    """
+    source, span = task.source, task.source.spans[-1]
+    cube = open_source(source)
+
+    @lru_cache(maxsize=1)
+    def read(steps: Steps, start: int) -> Traces:
+        stop = min(start + block_size(cube), cube.n_users)
+        return read_block(source, [(span, steps)], start, stop)[0].traces
+
+    def find(steps: Steps, user: int) -> Traces:
+        return read(steps, user // block_size(cube) * block_size(cube))
+
+    with threadpool_limits(limits=1):
+        return _evaluate(task, total, {steps: map_cells(source, steps) for steps in total}, find)
+
+
+def _lists(task: MechanismEvaluationTask) -> list[Steps]:
+    """Return all lists of trace steps, and first the empty one, of raw counts."""
+    return list(dict.fromkeys([(), *(steps for steps, _ in group_by_trace_steps(task.mechanisms))]))
+
+
+def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -> CountedUsers:
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    traces, size = setting.traces, task.group_size
+    cells = traces.n_rois, traces.n_epochs
+    counts = np.empty((task.utility.groups, *cells), np.int32)
+    for row in counts:
+        members = np.sort(rng.choice(traces.n_users, size, replace=False, shuffle=False))
+        row[:] = count_visits(traces, members[None])[0]
+    mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
+    units = dict.fromkeys(kind_of(mechanism.guarantee) for mechanism in mechanisms)
+    kinds = [kind for kind in units if kind is not None]
+    nearby = count_nearby(_design(task), kinds, traces, setting.cells.frame)
+    return CountedUsers(counts, setting.bounds, nearby)
+
+
+def _design(task: MechanismEvaluationTask) -> Design:
+    cube = open_source(task.source)
+    return Design(
+        n_users=cube.n_users,
+        block=block_size(cube),
+        group_size=task.group_size,
+        n_units=task.verdict.units,
+        seed=task.source.seed,
+        path=task.key,
+    )
+
+
+def _evaluate(
+    task: MechanismEvaluationTask,
+    total: Tallies,
+    cells: dict[Steps, CellMap],
+    find: Callable[[Steps, int], Traces],
+) -> MechanismEvaluation:
+    raw, evaluation = list(total[()].counts), MechanismEvaluation(task.key)
+    for steps, mechanisms in group_by_trace_steps(task.mechanisms):
+        tally, cell_map = total[steps], cells[steps]
+        neighbours = Neighbours(_design(task), tally.nearby, partial(find, steps), cell_map.frame)
+        for mechanism in mechanisms:
+            key, bound = mechanism.id, mechanism.bind(tally.bounds)
+            evaluation.guarantees[key] = state_guarantee(bound, tally.bounds, steps)
+            evaluation.dp_tests[key] = try_guarantee(bound, neighbours, task.verdict, key=key)
+            released = _publish(task, key, bound, cell_map, tally.counts)
+            try:
+                utility, share = _measure(task, raw, released)
+            except InputError as error:
+                raise InputError(f"{mechanism.label}: {error}") from error
+            evaluation.utility[key], evaluation.released_share[key] = utility, share
+    rng = stream(task.source.seed, "random guess", *task.key)
+    guesses = (random_guess(counts, group_size=task.group_size, rng=rng) for counts in raw)
+    (guess, _), _ = _measure(task, raw, guesses)
+    return replace(evaluation, guess=guess)
+
+
+def _publish(
+    task: MechanismEvaluationTask, key: str, mechanism: Mechanism, cells: CellMap, counts: Counts
+) -> Iterator[Values]:
+    """Yield the release of each group, on the cells of the cube."""
+    rng = stream(task.source.seed, "utility noise", *task.key, key)
+    for group in counts:
+        yield cells.expand(mechanism.release(group, group_size=task.group_size, rng=rng))
+
+
+def _measure(
+    task: MechanismEvaluationTask, raw: list[Counts], released: Iterator[Values]
+) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], float]:
+    """Return means and standard deviations of the measures, and the mean released share."""
+    values = np.array([_values(task, *pair) for pair in zip(raw, released, strict=True)])
+    columns = [column[np.isfinite(column)] for column in values.T]
+    *mean, share = (float(known.mean()) if len(known) else np.nan for known in columns)
+    *spread, _ = (float(known.std(ddof=1)) if len(known) > 1 else np.nan for known in columns)
+    return (tuple(mean), tuple(spread)), share
+
+
+def _values(task: MechanismEvaluationTask, raw: Counts, released: Values) -> list[float]:
+    """Return every measure, and the released share; the null ROI, the last one, has no events."""
+    rois = slice(None, -1 if task.source.null_roi else None)
+    events = raw[rois], released[rois]
+    values = [
+        measure.measure(*(events if getattr(measure, "events_only", False) else (raw, released)))
+        for measure in task.utility.measures
+    ]
+    return [*values, events_kept(events[0], np.maximum(events[1], 0))]

@@ -1,0 +1,98 @@
+"""What is done is found again, task by task; nothing of another plan slips in."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracles.outcomes import outcome
+
+from clusterscale.audit import AuditPlan
+from clusterscale.audit.completion_index import CompletionIndex
+from clusterscale.audit.journal import Entry, Journal
+from clusterscale.audit.results import open_results, write_results
+from clusterscale.errors import DamagedError
+from clusterscale.metrics import N_PVALUE_BINS
+
+
+@pytest.fixture
+def plan(plan_fields):
+    return AuditPlan(**(plan_fields | {"targets": {"random": 20}}))
+
+
+@pytest.fixture
+def chosen(plan, cube):
+    return plan.targets.choose(cube, plan.seed)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_batches_of_any_order_come_back(cube, plan_fields, tmp_path_factory, data):
+    """Against a plain dict: the last that is said of a task counts, in the run that says it."""
+    plan = AuditPlan(**(plan_fields | {"targets": {"random": 5}}))
+    chosen = plan.targets.choose(cube, plan.seed)
+    tasks = list(plan.tasks(cube, chosen))
+    folder = str(tmp_path_factory.mktemp("journal"))
+    done, known = CompletionIndex(plan, chosen, Journal(folder)), {}
+    order = data.draw(st.permutations(range(len(tasks))))
+    ended = order[: data.draw(st.integers(0, len(tasks)))]
+    while ended:
+        size = data.draw(st.integers(1, len(ended)))
+        batch, ended = ended[:size], ended[size:]
+        entries = []
+        for i in batch:
+            failed = data.draw(st.booleans())
+            told = {"error": "E: no", "traceback": "…"} if failed else {"outcomes": (outcome(),)}
+            entries.append(Entry(tasks[i].key, **told))
+        done.add(entries)
+        known |= {entry.key: entry for entry in entries}
+    n_failed = sum(bool(entry.error) for entry in known.values())
+    assert (done.n_tasks, done.n_failed) == (10, n_failed)
+    assert done.n_done == len(known) - n_failed
+    assert done.entries(0, 5) == known
+    assert done.entries(1, 3) == {k: v for k, v in known.items() if k[0] in chosen.users[1:3]}
+    assert set(done.failures(100)) == {key for key, entry in known.items() if entry.error}
+    assert len(done.failures(1)) == min(1, n_failed)
+    again = CompletionIndex(plan, chosen, Journal(folder))
+    sound = {key: entry for key, entry in known.items() if not entry.error}
+    assert again.entries(0, 5) == sound, "what failed is to be tried again"
+    assert [task.key for task in again.left(tasks)] == [
+        task.key for task in tasks if task.key not in sound
+    ]
+
+
+@pytest.mark.parametrize(
+    "other", [(61, 0, 0, 0), (None, "week", 0, 0), (None, 0, "perfect", 0), (None, 0, 0, 5)]
+)
+def test_entries_of_another_plan_are_refused(plan, cube, chosen, tmp_path, other):
+    key = next(iter(plan.tasks(cube, chosen))).key
+    strange = tuple(new or old for new, old in zip(other, key, strict=True))
+    Journal(str(tmp_path)).add([Entry(strange, (outcome(),))])
+    with pytest.raises(DamagedError, match="entries of tasks that are not in this plan"):
+        CompletionIndex(plan, chosen, Journal(str(tmp_path)))
+
+
+@pytest.mark.slow
+def test_results_written_a_few_targets_at_a_time_are_the_same(
+    plan, cube, chosen, tmp_path, monkeypatch
+):
+    rng = np.random.default_rng(0)
+    done = CompletionIndex(plan, chosen, Journal(str(tmp_path / "journal")))
+    levels = {name: tuple(range(N_PVALUE_BINS)) for name in ("level_inside", "level_outside")}
+    keys = [(m.id, a.id) for m in plan.mechanisms for a in plan.attacks]
+    for task in plan.tasks(cube, chosen):
+        outcomes = (
+            replace(outcome(auc=rng.random(), **levels), mechanism=mechanism, attack=attack)
+            for mechanism, attack in keys
+        )
+        done.add([Entry(task.key, tuple(outcomes))])
+    found = []
+    for size in (4096, 7, 1):
+        monkeypatch.setattr("clusterscale.audit.results._TARGETS", size)
+        uri = str(tmp_path / f"{size}.zarr")
+        write_results(plan, cube, chosen, done, {}, uri)
+        found.append(open_results(uri).load())
+    assert found[0].auc.notnull().all()
+    assert found[0].identical(found[1])
+    assert found[0].identical(found[2])

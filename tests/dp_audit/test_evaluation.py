@@ -1,0 +1,285 @@
+"""Guarantees are those of the mechanism on this cube; utility is that of groups drawn for it."""
+
+import json
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from clusterscale import mechanisms, utility
+from clusterscale.audit import AuditPlan, count_failed, open_results, run
+from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
+from clusterscale.cube.trace_settings import load_settings
+from clusterscale.dp_audit import EvaluationJournal
+from clusterscale.dp_audit.evaluation import MechanismEvaluation, evaluate_mechanism_task
+from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
+from clusterscale.groups import count_visits
+from clusterscale.mechanisms import create
+from clusterscale.metrics import auc_ceiling, privacy_gain
+from clusterscale.runtime import SerialExecutor
+from clusterscale.seeds import stream
+
+DEFENCES = [
+    {"name": "exact"},
+    {"name": "laplace", "epsilon": 1.0},
+    {"name": "suppress_small", "below": 3},
+    {"name": "coarsen_time", "factor": 5},
+    {
+        "name": "chain",
+        "steps": [
+            {"name": "cap_contributions", "per_day": 4},
+            {"name": "coarsen_space", "factor": 2},
+            {"name": "laplace", "epsilon": 0.5, "unit": "user_day"},
+        ],
+    },
+]
+
+TRIALS = {"trials": 2000}
+
+
+@pytest.fixture
+def defended(plan_fields):
+    return AuditPlan(
+        **(plan_fields | {"mechanisms": DEFENCES, "utility": {"groups": 4}, "verdict": TRIALS})
+    )
+
+
+@pytest.fixture
+def task(defended, cube):
+    return next(task for task in defended.evaluations(cube) if task.group_size == 6)
+
+
+def test_an_evaluation_task_is_small_and_pure(task):
+    assert len(pickle.dumps(task)) < 5000
+    assert pickle.dumps(evaluate_mechanism_task(task)) == pickle.dumps(
+        evaluate_mechanism_task(pickle.loads(pickle.dumps(task)))
+    )
+
+
+def test_guarantees_are_of_this_cube(task, defended, cube):
+    found = evaluate_mechanism_task(task)
+    assert list(found.guarantees) == [mechanism.id for mechanism in defended.mechanisms]
+    bounds = measure_bounds(with_null_roi(cube.traces()), cube.frame().days)
+    bare, noisy, *_, chain = found.guarantees.values()
+    assert (bare.unit, bare.epsilon, bare.ceiling) == ("none", np.inf, 1.0)
+    assert (noisy.unit, noisy.epsilon, noisy.sensitivity) == ("user", 1.0, bounds.user)
+    assert noisy.required_sensitivity == bounds.user
+    assert noisy.user_epsilon == pytest.approx(1.0)
+    assert noisy.composed_epsilon < 1
+    assert 0.5 < noisy.ceiling <= auc_ceiling(2.0), "a user is replaced, not only removed"
+    assert (chain.unit, chain.epsilon) == ("user_day", 0.5)
+    assert noisy.reason.endswith("; for users no more active than those of this cube")
+    assert chain.reason.endswith("L1 norm of one user's day"), "the cap holds for anyone"
+    assert chain.sensitivity == chain.required_sensitivity == 8, (
+        "four events, and the hours they kept from idle"
+    )
+
+
+def test_bare_counts_are_ideal_and_a_guess_is_not(task, defended):
+    found = evaluate_mechanism_task(task)
+    measures = defended.utility.measures
+    mean, spread = found.utility["exact"]
+    for measure, value, sd, guess in zip(measures, mean, spread, found.guess, strict=True):
+        if measure.name == "hotspot_tau":  # one hotspot has no order
+            assert np.isnan([value, sd, guess]).all()
+            continue
+        assert value == measure.ideal, measure.label
+        assert sd == 0
+        assert abs(guess - measure.ideal) > abs(value - measure.ideal), measure.label
+
+
+def test_what_is_kept_of_events_leaves_out_the_null_roi(task, dense):
+    """By hand: small counts are suppressed, but that of who is nowhere is large."""
+    key = create("suppress_small", below=3).id
+    found = evaluate_mechanism_task(task)
+    rng = stream(task.source.seed, "utility groups", *task.key)
+    kept, moved = [], []
+    for _ in range(task.utility.groups):
+        members = rng.choice(len(dense), task.group_size, replace=False, shuffle=False)
+        counts = dense[members].sum(axis=0)
+        released = np.where(counts < 3, 0, counts)
+        kept.append(released.sum() / counts.sum())
+        epochs = [(a / a.sum(), b) for a, b in zip(counts.T, released.T, strict=True) if a.any()]
+        moved.append(
+            np.mean([np.abs(a - b / b.sum()).sum() / 2 if b.any() else 1 for a, b in epochs])
+        )
+    assert found.released_share[key] == pytest.approx(np.mean(kept))
+    means = dict(zip((m.name for m in task.utility.measures), found.utility[key][0], strict=True))
+    assert means["events_kept"] == pytest.approx(np.mean(kept))
+    assert means["total_variation"] == pytest.approx(np.mean(moved))
+    assert found.released_share["exact"] == 1
+
+
+def test_noise_below_zero_does_not_take_from_what_is_released(task):
+    """Laplace noise adds up to nothing on average, but a release of noise is not empty."""
+    assert evaluate_mechanism_task(task).released_share[create("laplace", epsilon=1.0).id] > 1
+
+
+def test_a_release_that_cannot_be_measured_is_an_error_and_not_left_out(task, monkeypatch):
+    monkeypatch.setattr(
+        "clusterscale.mechanisms.small_counts.SuppressSmall.release",
+        lambda self, counts, **_: np.full(counts.shape, np.nan),
+    )
+    with pytest.raises(InputError, match=r"suppress_small\(below=3\): .* values are not finite"):
+        evaluate_mechanism_task(task)
+
+
+def test_merged_cells_take_their_counts_to_every_part(task, dense):
+    """By hand: for every group, the union over five hours in each of them."""
+    steps = task.mechanisms[3].trace_steps
+    whole, merged = load_settings(task.source, [(), steps]).values()
+    group = np.arange(0, 60, 7)
+    blocks = np.arange(48) // 5
+    union = np.stack([dense[:, :, blocks == block].any(axis=2) for block in range(10)], axis=2)
+    idle = ~union.any(axis=1, keepdims=True)
+    expected = np.concatenate([union, idle], axis=1)[group].sum(axis=0)[:, blocks]
+    counts = count_visits(merged.traces, group[None, :])[0]
+    assert counts.shape == (9, 10)
+    np.testing.assert_array_equal(merged.cells.expand(counts), expected)
+    assert whole.cells.expand(counts) is counts
+
+
+def test_capped_traces_are_the_same_wherever_they_are_made(task):
+    steps = task.mechanisms[4].trace_steps
+    first = load_settings(task.source, [steps])[steps]
+    trace_settings._CACHE.clear()
+    again = load_settings(task.source, [(), steps])[steps]
+    assert again.traces is not first.traces
+    np.testing.assert_array_equal(first.traces.cells, again.traces.cells)
+    assert load_settings(task.source, [steps])[steps].traces is again.traces, "once a process"
+    assert first.bounds.user_day == 8
+
+
+def test_another_cube_at_the_address_is_refused(task):
+    wrong = replace(task.source, fingerprint="0" * 32)
+    with pytest.raises(FormatError, match="it was replaced after the run was planned"):
+        load_settings(wrong, [()])
+
+
+def test_the_dataset_has_promises_utility_and_gains(defended, cube, tmp_path):
+    results = run(defended, cube, tmp_path / "run", SerialExecutor())
+    assert (results.status == "done").all(), results.error.values
+    evaluation = evaluate_mechanism_task(next(iter(defended.evaluations(cube))))
+    key = create("suppress_small", below=3).id
+    chosen = results.sel(mechanism=key, group_size=3, period="all")
+    np.testing.assert_array_equal(chosen.utility, evaluation.utility[key][0])
+    np.testing.assert_array_equal(chosen.utility_sd, evaluation.utility[key][1])
+    assert float(chosen.released_share) == evaluation.released_share[key]
+    np.testing.assert_array_equal(results.random_guess[0, 0], evaluation.guess)
+    assert list(results.ideal.values) == [m.ideal for m in defended.utility.measures]
+    assert results.guarantee_unit.values.tolist() == [["none", "user", "none", "none", "user_day"]]
+    assert results.verdict.sel(group_size=3).values.tolist() == [
+        ["nothing promised", "consistent", "nothing promised", "nothing promised", "consistent"]
+    ]
+    judged = [evaluation.dp_tests[each] for each in results.mechanism.values]
+    chosen = results.sel(group_size=3, period="all")
+    np.testing.assert_array_equal(chosen.epsilon_seen, [each.epsilon_seen for each in judged])
+    np.testing.assert_array_equal(chosen.verdict_trials, [each.trials for each in judged])
+    bare = results.auc.sel(mechanism="exact")
+    np.testing.assert_array_equal(
+        results.privacy_gain.sel(mechanism=key),
+        privacy_gain(bare, results.auc.sel(mechanism=key)),
+    )
+    assert (results.privacy_gain.sel(mechanism="exact") == 0).all()
+    assert json.loads(results.attrs["evaluation_errors"]) == []
+    xr.testing.assert_identical(results, open_results(tmp_path / "run"))
+
+
+def test_trace_steps_are_compared_on_the_same_people(defended, cube, tmp_path, plan_fields):
+    """A step that changes nothing gives the outcomes of none: the draws are the same."""
+    idle = {"name": "cap_contributions", "per_day": 24 * 8}
+    plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "exact"}, idle], "control": False}))
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
+    np.testing.assert_array_equal(results.auc[..., 0, :], results.auc[..., 1, :])
+
+
+def test_without_bare_counts_there_is_no_gain(cube, tmp_path, plan_fields):
+    plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "laplace", "epsilon": 1.0}]}))
+    results = run(plan, cube, tmp_path / "run", SerialExecutor())
+    assert results.privacy_gain.isnull().all()
+
+
+def test_a_failed_evaluation_is_reported_and_tried_again(defended, cube, tmp_path, monkeypatch):
+    def fail(task):
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clusterscale.audit.analysis.evaluate_mechanism_task", fail)
+        broken = run(defended, cube, tmp_path / "run", SerialExecutor())
+    assert json.loads(broken.attrs["evaluation_errors"]) == ["MemoryError: no room"] * 2
+    assert count_failed(broken) == 2, "one for each group size"
+    assert broken.utility.isnull().all()
+    assert broken.released_share.isnull().all()
+    assert (broken.verdict == "").all()
+    assert broken.epsilon_seen.isnull().all()
+    assert (broken.guarantee_unit == "").all()
+    assert (broken.status == "done").all()
+    again = run(defended, cube, tmp_path / "run", SerialExecutor())
+    # groups of this cube have one hotspot, which has no order
+    assert (again.utility.isnull() == (again.measure == "hotspot_tau")).all()
+    assert (again.released_share > 0).all()
+
+
+def test_evaluations_come_back_as_they_were_put(task, tmp_path):
+    journal = EvaluationJournal(str(tmp_path))
+    evaluation, failed = (
+        evaluate_mechanism_task(task),
+        MechanismEvaluation(("other", 3), error="it broke"),
+    )
+    journal.add(evaluation)
+    journal.add(failed)
+    assert evaluation.dp_tests[create("laplace", epsilon=1.0).id].verdict == "consistent"
+    assert repr(sorted(journal.read().items())) == repr(
+        sorted({evaluation.key: evaluation, failed.key: failed}.items())
+    )
+    next(tmp_path.glob("*.json")).write_text('{"key": ["all"')
+    with pytest.raises(DamagedError, match="this entry of the journal cannot be read"):
+        journal.read()
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        (
+            {"name": "fourier", "epsilon": 1.0, "coefficients": 26},
+            "fourier: coefficients is 26, but a series of 48 epochs has 25",
+        ),
+        (
+            {
+                "name": "chain",
+                "steps": [
+                    {"name": "coarsen_time", "factor": 12},
+                    {"name": "fourier", "epsilon": 1.0, "coefficients": 4},
+                ],
+            },
+            "fourier: coefficients is 4, but a series of 4 epochs has 3",
+        ),
+        (
+            {"name": "fixed_ranges", "size": 4},
+            "fixed_ranges: size 4 is larger than any count of 3 members",
+        ),
+        (
+            {"name": "sample_events", "remove": 0.5},
+            "sample_events: a user who loses the only event of an hour would enter the null "
+            "ROI, which counts do not show: set null_roi: false",
+        ),
+        (
+            {"name": "coarsen_space", "groups": [[0, 8]]},
+            "coarsen_space: there is no ROI 8 among 8",
+        ),
+    ],
+)
+def test_mechanisms_that_make_no_sense_here(plan_fields, cube, mechanism, message):
+    plan = AuditPlan(**(plan_fields | {"mechanisms": [{"name": "exact"}, mechanism]}))
+    with pytest.raises(ConfigError) as caught:
+        plan.check(cube)
+    assert str(caught.value) == f"mechanisms.1: {message}"
+
+
+def test_utility_names_and_settings_are_the_registry_s(plan_fields):
+    measures = [{"name": name} for name in utility.UTILITIES]
+    plan = AuditPlan(**(plan_fields | {"utility": {"measures": measures}}))
+    assert len(plan.utility.measures) == len(list(utility.UTILITIES))
+    assert mechanisms.create("exact").label == "exact"
