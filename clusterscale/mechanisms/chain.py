@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Strict, model_validator
 
 from clusterscale.contracts import (
     NO_NOISE,
-    NOISE_SCOPES,
     Bounds,
     Counts,
     Guarantee,
@@ -152,7 +151,7 @@ class Chain(BaseMechanism):
     @property
     def noise_scope(self) -> NoiseScope:  # type: ignore[override]
         """The widest scope of any step."""
-        return max((step.noise_scope for step in self.steps), key=NOISE_SCOPES.index)
+        return max((step.noise_scope for step in self.steps), key=get_args(NoiseScope).index)
 
     @property
     def noise_is_count_independent(self) -> bool:  # type: ignore[override]

@@ -11,7 +11,7 @@ import numpy as np
 
 from clusterscale import storage
 from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
-from clusterscale.contracts import MEMORY, Executor, Reason
+from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.changes import Change, change_since
@@ -31,6 +31,7 @@ from clusterscale.reaudit.release_store import AuditSpec, audit_release, make_ta
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
+from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["Pending", "Reaudit"]
 

@@ -10,12 +10,13 @@ from typing import cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import Bounds, Counts, Executor, Ints, TraceStep
+from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
 from clusterscale.storage import open_group
+from clusterscale.study.execution import Executor
 
 __all__ = ["INSIDE", "KnownCounts", "count_known"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from clusterscale.audit import AuditPlan, count_failed, plan_resources, run, screen
 from clusterscale.consistency import CHECKS, PublishedTable, check_table
-from clusterscale.contracts import Bounds, Counts, Executor
+from clusterscale.contracts import Bounds, Counts
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ConfigError
 from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
@@ -18,6 +18,7 @@ from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.scoring import pool, score
 from clusterscale.screening import check as check_screen
 from clusterscale.study import Progress, Tell
+from clusterscale.study.execution import Executor
 
 __all__ = ["AuditSpec", "audit_release", "make_table"]
 

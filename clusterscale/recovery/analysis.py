@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
-from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
 from clusterscale.recovery.budget import check, predict
 from clusterscale.recovery.plan import RecoveryPlan
@@ -16,6 +15,7 @@ from clusterscale.recovery.release import ReleaseTask, measure
 from clusterscale.recovery.results import RecoveryStore, open_recovery
 from clusterscale.recovery.task import Recovered, RecoveryTask, recover
 from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost, each
+from clusterscale.study.execution import Executor
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from cloudpickle import dumps
 from distributed import Client, Future, KilledWorker
 
-from clusterscale.contracts import Finished, Reduction, WorkerCount
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime import remote
 from clusterscale.runtime.cargo import SECONDS, Batch, BatchSize
@@ -19,6 +18,7 @@ from clusterscale.runtime.flights import InFlight
 from clusterscale.runtime.preflight import compare, look_around
 from clusterscale.runtime.state import count_workers, describe
 from clusterscale.runtime.tree import combine_pairwise
+from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
 __all__ = ["DaskExecutor"]
 

@@ -5,7 +5,7 @@ from functools import reduce
 from traceback import format_exc
 from typing import TypeVar
 
-from clusterscale.contracts import Finished, Reduction, WorkerCount
+from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
 __all__ = ["SerialExecutor"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from distributed import Client
 
-from clusterscale.contracts import WorkerCount
+from clusterscale.study.execution import WorkerCount
 
 __all__ = ["count_workers", "describe"]
 

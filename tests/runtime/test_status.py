@@ -13,12 +13,12 @@ from oracles.clock import Clock
 
 from clusterscale import storage
 from clusterscale.audit import AuditPlan, run
-from clusterscale.contracts import WorkerCount
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import Beacon, SerialExecutor, read_status
 from clusterscale.runtime import status_writer as beacon
 from clusterscale.runtime.status import Stage, Status, place_of
 from clusterscale.runtime.status_writer import Pace
+from clusterscale.study.execution import WorkerCount
 
 LIMIT = 120.0
 """Seconds after which a test gives up waiting for the thread that writes."""

@@ -13,9 +13,9 @@ from study.toy import Toy
 
 from clusterscale import storage, study
 from clusterscale.cli.running import RunOptions, report_status
-from clusterscale.contracts import Finished
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.runtime import Serial, SerialExecutor
+from clusterscale.study.execution import Finished
 
 KILLED = """
 import os, signal, sys

@@ -7,14 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
-    Ints,
-    Knowledge,
-    Mechanism,
-    Release,
-    Values,
-)
+from clusterscale.contracts import Ints, Knowledge, Mechanism, Release, Values
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.priors.zero_knowledge.activity import ActivityLaw
 from clusterscale.priors.zero_knowledge.graph import Graph
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals

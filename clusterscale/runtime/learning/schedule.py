@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from clusterscale.contracts import Executor
 from clusterscale.errors import PackageError
 from clusterscale.runtime.serial import SerialExecutor
+from clusterscale.study.execution import Executor
 
 __all__ = ["get", "needs_dask_ml", "scheduled"]
 

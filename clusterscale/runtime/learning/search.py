@@ -14,11 +14,12 @@ from threadpoolctl import threadpool_limits
 from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.attacks.statistics import features
-from clusterscale.contracts import Examples, Executor, Ints, Labels
+from clusterscale.contracts import Examples, Ints, Labels
 from clusterscale.metrics import auc
 from clusterscale.runtime.learning.schedule import get, needs_dask_ml, scheduled
 from clusterscale.runtime.learning.scoring import score_releases
 from clusterscale.seeds import stream
+from clusterscale.study.execution import Executor
 
 __all__ = ["Form", "cross_validate", "evaluate_on_fresh_groups"]
 
