@@ -21,7 +21,7 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
 )
-from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing, no_guarantee
+from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.sampling import SampleEvents
@@ -61,6 +61,8 @@ class Chain(BaseMechanism):
     name: Literal["chain"] = "chain"
     steps: Steps
 
+    no_guarantee = "no step adds noise"
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if not self.steps:
@@ -95,7 +97,7 @@ class Chain(BaseMechanism):
         """The guarantee of the noise, amplified by sampling where that is proven."""
         noise, sample = self._step("noise"), self._step("sample")
         if noise is None:
-            return no_guarantee("no step adds noise")
+            return super().guarantee
         guarantee = noise.guarantee
         capped = any(isinstance(step, CapContributions) for step in self.steps)
         if guarantee.unit == "event" and capped:  # the cap may admit another event

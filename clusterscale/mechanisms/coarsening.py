@@ -13,14 +13,13 @@ from clusterscale.contracts import (
     Bounds,
     CellCoordinates,
     Count,
-    Guarantee,
     Ints,
     Traces,
     TraceStep,
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.base import Identity, Stage, no_guarantee
+from clusterscale.mechanisms.base import Identity, Stage
 from clusterscale.validation_messages import plural
 
 __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces", "find_grid"]
@@ -36,11 +35,7 @@ class OnTraces(Identity):
     """A step that changes traces and publishes their counts unchanged."""
 
     stage: ClassVar[Stage] = "trace"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No guarantee of its own."""
-        return no_guarantee("counts of changed traces are published as they are")
+    no_guarantee = "counts of changed traces are published as they are"
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
