@@ -20,7 +20,7 @@ from clusterscale.cli import app
 from clusterscale.config import parse
 from clusterscale.cube import TraceCube
 from clusterscale.cube.dense import pack
-from clusterscale.cube.fingerprint import digest
+from clusterscale.cube.writer import digest
 from clusterscale.errors import ConfigError, FormatError, InputError
 from clusterscale.redaction import check_url, clean
 
@@ -232,8 +232,8 @@ UNPACKERS = {"load", "loads", "Unpickler"}
 # These take their bytes from peers alone, whom TLS vouches for.
 ALLOWED = {
     ("runtime/learning/search.py", "loads"),
-    ("runtime/preflight.py", "loads"),
-    ("runtime/remote.py", "loads"),
+    ("runtime/diagnosis.py", "loads"),
+    ("runtime/scheduling.py", "loads"),
 }
 
 

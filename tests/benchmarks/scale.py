@@ -37,8 +37,7 @@ import xarray as xr
 import clusterscale as cs
 from clusterscale.audit import AuditPlan, predict, run
 from clusterscale.audit.task import run_task
-from clusterscale.cube.synthetic.generate import write_like
-from clusterscale.cube.synthetic.presets import PRESETS
+from clusterscale.cube.synthetic.presets import PRESETS, write_like
 from clusterscale.runtime import Local
 from clusterscale.study.execution import Finished
 
@@ -150,7 +149,7 @@ def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]
         shutil.rmtree(output, ignore_errors=True)
         place = Local(workers=2, memory=f"{gigabytes:g}GB")
         allowed = place.budget
-        told = predict(what, cube, allowed, 2).arrangement
+        told = predict(what, cube, allowed, 2).resources
         print(
             f"{told.why}; told {told.worker_bytes / 1e9:.2f} GB, {told.seconds:.0f} s", flush=True
         )

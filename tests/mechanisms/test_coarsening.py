@@ -168,7 +168,7 @@ def test_places_off_a_grid_are_merged_with_their_neighbours(seed):
     lat = 50.0 + (town // 2) + rng.uniform(0, 0.1, 12)
     lon = 1.0 + (town % 2) + rng.uniform(0, 0.1, 12)
     where = CellCoordinates(np.zeros(2, np.int64), lat, lon)
-    assert where.grid is None
+    assert find_grid(where) is None
     before = crowd.traces(crowd.draw(6, 12, 2, share=0.2, seed=seed))
     after, coarse = apply(space(factor=3), before, where)
     check_union(before, after, numbered(town.tolist()), [0, 1])

@@ -16,7 +16,7 @@ from clusterscale.audit import AuditPlan, rank, run, screen
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
 from clusterscale.runtime import Local, SerialExecutor
-from clusterscale.screening import SCREEN, ScreenPlan, analysis, budget, predict
+from clusterscale.screening import SCREEN, ScreenPlan, analysis, predict, resources
 from clusterscale.screening.plan import ScreenSetting
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
@@ -108,10 +108,10 @@ def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
 def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed, monkeypatch):
     backwards = screen(plan, cube, tmp_path / "backwards", Backwards())
     xr.testing.assert_identical(undisturbed, backwards.load())
-    monkeypatch.setattr(budget, "_PROCESS", 0)
+    monkeypatch.setattr(resources, "PROCESS_BYTES", 0)
     cells = 9 * 48
     tight = 3 * 4 * 16 * (cube.n_events // 60 + 1) + 4 * 16 * 3 * 2 * 40
-    tight += 7 * budget.table_bytes(cells, cells, 1, 3)
+    tight += 7 * resources.table_bytes(cells, cells, 1, 3)
     slices = []
     real = analysis.plan_screen_resources
 
@@ -143,7 +143,7 @@ def test_one_worker_changes_no_bit(plan, cube, tmp_path, undisturbed):
 def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch):
     plan = AuditPlan(**plan_fields | {"mechanisms": [SERIES], "screen": {"groups": 40}})
     whole = screen(plan, cube, tmp_path / "whole", SerialExecutor()).load()
-    monkeypatch.setattr(budget, "_SERIES_USERS", 7)
+    monkeypatch.setattr(resources, "_SERIES_USERS", 7)
     parts = screen(plan, cube, tmp_path / "parts", Backwards()).load()
     xr.testing.assert_identical(whole, parts)
 
