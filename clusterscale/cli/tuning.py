@@ -26,8 +26,9 @@ from clusterscale.cli.tables import Key, add_numbers, new_table
 if TYPE_CHECKING:
     from clusterscale.attacks.learned import LearnedAttack
     from clusterscale.audit.tuning import TuningCase, TuningResult
-    from clusterscale.contracts import Attack, Executor
+    from clusterscale.contracts import Attack
     from clusterscale.study import Tell
+    from clusterscale.study.execution import Executor
 
 __all__ = ["tune"]
 

@@ -20,8 +20,8 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss
-from clusterscale.mechanisms.base import AdditiveNoise, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
+from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_number, plural
 
 __all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
@@ -150,14 +150,11 @@ class UnscaledFourier(_FirstWaves):
 
     name: Literal["unscaled_fourier"] = "unscaled_fourier"
 
+    no_guarantee = "noise for an orthonormal transform, on one that is √T times larger"
+
     @property
     def _noise_phrase(self) -> str:
         return f"{self._kept_title} with too little noise, stated ε {exact_number(self.epsilon)}"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No guarantee: the true ε is √T times ``epsilon``."""
-        return no_guarantee("noise for an orthonormal transform, on one that is √T times larger")
 
     def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √Δ, where Δ is the number of counts that one user changes."""

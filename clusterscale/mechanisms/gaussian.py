@@ -8,8 +8,7 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Guarantee, Noise, Positive, PrivacyLoss, Probability
 from clusterscale.mechanisms.accounting import GaussianLoss, gaussian_epsilon
-from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.mechanisms.noise import GaussianNoise
+from clusterscale.mechanisms.noise import AdditiveNoise, GaussianNoise
 from clusterscale.validation_messages import exact_number
 
 __all__ = ["Gaussian", "deviation", "promised"]

@@ -10,7 +10,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from clusterscale import audit, recovery
-from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError
 from clusterscale.papers.check_claims import check_claims
@@ -21,6 +20,7 @@ from clusterscale.papers.study import CABS, PAPERS, PaperStudy
 from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.storage import put, read
 from clusterscale.study import Tell
+from clusterscale.study.execution import MEMORY, Executor
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
-from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.resources import check, predict
 from clusterscale.recovery.results import RecoveryStore, open_recovery
 from clusterscale.recovery.task import Recovered, RecoveryTask, ReleaseTask, measure, recover
 from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:

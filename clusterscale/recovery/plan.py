@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
-from clusterscale.contracts.component import NonEmptyUnique, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
@@ -21,6 +20,7 @@ from clusterscale.recovery.priors import BELIEFS
 from clusterscale.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import STRATEGIES
 from clusterscale.recovery.task import BLOCK, RecoveryTask
+from clusterscale.registry import NonEmptyUnique, OptionalUnique
 
 __all__ = ["RecoveryPlan"]
 

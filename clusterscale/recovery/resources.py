@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import BASELINES, BLOCK
 from clusterscale.study import PROCESS_BYTES, Cost, require_memory
+from clusterscale.study.execution import MEMORY
 
 __all__ = ["RecoveryCost", "check", "predict"]
 

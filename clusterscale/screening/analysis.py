@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
-from clusterscale.contracts import Executor, Finished, Mechanism, Reduction
+from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.screening.base_groups import new_base, open_base
@@ -26,6 +26,7 @@ from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import Scored, ScreenTask, score
 from clusterscale.storage import exists
 from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor, Finished, Reduction
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clusterscale.contracts import MEMORY, Mechanism
+from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size
 from clusterscale.errors import ConfigError
@@ -13,6 +13,7 @@ from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
 from clusterscale.study import PROCESS_BYTES, Cost, require_memory
+from clusterscale.study.execution import MEMORY
 
 __all__ = ["ScreenCost", "ScreenResources"]
 __all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
