@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
+from clusterscale.cube.describe import raw_bytes
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import BASELINES, BLOCK
 from clusterscale.study import PROCESS_BYTES, Cost, require_memory
@@ -65,7 +66,7 @@ def predict(
     return RecoveryCost(
         n_users=cube.n_users,
         n_tasks=n_cases * n_blocks + len(plan.published),
-        store_bytes=cube.raw_bytes,
+        store_bytes=raw_bytes(cube),
         worker_bytes=_worker_bytes(plan, cube),
         core_seconds=core_seconds,
         seconds=core_seconds / min(n_workers, n_cases * n_blocks),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from clusterscale.contracts import MEMORY, Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size
+from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError
 from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
@@ -173,7 +174,7 @@ def predict(
         n_rows=cube.n_users * n_cases,
         n_blocks=n_blocks,
         n_readings=n_readings,
-        store_bytes=cube.raw_bytes,
+        store_bytes=raw_bytes(cube),
         worker_bytes=worker_bytes,
         core_seconds=total,
         seconds=wall,
