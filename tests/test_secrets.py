@@ -232,8 +232,8 @@ UNPACKERS = {"load", "loads", "Unpickler"}
 # These take their bytes from peers alone, whom TLS vouches for.
 ALLOWED = {
     ("runtime/learning/search.py", "loads"),
-    ("runtime/preflight.py", "loads"),
-    ("runtime/remote.py", "loads"),
+    ("runtime/diagnosis.py", "loads"),
+    ("runtime/scheduling.py", "loads"),
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
 from clusterscale.audit.blockwise import fold_task
-from clusterscale.audit.completion_index import Done
+from clusterscale.audit.completion_index import CompletionIndex
 from clusterscale.audit.exposure import rank
 from clusterscale.audit.journal import Entry, Journal
 from clusterscale.audit.plan import AuditPlan
@@ -71,7 +71,7 @@ class AuditAnalysis(Analysis):
     def explain(self, cube: TraceCube, memory: int, n_workers: int) -> dict[str, str]:
         """Return what the audit would do and take."""
         cost = predict(self.plan, cube, memory, n_workers, slowness=measure_slowness())
-        way = cost.arrangement
+        way = cost.resources
         share = f", in {len(way.users)} parts" if way.users else ", by each worker"
         worker, traces = describe_bytes(way.worker_bytes), describe_bytes(way.trace_bytes)
         return {
@@ -155,7 +155,7 @@ class _Records:
         self._journal = EvaluationJournal(f"{uri}/evaluations")
         kept = self._journal.read()
         self.evaluations = {key: one for key, one in kept.items() if not one.error}
-        self.done = Done(plan, chosen, Journal(f"{uri}/journal"))
+        self.done = CompletionIndex(plan, chosen, Journal(f"{uri}/journal"))
         self.n_tasks = self.done.n_tasks + len(list(plan.evaluations(cube)))
         self.n_done = self.done.n_done + len(self.evaluations)
 

@@ -56,18 +56,18 @@ class BlockCounts:
         return BlockCounts(self.game.plus(other.game), bounds, spare)
 
 
-Deals = tuple[BlockCounts, ...]
+CountsBySteps = tuple[BlockCounts, ...]
 
 
 def fold_task(
     task: AuditTask, users: Sequence[Range]
-) -> Reduction[AuditTask, TaskPart, Deals, list[Outcome]]:
+) -> Reduction[AuditTask, TaskPart, CountsBySteps, list[Outcome]]:
     """Return :func:`~clusterscale.audit.task.run_task` as a reduction over parts of the users."""
     parts = tuple(TaskPart(task, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, finish_task)
 
 
-def count_part(part: TaskPart) -> Deals:
+def count_part(part: TaskPart) -> CountsBySteps:
     """Count some users in the games of a task, one game for each list of trace steps.
 
     Raises
@@ -83,12 +83,12 @@ def count_part(part: TaskPart) -> Deals:
         )
 
 
-def add_parts(one: Deals, other: Deals) -> Deals:
+def add_parts(one: CountsBySteps, other: CountsBySteps) -> CountsBySteps:
     """Add the counts of two ranges of users; ``other`` follows ``one``."""
     return tuple(mine.plus(theirs) for mine, theirs in zip(one, other, strict=True))
 
 
-def finish_task(task: AuditTask, total: Deals) -> list[Outcome]:
+def finish_task(task: AuditTask, total: CountsBySteps) -> list[Outcome]:
     """Train and challenge the attacks, on the summed counts of all users."""
     games = ((replace(part.game, more=_serve(part.spare)), part.bounds) for part in total)
     with threadpool_limits(limits=1):

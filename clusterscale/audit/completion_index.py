@@ -14,14 +14,14 @@ from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, Key
 from clusterscale.errors import DamagedError
 
-__all__ = ["Done"]
+__all__ = ["CompletionIndex"]
 
 Index = tuple[int, int, int, int]
 
 _NOWHERE = -1
 
 
-class Done:
+class CompletionIndex:
     """The tasks of a plan, each with the number of the journal file that has its entry.
 
     Tasks that an earlier run finished are read from the journal; those that failed run again.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.audit.blockwise import Deals, TaskPart, add_parts, count_part
+from clusterscale.audit.blockwise import CountsBySteps, TaskPart, add_parts, count_part
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, set_up
@@ -33,7 +33,7 @@ __all__ = [
     "Sums",
     "ViewTargets",
     "fold_loading",
-    "list_seen",
+    "list_views",
     "load",
     "tasks_of",
 ]
@@ -56,12 +56,12 @@ class ViewTargets:
     """The targets of a view, and their exposure."""
 
     view: View
-    told: Exposed
+    exposure: Exposed
 
     @property
     def users(self) -> Ints:
         """Index of each target in the cube, increasing, shape (target,)."""
-        return self.told.users
+        return self.exposure.users
 
     def groups(self, share: float) -> NDArray[np.bool_]:
         """Return membership in each of :data:`~clusterscale.traits.WHO`, bool, shape (who, target).
@@ -71,14 +71,14 @@ class ViewTargets:
         members = np.zeros((len(WHO), len(self.users)), np.bool_)
         members[0] = True
         try:
-            for row, side in enumerate(self.told.sides(share), 1):
+            for row, side in enumerate(self.exposure.sides(share), 1):
                 members[row, side] = True
         except InputError:
             pass
         return members
 
 
-def list_seen(
+def list_views(
     plan: AuditPlan, exposures: Sequence[TargetAUCs], how: TraitsPlan
 ) -> list[ViewTargets]:
     """Return the views: every period × prior × group size with finished targets.
@@ -109,7 +109,7 @@ def _thin(targets: ViewTargets, most: int, seed: int) -> ViewTargets:
         return targets
     rng = stream(seed, "traits", "targets")
     some = np.sort(rng.choice(len(targets.users), most, replace=False))
-    return ViewTargets(targets.view, targets.told.take(some))
+    return ViewTargets(targets.view, targets.exposure.take(some))
 
 
 def _mechanism(plan: AuditPlan) -> Mechanism:
@@ -117,12 +117,12 @@ def _mechanism(plan: AuditPlan) -> Mechanism:
 
 
 def tasks_of(
-    seen: ViewTargets, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
+    targets: ViewTargets, plan: AuditPlan, cube: TraceCube, how: TraitsPlan
 ) -> list[LoadTask]:
     """Return a task for each target of a view, in order."""
-    chosen = Chosen(seen.users, ("",) * len(seen.users))
-    period = next(period.id for period in plan.periods if period.name == seen.view.period)
-    setting = period, seen.view.prior, seen.view.group_size
+    chosen = Chosen(targets.users, ("",) * len(targets.users))
+    period = next(period.id for period in plan.periods if period.name == targets.view.period)
+    setting = period, targets.view.prior, targets.view.group_size
     one = {"mechanisms": (_mechanism(plan),), "control": False, "precision": None}
     return [
         LoadTask(replace(task, **one), how.components)  # type: ignore[arg-type]
@@ -148,13 +148,13 @@ def load(task: LoadTask) -> Single:
 
 def fold_loading(
     task: LoadTask, users: Sequence[Range]
-) -> Reduction[LoadTask, TaskPart, Deals, Single]:
+) -> Reduction[LoadTask, TaskPart, CountsBySteps, Single]:
     """Return :func:`load` as a reduction over parts of the users."""
     parts = tuple(TaskPart(task.audit, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, _finish)
 
 
-def _finish(task: LoadTask, total: Deals) -> Single:
+def _finish(task: LoadTask, total: CountsBySteps) -> Single:
     (counts,) = total
     with threadpool_limits(limits=1):
         return _load(task, counts.game, counts.bounds)

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from clusterscale.audit.blockwise import Deals, TaskPart, add_parts, count_part
+from clusterscale.audit.blockwise import CountsBySteps, TaskPart, add_parts, count_part
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, Key, set_up
@@ -69,13 +69,13 @@ def score_published(task: PublishedTask) -> list[ReleasePlacement]:
 
 def fold_published(
     task: PublishedTask, users: Sequence[Range]
-) -> Reduction[PublishedTask, TaskPart, Deals, list[ReleasePlacement]]:
+) -> Reduction[PublishedTask, TaskPart, CountsBySteps, list[ReleasePlacement]]:
     """Return :func:`score_published` as a reduction over parts of the users."""
     parts = tuple(TaskPart(task.audit, part) for part in users)
     return Reduction(task, parts, count_part, add_parts, _finish)
 
 
-def _finish(task: PublishedTask, total: Deals) -> list[ReleasePlacement]:
+def _finish(task: PublishedTask, total: CountsBySteps) -> list[ReleasePlacement]:
     (counts,) = total
     with threadpool_limits(limits=1):
         return _score(task, counts.game, counts.bounds)

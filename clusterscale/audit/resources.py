@@ -67,7 +67,7 @@ class Cost:
 
     ``n_tasks`` are scheduled, games and evaluations of mechanisms, and give ``n_cases`` results.
     Each worker reads ``store_bytes`` once, or a share of them if it holds a part of the users; see
-    ``arrangement``. Its seconds are uncertain by the factor :data:`UNSURE`. If the most exposed
+    ``resources``. Its seconds are uncertain by the factor :data:`UNSURE`. If the most exposed
     users are attacked, they include the screen that finds these users, and each of these is assumed
     to have an event in every period.
     """
@@ -76,12 +76,12 @@ class Cost:
     n_tasks: int
     n_cases: int
     store_bytes: int
-    arrangement: ResourcePlan
+    resources: ResourcePlan
 
     @property
     def seconds_range(self) -> tuple[float, float]:
         """Lower and upper estimate of the seconds on the cluster."""
-        return self.arrangement.seconds / UNSURE, self.arrangement.seconds * UNSURE
+        return self.resources.seconds / UNSURE, self.resources.seconds * UNSURE
 
 
 def predict(
@@ -135,7 +135,7 @@ def predict(
         n_tasks=n_games + n_periods * len(plan.group_sizes),
         n_cases=n_games * plan.n_cases,
         store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET,
-        arrangement=resources,
+        resources=resources,
     )
 
 

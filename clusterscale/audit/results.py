@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit.cases import LONGEST_ERROR, lay_out_cases, lay_out_pooled
-from clusterscale.audit.completion_index import Done
+from clusterscale.audit.completion_index import CompletionIndex
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.contracts import names_of
@@ -37,7 +37,7 @@ def write_results(
     plan: AuditPlan,
     cube: TraceCube,
     chosen: Chosen,
-    done: Done,
+    done: CompletionIndex,
     evaluations: Evaluations,
     uri: str,
 ) -> None:
@@ -93,7 +93,9 @@ def _errors(evaluations: Evaluations) -> str:
     )
 
 
-def write_failures(plan: AuditPlan, done: Done, evaluations: Evaluations, uri: str) -> None:
+def write_failures(
+    plan: AuditPlan, done: CompletionIndex, evaluations: Evaluations, uri: str
+) -> None:
     """Write each failed task with its traceback to a text file at ``uri``; without any, remove it.
 
     Targets are named by their index.

@@ -95,7 +95,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
 def play_games(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> list[Outcome]:
     """Train and challenge every attack, one game for each list of trace steps, in order."""
     confidence = 1 - (1 - CONFIDENCE) / len(task.stops)
-    tables: Iterable[_GroupEvaluations] = _lay(task, games)
+    tables: Iterable[_GroupEvaluations] = _evaluate_games(task, games)
     if task.precision is not None:  # train all before challenges are added
         tables = [replace(table, evaluations=list(table.evaluations)) for table in tables]
         _add_challenges(tables, task.stops, task.precision.width, confidence)
@@ -117,7 +117,9 @@ class _GroupEvaluations:
     more: Callable[[int], GroupSample] | None
 
 
-def _lay(task: AuditTask, games: Iterable[tuple[Game, Bounds]]) -> Iterator[_GroupEvaluations]:
+def _evaluate_games(
+    task: AuditTask, games: Iterable[tuple[Game, Bounds]]
+) -> Iterator[_GroupEvaluations]:
     target, period, prior, size = task.key
     for (game, bounds), (_, mechanisms) in zip(
         games, group_by_trace_steps(task.mechanisms), strict=True

@@ -17,7 +17,7 @@ from clusterscale.audit.loadings import (
     Sums,
     ViewTargets,
     fold_loading,
-    list_seen,
+    list_views,
     load,
     tasks_of,
 )
@@ -85,15 +85,15 @@ class TraitsAnalysis(Analysis):
     def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
         """Yield the stages of mobility, comparison and, for each view, components."""
         plan, exposures = self.plan, find_exposures(self.plan, job.cube, job.run_uri)
-        seen = list_seen(plan, exposures, self.how)
-        question = self._ask(
-            tuple(each for each in exposures if self._has_sides(each)), job.input_digest, seen
+        views = list_views(plan, exposures, self.how)
+        spec = self._specify(
+            tuple(each for each in exposures if self._has_sides(each)), job.input_digest, views
         )
-        store = TraitsStore(job.uri, question, job.cube)
-        yield from mobility_stages(question, job, store)
-        yield comparison_stage(question, job, store)
-        users = plan_resources(plan, job.cube, job.memory, job.n_workers).users if seen else ()
-        for number, view in enumerate(seen):
+        store = TraitsStore(job.uri, spec, job.cube)
+        yield from mobility_stages(spec, job, store)
+        yield comparison_stage(spec, job, store)
+        users = plan_resources(plan, job.cube, job.memory, job.n_workers).users if views else ()
+        for number, view in enumerate(views):
             if f"view-{number}" in store.done():
                 continue
             sums = Sums(view.groups(self.how.share))
@@ -115,8 +115,8 @@ class TraitsAnalysis(Analysis):
             return False
         return True
 
-    def _ask(
-        self, exposures: tuple[TargetAUCs, ...], digest: str, seen: Sequence[ViewTargets]
+    def _specify(
+        self, exposures: tuple[TargetAUCs, ...], digest: str, views: Sequence[ViewTargets]
     ) -> AnalysisSpec:
         plan = self.plan
         named: tuple[Any, ...] = (
@@ -131,7 +131,7 @@ class TraitsAnalysis(Analysis):
             null_roi=plan.null_roi,
             periods=tuple((period.name, period.spans[-1]) for period in plan.periods),
             exposures=exposures,
-            views=tuple(view.view for view in seen),
+            views=tuple(view.view for view in views),
             names={each.id: (each.label, each.heading) for each in named},
         )
 

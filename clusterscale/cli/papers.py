@@ -112,8 +112,8 @@ def _work(
     reports: list[StudyReport] = []
     n_failed, allowed = 0, parse_memory(memory, cluster)
     with (
-        report_status(folder, "reproduction", cluster) as beacon,
-        running_cluster(cluster, "reproduce", beacon) as (executor, tell),
+        report_status(folder, "reproduction", cluster) as status,
+        running_cluster(cluster, "reproduce", status) as (executor, tell),
     ):
         for name, study in studies.items():
             if not study.runs or not cubes.has(study):

@@ -152,11 +152,11 @@ def _judge_all(
     pending, verdicts, problems = work.pending(), [], list(work.problems)
     if not pending:
         return [], problems
-    with report_status(work.output, "reaudit", cluster) as beacon, ExitStack() as stack:
+    with report_status(work.output, "reaudit", cluster) as status, ExitStack() as stack:
         executor: Executor = SerialExecutor()
         tell: Tell = lambda now: None  # noqa: E731 - replaced where a cluster is needed
         if not all(map(work.is_audited, pending)):
-            executor, tell = stack.enter_context(running_cluster(cluster, "reaudit", beacon))
+            executor, tell = stack.enter_context(running_cluster(cluster, "reaudit", status))
         for number, item in enumerate(pending, 1):
             name = item.listed.name
             result = work.judge(

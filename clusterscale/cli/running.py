@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from clusterscale.config import Config
     from clusterscale.contracts import Executor
     from clusterscale.cube import TraceCube
-    from clusterscale.runtime import Beacon, Cluster
+    from clusterscale.runtime import Cluster, StatusWriter
     from clusterscale.study import Analysis, Progress, Tell
 
 __all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster", "running_verb"]
@@ -110,8 +110,8 @@ def run_analysis(
         show_pairs(out, "what would run", {"cluster": cluster.label, **rows, **about})
         return None
     check()
-    with report_status(folder, analysis.kind, cluster) as beacon:
-        with running_cluster(cluster, analysis.kind, beacon) as (executor, tell):
+    with report_status(folder, analysis.kind, cluster) as status:
+        with running_cluster(cluster, analysis.kind, status) as (executor, tell):
             results = study.run(
                 analysis,
                 cube,
@@ -121,7 +121,7 @@ def run_analysis(
                 force=options.force,
                 on_progress=tell,
             )
-        beacon.tell("report", 0, 0)
+        status.update("report", 0, 0)
         show(results)
         out.print(f"results  {home}/results.zarr", highlight=False, soft_wrap=True)
         write_page(folder)
@@ -162,27 +162,27 @@ def running_verb(
 
 
 @contextmanager
-def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[Beacon]:
+def report_status(folder: str, work: str, cluster: Cluster) -> Iterator[StatusWriter]:
     """Write the status of the work in ``folder`` for `clusterscale watch`.
 
     SIGTERM and SIGINT end the context like an error.
     """
-    from clusterscale.runtime import Beacon
+    from clusterscale.runtime import StatusWriter
 
     def warn(message: str) -> None:
         err.print(f"[yellow]{escape(message)}[/]", soft_wrap=True, highlight=False)
 
-    with _orderly_end(), Beacon(folder, work, cluster=cluster.label, warn=warn) as beacon:
-        yield beacon
+    with _orderly_end(), StatusWriter(folder, work, cluster=cluster.label, warn=warn) as status:
+        yield status
 
 
 @contextmanager
 def running_cluster(
-    cluster: Cluster, what: str, beacon: Beacon | None = None
+    cluster: Cluster, what: str, status: StatusWriter | None = None
 ) -> Iterator[tuple[Executor, Tell]]:
     """Open a cluster with a progress bar; yield its executor and a progress callback.
 
-    The callback also updates ``beacon``. SIGTERM and SIGINT end the work like an error: the cluster
+    The callback also updates ``status``. SIGTERM and SIGINT end the work like an error: the cluster
     is closed, and its jobs are cancelled.
     """
     with ExitStack() as stack:
@@ -193,14 +193,14 @@ def running_cluster(
         line = bar.add_task(what)
         if link := executor.dashboard:
             bar.print(f"dashboard {link}")
-        if beacon is not None:
-            stack.enter_context(beacon.seeing(executor))
+        if status is not None:
+            stack.enter_context(status.show_workers_of(executor))
 
         def tell(now: Progress) -> None:
             n_ended = now.n_done + now.n_failed
             bar.update(line, description=now.stage, total=now.n_tasks, completed=n_ended)
-            if beacon is not None:
-                beacon.tell(now.stage, now.n_tasks, now.n_done, now.n_failed)
+            if status is not None:
+                status.update(now.stage, now.n_tasks, now.n_done, now.n_failed)
 
         yield executor, tell
 

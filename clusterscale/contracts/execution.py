@@ -39,8 +39,8 @@ class Reduction(Generic[T, P, S, R]):
     item
         The item to compute.
     parts
-        Arguments of :attr:`function`, in order. The same index in any fold is the same part of the
-        data, so an executor sends it to a worker that may still have that part in memory.
+        Arguments of :attr:`function`, in order. The same index in any reduction is the same
+        part of the data, so an executor sends it to a worker that may still have it in memory.
     function, combine
         Pure; ``combine`` adds the results of two neighbours, in order. It must be bitwise
         associative, as integer addition is, so that the grouping does not matter.
@@ -74,7 +74,7 @@ class Executor(Protocol):
     def dashboard(self) -> str | None:
         """URL of a dashboard that shows the work, None if there is none."""
 
-    def crew(self) -> WorkerCount | None:
+    def count_workers(self) -> WorkerCount | None:
         """Return the current workers, None if unknown; callable from any thread, without delay.
 
         For progress display only; no result depends on it.
@@ -101,8 +101,10 @@ class Executor(Protocol):
         Items are taken from the iterable as needed; the executor chooses the batch size.
         """
 
-    def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
-        """Yield the item of each fold as it finishes, in any order; errors are never raised."""
+    def map_reductions(
+        self, reductions: Iterable[Reduction[T, P, S, R]]
+    ) -> Iterator[Finished[T, R]]:
+        """Yield the item of each reduction as it finishes; otherwise as :meth:`map_batches`."""
 
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]

@@ -100,7 +100,9 @@ def load_settings(
     """
     cube = open_source(source)
     lists, users = list(lists), users or (0, cube.n_users)
-    blocks = _hold(source, users, [(span, steps) for steps in lists for span in source.spans])
+    blocks = _read_cached(
+        source, users, [(span, steps) for steps in lists for span in source.spans]
+    )
     settings = {}
     for steps in lists:
         *past, now = (blocks[span, steps] for span in source.spans)
@@ -117,19 +119,19 @@ def map_cells(source: TraceSource, steps: Steps) -> CellMap:
     return CellMap(steps, empty.frames)
 
 
-_HELD: dict[tuple[Source, Range, Window], Block] = {}
+_CACHE: dict[tuple[Source, Range, Window], Block] = {}
 
 
-def _hold(source: TraceSource, users: Range, windows: list[Window]) -> dict[Window, Block]:
+def _read_cached(source: TraceSource, users: Range, windows: list[Window]) -> dict[Window, Block]:
     """Return the blocks of some windows; read those that are not in memory."""
     cube = Source(source.uri, source.fingerprint, source.null_roi, source.seed)
-    blocks = {window: _HELD.get((cube, users, window)) for window in windows}
+    blocks = {window: _CACHE.get((cube, users, window)) for window in windows}
     missing = [window for window, block in blocks.items() if block is None]
     if missing:
-        for key in list(_HELD):
+        for key in list(_CACHE):
             if key[:2] != (cube, users) or key[2][0] not in source.spans:
-                _HELD.pop(key, None)
+                _CACHE.pop(key, None)
         read = dict(zip(missing, read_users(cube, missing, users), strict=True))
-        _HELD.update({(cube, users, window): block for window, block in read.items()})
+        _CACHE.update({(cube, users, window): block for window, block in read.items()})
         blocks |= read
     return {window: block for window, block in blocks.items() if block is not None}

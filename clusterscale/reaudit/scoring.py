@@ -63,7 +63,7 @@ def _finish(
     executor: Executor, tasks: list[PublishedTask], users: tuple[Range, ...]
 ) -> Iterator[Finished[PublishedTask, list[ReleasePlacement]]]:
     if users:
-        return executor.map_folds(fold_published(task, users) for task in tasks)
+        return executor.map_reductions(fold_published(task, users) for task in tasks)
     return chain.from_iterable(executor.map_batches(score_published, tasks))
 
 

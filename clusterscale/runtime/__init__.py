@@ -3,7 +3,7 @@
 from clusterscale.runtime.clusters import CLUSTERS, Address, Allocation, Cluster, Local, Serial
 from clusterscale.runtime.serial import SerialExecutor
 from clusterscale.runtime.status import Status, read_status
-from clusterscale.runtime.status_writer import Beacon
+from clusterscale.runtime.status_writer import StatusWriter
 
-__all__ = ["CLUSTERS", "Address", "Allocation", "Beacon", "Cluster", "Local", "Serial"]
+__all__ = ["CLUSTERS", "Address", "Allocation", "Cluster", "Local", "Serial", "StatusWriter"]
 __all__ += ["SerialExecutor", "Status", "read_status"]

@@ -13,12 +13,18 @@ from distributed import Client, Future, KilledWorker
 
 from clusterscale.contracts import Finished, Reduction, WorkerCount
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
-from clusterscale.runtime import remote
-from clusterscale.runtime.cargo import SECONDS, Batch, BatchSize
-from clusterscale.runtime.flights import InFlight
-from clusterscale.runtime.preflight import compare, look_around
-from clusterscale.runtime.state import count_workers, describe
-from clusterscale.runtime.tree import combine_pairwise
+from clusterscale.runtime.diagnosis import check_workers, count_workers, describe
+from clusterscale.runtime.scheduling import (
+    BATCH_SECONDS,
+    Batch,
+    BatchSize,
+    InFlight,
+    add_part,
+    combine_pairwise,
+    combine_sums,
+    finish_reduction,
+    run_batch,
+)
 
 __all__ = ["DaskExecutor"]
 
@@ -27,12 +33,8 @@ P = TypeVar("P")
 S = TypeVar("S")
 R = TypeVar("R")
 
-_LOOK = 2.0  # seconds between counts of the workers
+_COUNT = 2.0  # seconds between counts of the workers
 _PATIENCE = 3600.0
-
-
-def _nothing() -> None:
-    return None
 
 
 class DaskExecutor:
@@ -65,13 +67,13 @@ class DaskExecutor:
         *,
         window: int = 2,
         patience: float = _PATIENCE,
-        replace_lost: Callable[[], None] = _nothing,
+        replace_lost: Callable[[], None] = lambda: None,
         reconnect: Callable[[], Client] | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._client, self._window = client, window
         self._patience, self._replace_lost, self._reconnect = patience, replace_lost, reconnect
-        self._clock, self._looked, self._n_threads = clock, -float("inf"), 1
+        self._clock, self._counted, self._n_threads = clock, -float("inf"), 1
 
     @property
     def n_workers(self) -> int:
@@ -87,7 +89,7 @@ class DaskExecutor:
         """URL of the dashboard, if there is one."""
         return str(self._client.dashboard_link) if self._client.dashboard_link else None
 
-    def crew(self) -> WorkerCount | None:
+    def count_workers(self) -> WorkerCount | None:
         """Return the number of workers and threads, None while the scheduler does not answer."""
         return count_workers(self._client)
 
@@ -99,7 +101,7 @@ class DaskExecutor:
         ClusterError
             If there is no worker, versions differ, a worker has several threads, or a probe failed.
         """
-        compare(look_around(self._client, probe, self._patience, self._replace_lost))
+        check_workers(self._client, probe, self._patience, self._replace_lost)
 
     def map_batches(
         self, function: Callable[[T], R], items: Iterable[T]
@@ -119,40 +121,42 @@ class DaskExecutor:
         left: list[T] = []  # items of batches that took longer than expected
 
         def draw() -> Batch[T] | None:
-            drawn = tuple(left[: size.now]) or tuple(islice(waiting, size.now))
-            del left[: size.now]
+            drawn = tuple(left[: size.n_items]) or tuple(islice(waiting, size.n_items))
+            del left[: size.n_items]
             return Batch(drawn) if drawn else None
 
         def submit(batch: Batch[T]) -> Future:
             packed = dumps((function, batch.items))
-            return self._client.submit(remote.run_batch, packed, 2 * SECONDS, pure=False)
+            return self._client.submit(run_batch, packed, 2 * BATCH_SECONDS, pure=False)
 
         for batch, value, error in self._run(draw, submit):
             if error is not None:
                 yield [Finished(item, error=error) for item in batch.items]
                 continue
             results, seconds = value
-            size.learn(len(results), seconds)
+            size.update(len(results), seconds)
             left += batch.items[len(results) :]
             pairs = zip(batch.items, results, strict=False)
             yield [Finished(item, *result) for item, result in pairs]
 
-    def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+    def map_reductions(
+        self, reductions: Iterable[Reduction[T, P, S, R]]
+    ) -> Iterator[Finished[T, R]]:
         """Yield the item of each reduction as it finishes; raises as :meth:`map_batches`.
 
         Enough reductions are in flight that every thread has parts to compute.
         """
-        waiting = iter(folds)
+        waiting = iter(reductions)
         first = next(waiting, None)
         if first is None:
             return
         ready = chain([first], waiting)
 
         def draw() -> Batch[Reduction[T, P, S, R]] | None:
-            return next((Batch((fold,)) for fold in ready), None)
+            return next((Batch((reduction,)) for reduction in ready), None)
 
         def submit(batch: Batch[Reduction[T, P, S, R]]) -> Future:
-            return self._submit_fold(batch.items[0])
+            return self._submit_reduction(batch.items[0])
 
         for batch, value, error in self._run(draw, submit, len(first.parts)):
             yield Finished(batch.items[0].item, value, error)
@@ -172,38 +176,38 @@ class DaskExecutor:
         parts = tuple(items)
         if not parts:
             raise ValueError("there is nothing to combine")
-        (finished,) = self.map_folds([Reduction(None, parts, function, combine, _second)])
+        (finished,) = self.map_reductions([Reduction(None, parts, function, combine, _second)])
         if finished.error is not None:
             raise finished.error
         return finished.value  # type: ignore[return-value]
 
-    def _submit_fold(self, fold: Reduction[T, P, S, R]) -> Future:
+    def _submit_reduction(self, reduction: Reduction[T, P, S, R]) -> Future:
         """Send the same part of every reduction to the same worker if possible.
 
         A worker adds up its parts one after the other, so it holds at most two results and the
         sum; the sums of all workers are combined as a tree.
         """
         homes = sorted(self._client.nthreads()) or [None]
-        n_parts, n_sums = len(fold.parts), min(len(homes), len(fold.parts))
+        n_parts, n_sums = len(reduction.parts), min(len(homes), len(reduction.parts))
         sums = []
         for i in range(n_sums):
-            mine = fold.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]
+            mine = reduction.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]
             affinity: dict[str, Any] = {}
             if homes[i] is not None:
                 affinity = {"workers": [homes[i]], "allow_other_workers": True}
             total = None
             for part in mine:
-                packed = dumps((fold.function, fold.combine, part))
-                total = self._client.submit(remote.extend, packed, total, pure=False, **affinity)
+                packed = dumps((reduction.function, reduction.combine, part))
+                total = self._client.submit(add_part, packed, total, pure=False, **affinity)
             sums.append(total)
-        packed_sum = dumps(fold.combine)
+        packed_sum = dumps(reduction.combine)
 
         def join(left: Future, right: Future) -> Future:
-            return self._client.submit(remote.combine, packed_sum, left, right, pure=False)
+            return self._client.submit(combine_sums, packed_sum, left, right, pure=False)
 
-        packed_end = dumps((fold.finish, fold.item))
+        packed_end = dumps((reduction.finish, reduction.item))
         whole = combine_pairwise(sums, join)
-        return self._client.submit(remote.finish, packed_end, whole, pure=False)
+        return self._client.submit(finish_reduction, packed_end, whole, pure=False)
 
     def _run(
         self,
@@ -242,7 +246,7 @@ class DaskExecutor:
                 if give_up:
                     cancelled += suspects
                 elif not alone:  # any one of them may hang
-                    suspects += [single for batch in cancelled for single in batch.singly()]
+                    suspects += [single for batch in cancelled for single in batch.split()]
                     cancelled = []
                 for batch in cancelled:
                     yield batch, None, stall
@@ -254,15 +258,15 @@ class DaskExecutor:
                 again += [completed.batch, *in_flight.cancel_all()]
                 self._connect_again()
             elif isinstance(completed.error, KilledWorker) and not completed.batch.alone:
-                suspects += completed.batch.singly()
+                suspects += completed.batch.split()
             else:
                 stalled.clear()
                 yield completed.batch, completed.value, _plain(completed.error)
 
     def _n_allowed(self, n_parts: int) -> int:
         """Return how many batches may be in flight for the current number of threads."""
-        if monotonic() - self._looked > _LOOK:
-            self._looked = monotonic()
+        if monotonic() - self._counted > _COUNT:
+            self._counted = monotonic()
             with suppress(OSError):  # the scheduler is lost, which the next result shows
                 self._n_threads = self.n_workers
         room = -(-self._window * self._n_threads // n_parts)

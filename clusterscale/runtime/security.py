@@ -17,14 +17,12 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ExistsError, MissingError, PackageError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.x509 import Certificate, CertificateBuilder, KeyUsage, Name
     from distributed import Security
 
 __all__ = ["Encryption", "Tls", "encrypt", "locate", "make_certificates"]
 
 _NAMES = ("ca.pem", "cert.pem", "key.pem")
-_HOST = "clusterscale"  # workers have no fixed host names, so only the authority is checked
+_HOST = "clusterscale"  # workers have no fixed host names, so names are not checked
 _EARLY = timedelta(minutes=10)  # tolerated clock skew between nodes
 
 File = Annotated[str, Field(min_length=1)]
@@ -87,8 +85,8 @@ def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
 def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
     """Write ``ca.pem``, ``cert.pem`` and ``key.pem``, which only their owner may read.
 
-    The authority signs only this certificate and its key is discarded, so no other certificate can
-    be added later: generate new ones for a new cluster.
+    The certificate is self-signed and vouches only for itself, so no other certificate can be added
+    later: generate new ones for a new cluster.
 
     Parameters
     ----------
@@ -109,10 +107,11 @@ def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
     for path in paths:
         if path.exists():
             raise ExistsError(f"{path} already exists: choose another folder, or remove it")
-    contents = _sign(timedelta(days=days))
+    certificate, key = _sign(timedelta(days=days))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path, content in zip(paths, contents, strict=True):
-        _write_privately(path, content)
+    for path, content in zip(paths, (certificate, certificate, key), strict=True):
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
     return locate(folder)
 
 
@@ -122,90 +121,41 @@ def locate(folder: str | Path) -> Tls:
     return Tls(ca=ca, certificate=certificate, key=key)
 
 
-def _write_privately(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(content)
+def _sign(lifetime: timedelta) -> tuple[bytes, bytes]:
+    """Return a self-signed certificate and its key.
 
-
-def _sign(lifetime: timedelta) -> tuple[bytes, bytes, bytes]:
-    """Return a new authority, a certificate that it signed, and the certificate's key."""
+    This is ``distributed.Security.temporary`` with two differences: the period of validity can be
+    chosen, and starts early enough for nodes whose clocks differ.
+    """
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+        from cryptography.x509.oid import NameOID
     except ImportError as error:
         raise PackageError(
             f"making certificates needs clusterscale[tls] ({error}); install it, or give "
             "certificates made elsewhere as tls: {ca, certificate, key}"
         ) from None
-    authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer, subject = (
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        for name in (f"{_HOST} authority", _HOST)
-    )
-    root = (
-        _begin(issuer, issuer, authority, lifetime)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs=True), critical=True)
-        .sign(authority, SHA256())
-    )
-    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-    leaf = (
-        _begin(subject, issuer, own, lifetime)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(_HOST)]), critical=False)
-        .add_extension(known, critical=False)
-        .sign(authority, SHA256())
-    )
-    secret = own.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    return _pem(root), _pem(leaf), secret
-
-
-def _begin(
-    subject: Name, issuer: Name, key: EllipticCurvePrivateKey, lifetime: timedelta
-) -> CertificateBuilder:
-    from cryptography import x509
-
-    now = datetime.now(UTC)
-    return (
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _HOST)])
+    certificate = (
         x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
+        .subject_name(name)
+        .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _EARLY)
         .not_valid_after(now + lifetime)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(_HOST)]), critical=False)
+        # Not an authority: whoever has the key cannot sign other certificates with it.
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, SHA256())
     )
-
-
-def _usage(*, signs: bool) -> KeyUsage:
-    from cryptography import x509
-
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
     )
-
-
-def _pem(certificate: Certificate) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
-    return certificate.public_bytes(Encoding.PEM)
+    return certificate.public_bytes(serialization.Encoding.PEM), secret

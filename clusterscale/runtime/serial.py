@@ -1,13 +1,15 @@
 """Run all tasks in this process, one after the other: for development and as the reference."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from traceback import format_exc
-from typing import TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
-from clusterscale.contracts import Finished, Reduction, WorkerCount
+from clusterscale.contracts import ConfigModel, Finished, Reduction, WorkerCount
+from clusterscale.errors import InputError
 
-__all__ = ["SerialExecutor"]
+__all__ = ["Serial", "SerialExecutor"]
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -21,7 +23,7 @@ class SerialExecutor:
     n_workers = 1
     dashboard: str | None = None
 
-    def crew(self) -> WorkerCount:
+    def count_workers(self) -> WorkerCount:
         """Return one worker with one thread."""
         return WorkerCount(1, 1)
 
@@ -36,10 +38,12 @@ class SerialExecutor:
         for item in items:
             yield [_finish(item, lambda item=item: function(item))]  # type: ignore[misc]
 
-    def map_folds(self, folds: Iterable[Reduction[T, P, S, R]]) -> Iterator[Finished[T, R]]:
+    def map_reductions(
+        self, reductions: Iterable[Reduction[T, P, S, R]]
+    ) -> Iterator[Finished[T, R]]:
         """Yield the item of each reduction with its value or its exception."""
-        for fold in folds:
-            yield _finish(fold.item, lambda fold=fold: self._fold(fold))  # type: ignore[misc]
+        for reduction in reductions:
+            yield _finish(reduction.item, lambda reduction=reduction: self._reduce(reduction))  # type: ignore[misc]
 
     def reduce(
         self, function: Callable[[T], R], items: Iterable[T], combine: Callable[[R, R], R]
@@ -56,8 +60,34 @@ class SerialExecutor:
             return reduce(combine, values, first)
         raise ValueError("there is nothing to combine")
 
-    def _fold(self, fold: Reduction[T, P, S, R]) -> R:
-        return fold.finish(fold.item, self.reduce(fold.function, fold.parts, fold.combine))
+    def _reduce(self, reduction: Reduction[T, P, S, R]) -> R:
+        return reduction.finish(
+            reduction.item, self.reduce(reduction.function, reduction.parts, reduction.combine)
+        )
+
+
+class Serial(ConfigModel):
+    """Run in this process, without Dask."""
+
+    name: Literal["serial"] = "serial"
+
+    n_workers: ClassVar[int] = 1
+    budget: ClassVar[int | None] = None
+
+    def resize(self, n_workers: int) -> Self:
+        """Raise an error, because this process cannot have several workers.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError("cluster serial has no configurable number of workers")
+
+    @contextmanager
+    def open(self) -> Iterator[SerialExecutor]:
+        """Yield the executor."""
+        yield SerialExecutor()
 
 
 def _finish(item: T, work: Callable[[], R]) -> Finished[T, R]:

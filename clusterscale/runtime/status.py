@@ -16,7 +16,7 @@ from clusterscale.errors import TEMPORARY, FormatError, MissingError
 from clusterscale.runtime.process import ProcessId
 from clusterscale.schema import STATUS
 
-__all__ = ["BEAT", "Stage", "Status", "place_of", "read_status"]
+__all__ = ["BEAT", "Stage", "Status", "read_status", "status_uri"]
 
 BEAT = 10.0
 """Maximal seconds between two updates of the status by a driver."""
@@ -152,7 +152,7 @@ class Status(_StatusFile):
         return self.state == "running" and seconds > _SILENT * self.beat
 
 
-def place_of(folder: str, work: str) -> str:
+def status_uri(folder: str, work: str) -> str:
     """Return the URI of the status file of a kind of work."""
     return f"{folder.rstrip('/')}/{STATUS}/{work}.json"
 

@@ -15,10 +15,10 @@ from typing import Literal, Self
 from clusterscale.contracts import Executor
 from clusterscale.redaction import clean
 from clusterscale.runtime.process import ProcessId
-from clusterscale.runtime.status import BEAT, Stage, Status, place_of
+from clusterscale.runtime.status import BEAT, Stage, Status, status_uri
 from clusterscale.storage import put
 
-__all__ = ["Beacon", "Pace"]
+__all__ = ["Pace", "StatusWriter"]
 
 Ending = tuple[Literal["running", "finished", "failed", "interrupted"], str]
 
@@ -65,8 +65,8 @@ class _StageProgress:
     seconds: float = 0.0
 
 
-class Beacon:
-    """Writes the status of a run, from the first :meth:`tell` to the end of the context.
+class StatusWriter:
+    """Writes the status of a run, from the first :meth:`update` to the end of the context.
 
     Nothing is written before, in case the folder belongs to another run. A thread writes the
     file at every change of stage, at most every two seconds otherwise, and at least every ten. An
@@ -99,7 +99,7 @@ class Beacon:
         pause: float = _PAUSE,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._uri, self._work, self._cluster = place_of(folder, work), work, clean(cluster)
+        self._uri, self._work, self._cluster = status_uri(folder, work), work, clean(cluster)
         self._warn, self._beat, self._pause = warn, beat, pause
         self._lock, self._query_lock = Lock(), Lock()
         self._wake, self._thread = Event(), Thread(target=self._run, name="status", daemon=True)
@@ -130,7 +130,7 @@ class Beacon:
             self._thread.join(_LAST)
 
     @contextmanager
-    def seeing(self, executor: Executor) -> Iterator[None]:
+    def show_workers_of(self, executor: Executor) -> Iterator[None]:
         """Report the workers and the dashboard of ``executor`` within the context."""
         self._executor, self._dashboard = executor, clean(executor.dashboard or "")
         try:
@@ -139,7 +139,7 @@ class Beacon:
             with self._query_lock:  # a cluster that is being closed must not be queried
                 self._executor, self._dashboard = None, ""
 
-    def tell(self, name: str, n_total: int, n_done: int, n_failed: int = 0) -> None:
+    def update(self, name: str, n_total: int, n_done: int, n_failed: int = 0) -> None:
         """Record the progress of a stage in tasks or rows; the thread writes it later."""
         now, n_ended = self._clock(), n_done + n_failed
         first = not self._stages
@@ -192,7 +192,7 @@ class Beacon:
 
     def _status(self) -> Status:
         with self._query_lock:
-            crew = self._executor.crew() if self._executor is not None else None
+            count = self._executor.count_workers() if self._executor is not None else None
         with self._lock:
             now = self._clock()
             self._changed = False
@@ -207,8 +207,8 @@ class Beacon:
                 driver=f"{process.host}, process {process.pid}",
                 process=process,
                 dashboard=self._dashboard,
-                n_workers=crew.n_workers if crew else None,
-                n_threads=crew.n_threads if crew else None,
+                n_workers=count.n_workers if count else None,
+                n_threads=count.n_threads if count else None,
                 began=self._began,
                 told=time(),
                 elapsed=now - self._opened,

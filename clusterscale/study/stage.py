@@ -100,7 +100,7 @@ class Stage(Generic[T, R]):
         if not self.by_parts:
             return executor.map_batches(self.function, self.tasks)
         reductions: Iterator[Reduction[T, Any, Any, R]] = map(self.function, self.tasks)
-        return ([finished] for finished in executor.map_folds(reductions))
+        return ([finished] for finished in executor.map_reductions(reductions))
 
 
 def _refuse_nothing(batch: Sequence[Finished[T, R]]) -> Sequence[Finished[T, R]]:

@@ -107,7 +107,7 @@ def the_task(cube, chosen, target):
 
 
 def by_parts(fold):
-    (finished,) = SerialExecutor().map_folds([fold])
+    (finished,) = SerialExecutor().map_reductions([fold])
     if finished.error is not None:
         raise finished.error
     return finished.value
@@ -217,13 +217,13 @@ def test_a_worker_keeps_the_users_it_has(two_days, monkeypatch):
     monkeypatch.setattr(blocks, "read_block", lambda *args: read.append(args[2:]) or real(*args))
     chosen = plan(KNOWN, 6, null_roi=True, mechanisms=[{"name": "exact"}, CAPPED])
     (evaluation,) = chosen.evaluations(two_days)
-    trace_settings._HELD.clear()
+    trace_settings._CACHE.clear()
     for target in range(3):
         count_part(TaskPart(the_task(two_days, chosen, target), (8, 16)))
     count_evaluation(EvaluationPart(evaluation, (8, 16)))
     assert read == [(8, 12), (12, 16)]
     count_part(TaskPart(the_task(two_days, chosen, 0), (0, 8)))
-    assert len(trace_settings._HELD) == 2, "others make room before they are read"
+    assert len(trace_settings._CACHE) == 2, "others make room before they are read"
 
 
 @pytest.mark.slow
@@ -240,8 +240,8 @@ def test_workers_count_parts_as_one_does(tmp_path, monkeypatch, local_cluster):
     tasks = list(chosen.tasks(cube, chosen.targets.choose(cube, 5)))
     (evaluation,) = chosen.evaluations(cube)
     users = list(blocks.ranges(0, 70_000, 1 << 16))
-    (played,) = local_cluster.map_folds([fold_task(task, users) for task in tasks])
-    (evaluated,) = local_cluster.map_folds([fold_evaluation(evaluation, users)])
+    (played,) = local_cluster.map_reductions([fold_task(task, users) for task in tasks])
+    (evaluated,) = local_cluster.map_reductions([fold_evaluation(evaluation, users)])
     assert bits(played.value) == bits(run_task(tasks[0]))
     assert repr(evaluated.value) == repr(evaluate_mechanism_task(evaluation))
 

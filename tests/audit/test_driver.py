@@ -308,10 +308,10 @@ import json, sys, threading
 from clusterscale.audit import AuditPlan, run
 from clusterscale.audit.journal import Journal
 from clusterscale.cube import TraceCube
-from clusterscale.runtime import Local, SerialExecutor, cargo
+from clusterscale.runtime import Local, SerialExecutor, scheduling
 
 add = Journal.add
-cargo._MOST = 2  # tasks in a batch, so that the first batch is not all of them
+scheduling._MAX_ITEMS = 2  # tasks in a batch, so that the first batch is not all of them
 
 def stop(journal, entries):
     number = add(journal, entries)

@@ -100,7 +100,7 @@ def test_what_is_not_known_cannot_be_used(cube, plan_fields):
     task = next(plan.tasks(cube, plan.targets.choose(cube, plan.seed)))
     assert task.source.spans == ((0, 24), (24, 48))
     held = cube.n_events * 4 + 2 * 60 * 8 + 60 * 48
-    assert predict(plan, cube).arrangement.trace_bytes == held
+    assert predict(plan, cube).resources.trace_bytes == held
 
 
 def test_tasks_of_a_period_come_together(cube, plan_fields):
@@ -132,7 +132,7 @@ def test_prediction_counts_what_runs(cube, plan_fields):
     cost = predict(plan, cube)
     assert (cost.n_targets, cost.n_tasks, cost.n_cases) == (4, 10, 32)
     assert cost.store_bytes == cube.n_events * 4 + 61 * 8
-    assert cost.arrangement.trace_bytes == cube.n_events * 4 + 60 * 8 + 60 * 48
+    assert cost.resources.trace_bytes == cube.n_events * 4 + 60 * 8 + 60 * 48
 
 
 def test_digest_is_of_the_question(plan_fields):

@@ -120,7 +120,7 @@ def test_parts_of_users_give_the_same_bits(people, tmp_path, mechanism, prior):
     for cuts in ([0, 60], [0, 4, 60], [0, 20, 24, 44, 60]):
         users = list(pairwise(cuts))
         folds = (fold_published(task, users) for task in some)
-        found = list(SerialExecutor().map_folds(folds))
+        found = list(SerialExecutor().map_reductions(folds))
         assert [each.item for each in found] == some
         assert [each.value for each in found] == expected
 
@@ -174,7 +174,7 @@ def test_another_shape_is_told_with_both(people, tmp_path, shape):
     with pytest.raises(InputError) as caught:
         score_published(task)
     assert told in str(caught.value)
-    (finished,) = SerialExecutor().map_folds([fold])
+    (finished,) = SerialExecutor().map_reductions([fold])
     assert finished.value is None
     assert told in str(finished)
     assert replace(task, uri="elsewhere").key == task.key

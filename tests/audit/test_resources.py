@@ -50,7 +50,7 @@ def beside(plan, cube):
 
 
 def test_what_fits_is_held_in_memory(cube, plan_fields):
-    found = predict(plan(plan_fields), cube).arrangement
+    found = predict(plan(plan_fields), cube).resources
     assert found.users == ()
     assert found.why.startswith("the traces of all users and a task need ")
     assert found.worker_bytes < 2 * GB
@@ -134,10 +134,10 @@ def test_seconds_are_told_for_this_machine(cube, plan_fields):
         predict(plan(plan_fields), cube, 16 * GB, 4, slowness=slowness) for slowness in (1.0, 2.5)
     )
     for name in ("seconds", "core_seconds"):
-        one, other = getattr(usual.arrangement, name), getattr(slow.arrangement, name)
+        one, other = getattr(usual.resources, name), getattr(slow.resources, name)
         assert other == pytest.approx(2.5 * one)
     least, most = usual.seconds_range
-    assert least * UNSURE == pytest.approx(usual.arrangement.seconds) == most / UNSURE
+    assert least * UNSURE == pytest.approx(usual.resources.seconds) == most / UNSURE
 
 
 def test_a_machine_is_slow_if_the_same_work_takes_longer():
@@ -158,7 +158,7 @@ def test_a_screen_that_finds_the_targets_is_part_of_the_cost(cube, plan_fields):
     screen = predict_screen(exposed.whole_screen, cube)
     with_screen = predict(exposed, cube)
     assert with_screen.n_targets == some.n_targets
-    more = with_screen.arrangement.seconds - some.arrangement.seconds
+    more = with_screen.resources.seconds - some.resources.seconds
     assert more == pytest.approx(screen.seconds)
 
 

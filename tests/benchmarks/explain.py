@@ -155,7 +155,7 @@ def main() -> None:
         cube = cs.TraceCube(str(uri))
         cost = predict(
             config.the_audit(), cube, n_workers=place.n_workers, slowness=slowness
-        ).arrangement
+        ).resources
         before, start = spent(), time.perf_counter()
         words = [sys.executable, "-m", "clusterscale", "audit", str(path)]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

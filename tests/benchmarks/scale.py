@@ -149,7 +149,7 @@ def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]
         shutil.rmtree(output, ignore_errors=True)
         place = Local(workers=2, memory=f"{gigabytes:g}GB")
         allowed = place.budget
-        told = predict(what, cube, allowed, 2).arrangement
+        told = predict(what, cube, allowed, 2).resources
         print(
             f"{told.why}; told {told.worker_bytes / 1e9:.2f} GB, {told.seconds:.0f} s", flush=True
         )

@@ -24,7 +24,7 @@ from clusterscale.cli.watch import Observer
 from clusterscale.errors import TEMPORARY, MissingError, StoreError
 from clusterscale.runtime import read_status
 from clusterscale.runtime.process import ProcessId
-from clusterscale.runtime.status import Stage, Status, place_of
+from clusterscale.runtime.status import Stage, Status, status_uri
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -497,7 +497,7 @@ def test_a_driver_that_is_told_to_end_says_so(driving, tmp_path):
 @pytest.mark.slow
 def test_a_run_on_object_storage_is_watched():
     with serve() as store:
-        path = place_of(f"{store.uri}/run", "audit")
+        path = status_uri(f"{store.uri}/run", "audit")
         now = RUNNING.model_copy(update={"told": time.time(), "state": "finished"})
         storage.put(path, now.model_dump_json().encode())
         result = call(f"{store.uri}/run")

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -99,21 +99,38 @@ def reference(kube):
     config |= {"cube": str(kube.folder / "data" / "cube.zarr"), "cluster": {"name": "serial"}}
     (kube.folder / "serial.yaml").write_text(yaml.safe_dump(config))
     folder = kube.folder / "serial"
-    audit(kube.folder / "serial.yaml", folder, NUMBA_CACHE_DIR=kube.folder / "scratch" / "numba")
+    compiled = kube.folder / "scratch" / "numba"
+    with auditing(kube.folder / "serial.yaml", folder, NUMBA_CACHE_DIR=compiled):
+        pass
     return open_results(str(folder))
 
 
-def audit(config, folder, **variables):
-    """Run an audit as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "clusterscale", "audit", str(config), "--output", str(folder)],
-        env=os.environ | {name: str(value) for name, value in variables.items()},
-        capture_output=True,
-        text=True,
-        timeout=2 * LIMIT,
-        cwd=folder.parent,
-    )
-    assert done.returncode == 0, done.stderr
+@contextmanager
+def auditing(config, folder, **variables):
+    """Run an audit as a process of its own, to its end; kill it at once if the test has failed."""
+    log = folder.with_suffix(".log")
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clusterscale", "audit", str(config), "--output", str(folder)],
+            env=os.environ | {name: str(value) for name, value in variables.items()},
+            stdout=output,
+            stderr=output,
+            cwd=folder.parent,
+        )
+    try:
+        yield process
+        assert process.wait(LIMIT) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(kube):
+    """Delete what a failed test leaves behind, so that the next one does not fail as well."""
+    yield
+    kube.gate.open()
+    kube.empty()
 
 
 def n_kept(folder):
@@ -134,9 +151,14 @@ def said(kube):
     return "\n".join(kube.log(pod)[-3000:] for pod in kube.get("pods"))
 
 
-def replace_pod(kube, component, folder):
+def replace_pod(kube, component, folder, driver=None):
     """Kill a pod while tasks are left, and wait until another is there in its place."""
-    wait_for(lambda: n_kept(folder) == N_TICKETS, lambda: f"the first tasks: {said(kube)}")
+
+    def begun():
+        assert driver is None or driver.poll() is None, folder.with_suffix(".log").read_text()
+        return n_kept(folder) == N_TICKETS
+
+    wait_for(begun, lambda: f"the first tasks: {said(kube)}")
     before = {pod["metadata"]["name"]: pod for pod in kube.pods(component)}
     lost = sorted(before)[0]
     kube.kill(before[lost])
@@ -186,13 +208,8 @@ def test_a_driver_makes_its_cluster_and_outlives_a_scheduler_pod(kube, reference
     (kube.folder / "elsewhere.yaml").write_text(yaml.safe_dump(config))
     folder = kube.folder / "elsewhere"
     kube.gate.shut(N_TICKETS)
-    with ThreadPoolExecutor() as pool:
-        ending = pool.submit(audit, kube.folder / "elsewhere.yaml", folder, **kube.resolving)
-        try:
-            replace_pod(kube, "scheduler", folder)
-        finally:
-            kube.gate.open()  # or a failure here waits for the driver
-        ending.result()
+    with auditing(kube.folder / "elsewhere.yaml", folder, **kube.resolving) as driver:
+        replace_pod(kube, "scheduler", folder, driver)
     check(folder, reference)
     assert kube.get("daskclusters") == []
 

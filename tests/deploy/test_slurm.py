@@ -117,7 +117,11 @@ class Run(Queue):
 
 
 def ended(process, code=0):
-    said, _ = process.communicate(timeout=2 * LIMIT)
+    """Return what a process said until it ended; kill it if it does not end."""
+    try:
+        said, _ = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
     assert process.returncode == code, said
     return said
 

@@ -52,14 +52,14 @@ def dask_setup(worker):
     from tornado.ioloop import PeriodicCallback
 
     from clusterscale.audit.task import AuditTask
-    from clusterscale.runtime import remote
+    from clusterscale.runtime import scheduling
 
     folder = Path(os.environ[FOLDER])
     if worker.lifetime is not None:
         partial = folder / f"partial-{worker.id}"
         partial.write_text(str(worker.lifetime))
         partial.rename(folder / f"lifetime-{worker.id}")
-    run = remote.run_batch
+    run = scheduling.run_batch
 
     def run_gated(packed, seconds):
         _, items = loads(packed)
@@ -72,7 +72,7 @@ def dask_setup(worker):
             time.sleep(TICK)
         return run(packed, seconds)
 
-    remote.run_batch = run_gated
+    scheduling.run_batch = run_gated
 
     async def expire():
         with suppress(FileNotFoundError):

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -206,11 +207,31 @@ class Kube:
         This asks the API server itself: starting kubectl again and again is slow.
         """
         selector = ",".join(f"dask.org/{label}={value}" for label, value in labels.items())
-        place = f"{self.server}/{KINDS[kind]}/namespaces/{NAMESPACE}/{kind}"
+        place = self._place(kind)
         uri = f"{place}/{name}" if name else f"{place}?labelSelector={selector}"
-        with urllib.request.urlopen(uri, timeout=LIMIT) as answer:
-            found = json.load(answer)
+        found = self._ask(uri)
         return found if name else found["items"]
+
+    def empty(self):
+        """Delete all jobs and clusters, and wait until they and their workers are gone."""
+        kinds = ("daskjobs", "jobs", "daskclusters")
+        for kind in kinds:
+            for name in [each["metadata"]["name"] for each in self.get(kind)]:
+                with suppress(urllib.error.HTTPError):  # it went with its owner
+                    self._ask(f"{self._place(kind)}/{name}", "DELETE")
+        wait_for(
+            lambda: not any(map(self.get, kinds)) and not self.pods("worker"),
+            "the end of all jobs and clusters",
+        )
+
+    def _place(self, kind):
+        return f"{self.server}/{KINDS[kind]}/namespaces/{NAMESPACE}/{kind}"
+
+    @staticmethod
+    def _ask(uri, method="GET"):
+        request = urllib.request.Request(uri, method=method)
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+            return json.load(answer)
 
     def pods(self, component):
         return self.get("pods", component=component)

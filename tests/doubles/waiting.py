@@ -2,7 +2,7 @@
 
 import time
 
-LIMIT = 600  # seconds: far more than ten times what anything here needs
+LIMIT = 300  # seconds: ten times what anything here needs
 TICK = 0.1
 
 

@@ -144,7 +144,7 @@ def test_merged_cells_take_their_counts_to_every_part(task, dense):
 def test_capped_traces_are_the_same_wherever_they_are_made(task):
     steps = task.mechanisms[4].trace_steps
     first = load_settings(task.source, [steps])[steps]
-    trace_settings._HELD.clear()
+    trace_settings._CACHE.clear()
     again = load_settings(task.source, [(), steps])[steps]
     assert again.traces is not first.traces
     np.testing.assert_array_equal(first.traces.cells, again.traces.cells)

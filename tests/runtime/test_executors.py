@@ -13,9 +13,9 @@ from oracles import inproc, poison
 from oracles.clock import Clock
 
 from clusterscale.contracts import Reduction
-from clusterscale.runtime import CLUSTERS, cargo
+from clusterscale.runtime import CLUSTERS, scheduling
 from clusterscale.runtime.clusters.base import ENVIRONMENT
-from clusterscale.runtime.tree import combine_pairwise
+from clusterscale.runtime.scheduling import combine_pairwise
 
 
 @pytest.fixture(scope="module", params=["serial", pytest.param("local", marks=pytest.mark.dask)])
@@ -41,7 +41,7 @@ def test_every_item_ends_once_with_its_value_or_its_error(executor):
 
 def test_items_are_taken_as_they_are_needed(executor, monkeypatch):
     """A stream of items is never drawn far ahead of what is finished."""
-    monkeypatch.setattr(cargo, "_MOST", 1)
+    monkeypatch.setattr(scheduling, "_MAX_ITEMS", 1)
     drawn = n_finished = 0
 
     def items():
@@ -57,8 +57,8 @@ def test_items_are_taken_as_they_are_needed(executor, monkeypatch):
 
 
 def test_a_batch_grows_to_a_second_of_work_by_four_at_most():
-    size = cargo.BatchSize()
-    assert size.now == 1
+    size = scheduling.BatchSize()
+    assert size.n_items == 1
     for n_items, seconds, fitting in [
         (1, 0.0, 4),
         (4, 0.0, 16),
@@ -72,8 +72,8 @@ def test_a_batch_grows_to_a_second_of_work_by_four_at_most():
         (1, 60.0, 1),
         (32, 0.0, 128),  # a batch that was sent before
     ]:
-        size.learn(n_items, seconds)
-        assert size.now == fitting
+        size.update(n_items, seconds)
+        assert size.n_items == fitting
 
 
 CLOCK = Clock()
@@ -89,7 +89,7 @@ def work_for(seconds):
 def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
     """First thousands of items in no time, then some that each take three eighths of a second."""
     pytest.importorskip("distributed")
-    monkeypatch.setattr("clusterscale.runtime.remote.perf_counter", CLOCK)
+    monkeypatch.setattr("clusterscale.runtime.scheduling.perf_counter", CLOCK)
     items = [0.0] * 3000 + [0.375] * 40
     with inproc.open_executor() as executor:
         batches = list(executor.map_batches(work_for, items))
@@ -106,7 +106,7 @@ def test_batches_are_cut_short_when_items_turn_slow(monkeypatch):
 
 @pytest.mark.dask
 def test_what_is_left_of_batches_that_are_cut_short_is_done_once(local_cluster, monkeypatch):
-    monkeypatch.setattr("clusterscale.runtime.dask.SECONDS", 0)  # each ends after one item
+    monkeypatch.setattr("clusterscale.runtime.dask.BATCH_SECONDS", 0)  # each ends after one item
     batches = list(local_cluster.map_batches(abs, range(-200, 0)))
     assert [len(batch) for batch in batches] == [1] * 200
     assert sorted(batch[0].value for batch in batches) == list(range(1, 201))
@@ -138,7 +138,7 @@ def test_a_worker_holds_few_results_of_parts_however_many_it_has():
         for i in range(3)
     ]
     with inproc.open_executor() as executor:
-        found = {each.item: each.value for each in executor.map_folds(folds)}
+        found = {each.item: each.value for each in executor.map_reductions(folds)}
     assert sorted(found) == [0, 1, 2]
     assert max(found.values()) <= 33
 

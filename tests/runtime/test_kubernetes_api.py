@@ -47,7 +47,7 @@ def api(kube, monkeypatch):
 
 @pytest.fixture
 def manifest():
-    return dask_cluster(Kubernetes().recipe("clusterscale", "image:1"))
+    return dask_cluster(Kubernetes().pod_spec("clusterscale", "image:1"))
 
 
 @pytest.fixture
@@ -119,11 +119,11 @@ def test_what_a_pod_left_behind_is_replaced(kube, api, manifest, pod, monkeypatc
 def test_a_cluster_that_somebody_deleted_is_said_to_be_gone(kube, api, manifest):
     from clusterscale.runtime.clusters.resource import hosted
 
-    with hosted(manifest, api) as lookout:
-        lookout.look()
+    with hosted(manifest, api) as monitor:
+        monitor.check()
         kube.kubectl("delete", "daskcluster", "clusterscale", "--wait=false")
         with pytest.raises(ClusterError, match="was deleted during the run"):
-            lookout.look()
+            monitor.check()
 
 
 def test_pods_without_hope_end_the_wait(kube, api, manifest, monkeypatch):
@@ -142,12 +142,12 @@ def test_pods_without_hope_end_the_wait(kube, api, manifest, monkeypatch):
     patch = json.dumps({"status": status})
     kube.kubectl("patch", "pod", "stuck", "--subresource=status", "--type=merge", "-p", patch)
     monkeypatch.setattr(resource, "_GRACE", -1)
-    with resource.hosted(manifest, api) as lookout:
-        lookout.look()  # another worker is sound
+    with resource.hosted(manifest, api) as monitor:
+        monitor.check()  # another worker is sound
         kube.kubectl("delete", "pod", "sound", "--wait=false")
         wait_for(lambda: there(kube, "pods") == ["stuck"], "one pod")
         with pytest.raises(ClusterError, match="no worker pod can start: stuck: ImagePullBackOff"):
-            lookout.look()
+            monitor.check()
     kube.kubectl("delete", "pod", "stuck", "--wait=false")
 
 
@@ -231,8 +231,8 @@ def test_the_role_suffices_and_has_nothing_to_spare(kube, guarded, pod, manifest
     allowed, used, refused = guarded
     with connect("clusterscale") as api:
         assert own_image(api) == "mine:1"
-        with hosted(manifest, api) as lookout:
-            lookout.look()
+        with hosted(manifest, api) as monitor:
+            monitor.check()
     assert refused == set()
     assert used - {None} == allowed
 

@@ -24,7 +24,7 @@ from clusterscale.runtime.learning import (
     evaluate_on_fresh_groups,
     score_releases,
 )
-from clusterscale.runtime.learning.schedule import scheduled
+from clusterscale.runtime.learning.graphs import scheduled
 from clusterscale.seeds import stream
 
 pytestmark = pytest.mark.dask

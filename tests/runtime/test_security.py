@@ -1,6 +1,8 @@
 """Certificates: private, valid for what they are for, and gone when the run is over."""
 
+import ssl
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from clusterscale.errors import ExistsError, MissingError
 from clusterscale.runtime.security import Tls, encrypt, make_certificates
 
 x509 = pytest.importorskip("cryptography.x509")
+serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
 
 
 def mode(path):
@@ -40,18 +43,72 @@ def test_the_authority_vouches_for_the_certificate_and_for_no_other(tmp_path):
         read(one.certificate).verify_directly_issued_by(read(other.ca))
 
 
-def test_the_key_that_could_sign_more_is_nowhere(tmp_path):
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+def sign(tmp_path, made):
+    """Make another certificate, signed with the key of a cluster."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.x509.oid import NameOID
 
-    made = make_certificates(tmp_path)
-    key = load_pem_private_key(Path(made.key).read_bytes(), None)
-    assert key.public_key() == read(made.certificate).public_key()
-    assert key.public_key() != read(made.ca).public_key()
-    assert (
-        not read(made.certificate)
-        .extensions.get_extension_for_class(x509.BasicConstraints)
-        .value.ca
+    issuer, signer = read(made.certificate), load_key(made)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "another")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(issuer.not_valid_before_utc)
+        .not_valid_after(issuer.not_valid_after_utc)
+        .sign(signer, SHA256())
     )
+    pem = serialization.Encoding.PEM
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    (tmp_path / "another.pem").write_bytes(certificate.public_bytes(pem))
+    (tmp_path / "another-key.pem").write_bytes(key.private_bytes(pem, *plain))
+    files = {"certificate": "another.pem", "key": "another-key.pem"}
+    return made.model_copy(update={key: str(tmp_path / file) for key, file in files.items()})
+
+
+def load_key(made):
+    return serialization.load_pem_private_key(Path(made.key).read_bytes(), None)
+
+
+def shake_hands(server, client):
+    """Connect two ends as Dask does, and send a byte, which needs both to trust the other."""
+    ends = [
+        server.security().get_listen_args("scheduler")["ssl_context"],
+        client.security().get_connection_args("client")["ssl_context"],
+    ]
+    one, other = ssl.MemoryBIO(), ssl.MemoryBIO()
+    waiting = ends[0].wrap_bio(one, other, server_side=True)
+    asking = ends[1].wrap_bio(other, one)
+    for _ in range(4):
+        for end in (asking, waiting):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    waiting.write(b"1")
+    return asking.read(1)
+
+
+@pytest.mark.dask
+def test_a_cluster_trusts_its_own_certificate_only(tmp_path):
+    pytest.importorskip("distributed")
+    one, other = (make_certificates(tmp_path / name) for name in ("one", "other"))
+    assert load_key(one).public_key() == read(one.certificate).public_key()
+    assert shake_hands(one, one) == b"1"
+    with pytest.raises(ssl.SSLCertVerificationError, match="self-signed certificate"):
+        shake_hands(one, other)
+
+
+@pytest.mark.dask
+def test_its_key_cannot_sign_more(tmp_path):
+    pytest.importorskip("distributed")
+    made = make_certificates(tmp_path / "tls")
+    another = sign(tmp_path, made)
+    read(another.certificate).verify_directly_issued_by(read(made.ca))
+    with pytest.raises(ssl.SSLCertVerificationError, match="invalid CA certificate"):
+        shake_hands(made, another)
 
 
 def test_they_are_valid_as_long_as_asked_and_at_once(tmp_path):

@@ -15,9 +15,8 @@ from clusterscale import storage
 from clusterscale.audit import AuditPlan, run
 from clusterscale.contracts import WorkerCount
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
-from clusterscale.runtime import Beacon, SerialExecutor, read_status
-from clusterscale.runtime import status_writer as beacon
-from clusterscale.runtime.status import Stage, Status, place_of
+from clusterscale.runtime import SerialExecutor, StatusWriter, read_status, status_writer
+from clusterscale.runtime.status import Stage, Status, status_uri
 from clusterscale.runtime.status_writer import Pace
 
 LIMIT = 120.0
@@ -54,7 +53,7 @@ def say(folder, work="audit", **fields):
     """Put a status at its place."""
     base = {"work": work, "state": "running", "began": 0.0, "told": 0.0, "elapsed": 0.0}
     status = Status(**(base | {"stage": "", "stages": ()} | fields))
-    storage.put(place_of(str(folder), work), status.model_dump_json().encode())
+    storage.put(status_uri(str(folder), work), status.model_dump_json().encode())
     return status
 
 
@@ -85,27 +84,29 @@ class Writes:
 @pytest.fixture
 def writes(monkeypatch):
     found = Writes()
-    monkeypatch.setattr(beacon, "put", found.put)
+    monkeypatch.setattr(status_writer, "put", found.put)
     return found
 
 
 @pytest.fixture(autouse=True)
 def _slow_machine(monkeypatch):
     """Let the last write take as long as it needs."""
-    monkeypatch.setattr(beacon, "_LAST", LIMIT)
+    monkeypatch.setattr(status_writer, "_LAST", LIMIT)
 
 
 @pytest.mark.parametrize("where", ["local", "memory"])
 def test_a_run_says_how_far_it_is(where, tmp_path, writes):
     folder = str(tmp_path) if where == "local" else f"memory://{tmp_path.name}"
     clock = Clock()
-    with Beacon(folder, "audit", cluster="serial", beat=10.0, pause=0.01, clock=clock) as told:
-        with told.seeing(SerialExecutor()):
-            told.tell("count", 10, 0)
+    with StatusWriter(
+        folder, "audit", cluster="serial", beat=10.0, pause=0.01, clock=clock
+    ) as writer:
+        with writer.show_workers_of(SerialExecutor()):
+            writer.update("count", 10, 0)
             clock.now += 3
-            told.tell("audit", 10, 2)
+            writer.update("audit", 10, 2)
             clock.now += 2
-            told.tell("audit", np.int64(10), 5, 1)
+            writer.update("audit", np.int64(10), 5, 1)
             status = writes.wait(lambda status: status.stages[-1].n_done == 5)
             assert (status.state, status.stage, status.cluster) == ("running", "audit", "serial")
             assert (status.n_workers, status.n_threads, status.dashboard) == (1, 1, "")
@@ -120,7 +121,7 @@ def test_a_run_says_how_far_it_is(where, tmp_path, writes):
                 assert beat.stages[-1].n_done == 5
                 assert beat.stages[-1].seconds == elapsed - 3
             assert read_status(folder).number >= beat.number > status.number
-        told.tell("report", 0, 0)
+        writer.update("report", 0, 0)
     status = read_status(folder)
     assert (status.state, status.stage, status.exit_code) == ("finished", "report", 1)
     assert status.n_workers is None
@@ -143,8 +144,8 @@ def test_a_run_says_how_far_it_is(where, tmp_path, writes):
 )
 def test_an_end_is_told_by_its_class_alone(error, state, reason, tmp_path):
     def work():
-        with Beacon(str(tmp_path), "audit") as told:
-            told.tell("audit", 3, 1)
+        with StatusWriter(str(tmp_path), "audit") as writer:
+            writer.update("audit", 3, 1)
             raise error
 
     with pytest.raises(type(error)):
@@ -157,7 +158,7 @@ def test_an_end_is_told_by_its_class_alone(error, state, reason, tmp_path):
 
 
 def test_nothing_is_written_before_work_begins(tmp_path):
-    with Beacon(str(tmp_path / "run"), "audit"):
+    with StatusWriter(str(tmp_path / "run"), "audit"):
         pass
     assert not (tmp_path / "run").exists()
     with pytest.raises(MissingError, match="there is no run to watch"):
@@ -167,9 +168,9 @@ def test_nothing_is_written_before_work_begins(tmp_path):
 def test_who_cannot_write_says_so_once_and_works_on(tmp_path, writes):
     (tmp_path / "status").write_text("in the way")
     warned = []
-    with Beacon(str(tmp_path), "audit", warn=warned.append, pause=0.001) as told:
+    with StatusWriter(str(tmp_path), "audit", warn=warned.append, pause=0.001) as writer:
         for done in range(5):
-            told.tell("audit", 20, done)
+            writer.update("audit", 20, done)
             writes.wait(lambda status, done=done: status.stages[-1].n_done == done)
     (message,) = warned
     assert message.startswith("the status of the run cannot be written: ")
@@ -184,14 +185,14 @@ def test_a_store_that_hangs_holds_nothing_up(tmp_path, monkeypatch):
         free.wait(LIMIT)
         returned.set()
 
-    monkeypatch.setattr(beacon, "put", hang)
-    monkeypatch.setattr(beacon, "_LAST", 0.01)
-    with Beacon(str(tmp_path), "audit") as told:
-        told.tell("audit", 2, 1)
+    monkeypatch.setattr(status_writer, "put", hang)
+    monkeypatch.setattr(status_writer, "_LAST", 0.01)
+    with StatusWriter(str(tmp_path), "audit") as writer:
+        writer.update("audit", 2, 1)
         assert hanging.wait(LIMIT)
     assert not returned.is_set(), "the end waits for the store"
     free.set()
-    told._thread.join(LIMIT)
+    writer._thread.join(LIMIT)
 
 
 def test_no_thread_to_write_is_no_reason_to_stop(tmp_path, monkeypatch):
@@ -200,21 +201,21 @@ def test_no_thread_to_write_is_no_reason_to_stop(tmp_path, monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     warned = []
-    with Beacon(str(tmp_path), "audit", warn=warned.append) as told:
-        told.tell("audit", 2, 1)
+    with StatusWriter(str(tmp_path), "audit", warn=warned.append) as writer:
+        writer.update("audit", 2, 1)
     assert warned == ["the status of the run cannot be written: can't start new thread"]
 
 
-class Crewed(SerialExecutor):
+class WithWorkers(SerialExecutor):
     dashboard = "https://ann:geheim@host:8787/status"
 
-    def crew(self):
+    def count_workers(self):
         return WorkerCount(4, 8)
 
 
 def test_a_dashboard_is_told_without_its_password(tmp_path, writes):
-    with Beacon(str(tmp_path), "audit") as told, told.seeing(Crewed()):
-        told.tell("audit", 2, 1)
+    with StatusWriter(str(tmp_path), "audit") as writer, writer.show_workers_of(WithWorkers()):
+        writer.update("audit", 2, 1)
         status = writes.wait()
     assert (status.n_workers, status.n_threads) == (4, 8)
     assert status.dashboard == "https://[hidden]@host:8787/status"
@@ -222,10 +223,10 @@ def test_a_dashboard_is_told_without_its_password(tmp_path, writes):
 
 @pytest.mark.dask
 def test_a_cluster_says_who_is_at_work(tmp_path, local_cluster, writes, monkeypatch):
-    monkeypatch.setattr("clusterscale.runtime.state._AT_ONCE", LIMIT)
+    monkeypatch.setattr("clusterscale.runtime.diagnosis._AT_ONCE", LIMIT)
     local_cluster.preflight(lambda: None)
-    with Beacon(str(tmp_path), "audit") as told, told.seeing(local_cluster):
-        told.tell("audit", 2, 1)
+    with StatusWriter(str(tmp_path), "audit") as writer, writer.show_workers_of(local_cluster):
+        writer.update("audit", 2, 1)
         status = writes.wait()
     assert (status.n_workers, status.n_threads) == (2, 2)
     assert status.dashboard == local_cluster.dashboard
@@ -235,19 +236,19 @@ def test_a_cluster_says_who_is_at_work(tmp_path, local_cluster, writes, monkeypa
 def test_a_closed_cluster_does_not_say_who_is_at_work():
     pytest.importorskip("distributed")
     with inproc.open_executor() as executor:
-        assert executor.crew() == WorkerCount(1, 1)
-    assert executor.crew() is None
+        assert executor.count_workers() == WorkerCount(1, 1)
+    assert executor.count_workers() is None
 
 
 def test_a_stage_that_comes_again_adds_up(tmp_path):
     clock = Clock()
-    with Beacon(str(tmp_path), "screen", clock=clock) as told:
+    with StatusWriter(str(tmp_path), "screen", clock=clock) as writer:
         for done in (0, 5):
-            told.tell("count", 10, done)
+            writer.update("count", 10, done)
             clock.now += 50
-            told.tell("score", 10, done)
+            writer.update("score", 10, done)
             clock.now += 7
-            told.tell("score", 10, done + 5)
+            writer.update("score", 10, done + 5)
     status = read_status(str(tmp_path))
     count, score = status.stages
     assert (count.seconds, score.seconds, status.elapsed) == (100.0, 14.0, 114.0)
@@ -312,14 +313,14 @@ def test_of_several_the_one_that_goes_on_is_shown(tmp_path):
     ],
 )
 def test_what_is_no_status_is_refused(content, tmp_path):
-    storage.put(place_of(str(tmp_path), "audit"), content)
+    storage.put(status_uri(str(tmp_path), "audit"), content)
     with pytest.raises(FormatError, match="is not a run status that this version"):
         read_status(str(tmp_path))
 
 
 def test_a_status_of_a_later_version_may_say_more(tmp_path):
     fields = json.loads(say(tmp_path).model_dump_json()) | {"temperature": 451}
-    storage.put(place_of(str(tmp_path), "audit"), json.dumps(fields).encode())
+    storage.put(status_uri(str(tmp_path), "audit"), json.dumps(fields).encode())
     assert read_status(str(tmp_path)).work == "audit"
 
 

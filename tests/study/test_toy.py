@@ -133,13 +133,13 @@ def test_a_plan_that_does_not_fit_touches_nothing(cube, tmp_path, monkeypatch):
 
 def test_it_is_watched(cube, tmp_path):
     folder = str(tmp_path / "run")
-    with report_status(folder, Toy.kind, Serial()) as beacon:
+    with report_status(folder, Toy.kind, Serial()) as status:
         study.run(
             Toy(),
             cube,
             folder,
             SerialExecutor(),
-            on_progress=lambda now: beacon.tell(now.stage, now.n_tasks, now.n_done, now.n_failed),
+            on_progress=lambda now: status.update(now.stage, now.n_tasks, now.n_done, now.n_failed),
         )
     assert b'"measure"' in storage.read(f"{folder}/status/toy.json")
 

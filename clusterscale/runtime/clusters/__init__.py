@@ -8,7 +8,7 @@ from clusterscale.runtime.clusters.gateway import Gateway
 from clusterscale.runtime.clusters.jobqueue import BATCH_SYSTEMS
 from clusterscale.runtime.clusters.kubernetes import Kubernetes
 from clusterscale.runtime.clusters.local import Local
-from clusterscale.runtime.clusters.serial import Serial
+from clusterscale.runtime.serial import Serial
 
 __all__ = [
     "CLUSTERS",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, Strict, model_validator
+from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
@@ -28,14 +28,7 @@ class Option(ConfigModel):
     value: Annotated[int, Strict()] | Annotated[float, Strict()] | str
 
 
-if TYPE_CHECKING:
-    Options = tuple[Option, ...]
-else:
-
-    def _tuple(value):
-        return tuple(value) if isinstance(value, list) else value
-
-    Options = Annotated[tuple[Option, ...], BeforeValidator(_tuple)]
+Options = Annotated[tuple[Option, ...], Field(strict=False)]
 
 
 class Gateway(Distributed):

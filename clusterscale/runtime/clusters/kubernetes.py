@@ -7,7 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
@@ -28,7 +28,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=
 Path = Annotated[str, Field(pattern=r"^/.+")]
 
 _LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
-_LOOK = 10.0  # seconds between checks of pods that have not started yet
+_CHECK = 10.0  # seconds between checks of pods that have not started yet
 
 
 class Volume(ConfigModel):
@@ -38,16 +38,8 @@ class Volume(ConfigModel):
     path: Path
 
 
-if TYPE_CHECKING:
-    Names = tuple[str, ...]
-    Volumes = tuple[Volume, ...]
-else:
-
-    def _tuple(value):
-        return tuple(value) if isinstance(value, list) else value
-
-    Names = Annotated[tuple[Name, ...], BeforeValidator(_tuple)]
-    Volumes = Annotated[tuple[Volume, ...], BeforeValidator(_tuple)]
+Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
 
 
 class Kubernetes(Distributed):
@@ -94,7 +86,7 @@ class Kubernetes(Distributed):
     def _memory(self) -> int:
         return to_bytes(self.memory)
 
-    def recipe(self, namespace: str, image: str) -> PodSpec:
+    def pod_spec(self, namespace: str, image: str) -> PodSpec:
         """Return the specification of the cluster in ``namespace`` with ``image``."""
         scheme = "tls" if self.tls else "tcp"
         return PodSpec(
@@ -128,10 +120,10 @@ class Kubernetes(Distributed):
         security = self.tls.security() if self.tls else None
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))
-            recipe = self.recipe(api.namespace, self.image or own_image(api))
-            monitor = stack.enter_context(hosted(dask_cluster(recipe), api))
+            spec = self.pod_spec(api.namespace, self.image or own_image(api))
+            monitor = stack.enter_context(hosted(dask_cluster(spec), api))
             connection = stack.enter_context(
-                closing(SchedulerConnection(recipe.scheduler, security, self.patience))
+                closing(SchedulerConnection(spec.scheduler, security, self.patience))
             )
 
             def join() -> Client:
@@ -143,7 +135,7 @@ class Kubernetes(Distributed):
             except OSError as error:
                 raise ClusterError(str(error)) from None
             yield DaskExecutor(
-                client, patience=self.patience, replace_lost=monitor.look, reconnect=join
+                client, patience=self.patience, replace_lost=monitor.check, reconnect=join
             )
 
 
@@ -152,8 +144,8 @@ def _join(connection: SchedulerConnection, monitor: ClusterMonitor, patience: fl
     until = monotonic() + patience
     while True:
         try:
-            return connection.connect(min(_LOOK, patience))
+            return connection.connect(min(_CHECK, patience))
         except OSError:
             if monotonic() > until:
                 raise
-        monitor.look()
+        monitor.check()

@@ -67,26 +67,26 @@ class PodSpec:
     volumes: Sequence[tuple[str, str]] = ()
 
 
-def dask_cluster(recipe: PodSpec) -> Manifest:
+def dask_cluster(spec: PodSpec) -> Manifest:
     """Return the manifest of a DaskCluster."""
     return {
         "apiVersion": GROUP,
         "kind": "DaskCluster",
         "metadata": {
-            "name": recipe.name,
+            "name": spec.name,
             "labels": {
                 "app.kubernetes.io/name": "clusterscale",
                 "app.kubernetes.io/managed-by": "clusterscale",
             },
         },
         "spec": {
-            "worker": {"replicas": recipe.workers, "spec": _pod(_worker(recipe), recipe)},
+            "worker": {"replicas": spec.workers, "spec": _pod(_worker(spec), spec)},
             "scheduler": {
-                "spec": _pod(_scheduler(recipe), recipe),
+                "spec": _pod(_scheduler(spec), spec),
                 "service": {
                     "type": "ClusterIP",
                     "selector": {
-                        "dask.org/cluster-name": recipe.name,
+                        "dask.org/cluster-name": spec.name,
                         "dask.org/component": "scheduler",
                     },
                     "ports": [{"name": "tcp-comm", "port": PORT, "targetPort": "tcp-comm"}],
@@ -96,20 +96,20 @@ def dask_cluster(recipe: PodSpec) -> Manifest:
     }
 
 
-def _scheduler(recipe: PodSpec) -> Manifest:
+def _scheduler(spec: PodSpec) -> Manifest:
     settings = {
         variable(key): str(value)
         for key, value in SETTINGS.items()
         if key.startswith("distributed.scheduler.")
     }
-    if recipe.secret:
+    if spec.secret:
         settings[variable("distributed.comm.require-encryption")] = "True"
     return {
         "name": "scheduler",
-        "image": recipe.image,
+        "image": spec.image,
         "command": ["dask", "scheduler"],
         # The dashboard has no authentication, so it is reachable only by port forwarding.
-        "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(recipe)],
+        "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(spec)],
         "env": _variables(_COMMON | settings),
         "ports": [{"name": "tcp-comm", "containerPort": PORT}],
         # Probed only until the first success: each probe logs a failed handshake.
@@ -122,32 +122,32 @@ def _scheduler(recipe: PodSpec) -> Manifest:
     }
 
 
-def _worker(recipe: PodSpec) -> Manifest:
-    memory = f"{recipe.memory * 5 // 4 // _MEBIBYTE}Mi"
-    args = [recipe.scheduler, "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1"]
-    args += ["--memory-limit", f"{recipe.memory // _MEBIBYTE}MiB", "--local-directory", _SCRATCH]
+def _worker(spec: PodSpec) -> Manifest:
+    memory = f"{spec.memory * 5 // 4 // _MEBIBYTE}Mi"
+    args = [spec.scheduler, "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1"]
+    args += ["--memory-limit", f"{spec.memory // _MEBIBYTE}MiB", "--local-directory", _SCRATCH]
     args += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # metrics are served anyway
     worker: Manifest = {
         "name": "worker",
-        "image": recipe.image,
+        "image": spec.image,
         "command": ["dask", "worker"],
-        "args": [*args, *_tls(recipe)],
+        "args": [*args, *_tls(spec)],
         "env": _variables(_COMMON | ENVIRONMENT),
         "resources": {
             "requests": {"cpu": "1", "memory": memory},
             "limits": {"cpu": "2", "memory": memory},
         },
     }
-    if recipe.environment:
-        worker["envFrom"] = [{"secretRef": {"name": name}} for name in recipe.environment]
-    if recipe.volumes:
+    if spec.environment:
+        worker["envFrom"] = [{"secretRef": {"name": name}} for name in spec.environment]
+    if spec.volumes:
         worker["volumeMounts"] = [
-            {"name": claim, "mountPath": path} for claim, path in recipe.volumes
+            {"name": claim, "mountPath": path} for claim, path in spec.volumes
         ]
     return worker
 
 
-def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
+def _pod(container: Manifest, spec: PodSpec) -> Manifest:
     """Return the pod of one container, with the most restrictive security context."""
     mounts: list[Manifest] = [
         {"name": "scratch", "mountPath": _SCRATCH},
@@ -157,11 +157,9 @@ def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
         {"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
     ]
-    if recipe.secret:
+    if spec.secret:
         mounts.append({"name": "tls", "mountPath": CERTIFICATES, "readOnly": True})
-        volumes.append(
-            {"name": "tls", "secret": {"secretName": recipe.secret, "defaultMode": 0o440}}
-        )
+        volumes.append({"name": "tls", "secret": {"secretName": spec.secret, "defaultMode": 0o440}})
     claimed = container.get("volumeMounts", [])
     volumes += [
         {"name": mount["name"], "persistentVolumeClaim": {"claimName": mount["name"]}}
@@ -189,8 +187,8 @@ def _pod(container: Manifest, recipe: PodSpec) -> Manifest:
     }
 
 
-def _tls(recipe: PodSpec) -> list[str]:
-    if not recipe.secret:
+def _tls(spec: PodSpec) -> list[str]:
+    if not spec.secret:
         return []
     files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
     args = ["--protocol", "tls"]

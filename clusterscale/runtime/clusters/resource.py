@@ -1,11 +1,17 @@
-"""Create, monitor and delete a DaskCluster through the Kubernetes API."""
+"""Create, monitor and delete a DaskCluster through the Kubernetes API.
+
+``dask_kubernetes.operator.KubeCluster`` creates one as well, from the same manifest, but it cannot
+connect to a scheduler that requires TLS (it has no setting for certificates, and retries without
+them forever), needs a service that exposes the dashboard, waits without limit for a pod whose image
+cannot be pulled, and never replaces the cluster of a run that was killed.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -51,50 +57,42 @@ class Api:
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self.namespace = namespace
-        self._client, self._pods = client, CoreV1Api(client)
+        self._client, self._core, self._custom = client, CoreV1Api(client), CustomObjectsApi(client)
         group, version = GROUP.split("/")
-        self._clusters = CustomObjectsApi(client)
         self._kind = {"group": group, "version": version, "plural": "daskclusters"}
         self._kind |= {"namespace": namespace}
 
     def create(self, manifest: Object) -> None:
         """Create a DaskCluster."""
-        self._clusters.create_namespaced_custom_object(
+        self._custom.create_namespaced_custom_object(
             **self._kind, body=manifest, _request_timeout=_ANSWER
         )
 
     def get(self, name: str) -> Object | None:
         """Return a DaskCluster, None if it does not exist."""
-        with _none_if_absent() as objects:
-            objects.append(
-                self._clusters.get_namespaced_custom_object(
-                    **self._kind, name=name, _request_timeout=_ANSWER
-                )
-            )
-        return objects[0] if objects else None
+        return _if_present(self._custom.get_namespaced_custom_object, **self._kind, name=name)
 
     def delete(self, name: str) -> None:
         """Delete a DaskCluster, if it exists."""
-        with _none_if_absent():
-            self._clusters.delete_namespaced_custom_object(
-                **self._kind, name=name, _request_timeout=_ANSWER
-            )
+        _if_present(self._custom.delete_namespaced_custom_object, **self._kind, name=name)
 
     def pod(self, name: str) -> Object | None:
         """Return a pod, None if it does not exist."""
-        with _none_if_absent() as objects:
-            pod = self._pods.read_namespaced_pod(name, self.namespace, _request_timeout=_ANSWER)
-            objects.append(self._client.sanitize_for_serialization(pod))
-        return objects[0] if objects else None
+        read = self._core.read_namespaced_pod
+        pod = _if_present(read, name=name, namespace=self.namespace)
+        return None if pod is None else self._plain(pod)
 
     def pods(self, cluster: str) -> list[Object]:
         """Return the pods of a DaskCluster."""
-        listed = self._pods.list_namespaced_pod(
+        listed = self._core.list_namespaced_pod(
             self.namespace,
             label_selector=f"dask.org/cluster-name={cluster}",
             _request_timeout=_ANSWER,
         )
-        return [self._client.sanitize_for_serialization(pod) for pod in listed.items]
+        return [self._plain(pod) for pod in listed.items]
+
+    def _plain(self, model: Any) -> Object:
+        return dict(self._client.sanitize_for_serialization(model))
 
 
 @contextmanager
@@ -117,16 +115,6 @@ def connect(namespace: str | None) -> Iterator[Api]:
             own = list_kube_config_contexts(file)[1]["context"].get("namespace", "default")
     with ApiClient(configuration) as client:
         yield Api(client, namespace or own)
-
-
-@contextmanager
-def _none_if_absent() -> Iterator[list[Object]]:
-    """Yield a list for the object, which stays empty if the object does not exist."""
-    try:
-        yield []
-    except OpenApiException as error:
-        if getattr(error, "status", None) != _ABSENT:
-            raise
 
 
 def own_image(api: Api) -> str:
@@ -178,7 +166,7 @@ class ClusterMonitor:
         self._name, self._api = name, api
         self._since: dict[str, float] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check that the cluster exists, and that some pod of each kind can start.
 
         An API server that does not answer is ignored.
@@ -199,7 +187,7 @@ class ClusterMonitor:
                 f"DaskCluster {self._name} was deleted during the run; finished work is kept: "
                 "run it again to resume it"
             )
-        faults = defaultdict(list)
+        faults: dict[str, list[str]] = defaultdict(list)
         for pod in pods:
             faults[pod["metadata"]["labels"].get("dask.org/component", "")].append(_fault(pod))
         for kind, kind_faults in faults.items():
@@ -267,6 +255,16 @@ def _fault(pod: Object) -> str:
             message = waiting.get("message", "no message")
             return f"{pod['metadata']['name']}: {waiting['reason']} ({message})"
     return ""
+
+
+def _if_present(request: Callable[..., Object], **arguments: str) -> Object | None:
+    """Return the answer to a request, None if its object does not exist."""
+    try:
+        return request(**arguments, _request_timeout=_ANSWER)
+    except OpenApiException as error:
+        if getattr(error, "status", None) != _ABSENT:
+            raise
+        return None
 
 
 @contextmanager

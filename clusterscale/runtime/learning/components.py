@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError
-from clusterscale.runtime.learning.schedule import needs_dask_ml, scheduled
+from clusterscale.runtime.learning.graphs import needs_dask_ml, scheduled
 from clusterscale.storage import absolute
 
 __all__ = ["components"]
@@ -72,17 +72,13 @@ def components(
     with needs_dask_ml("components"):
         import dask
         from dask_ml.decomposition import TruncatedSVD
+    # compute=True would need the variance of columns, which sparse blocks do not support
+    model = TruncatedSVD(n, algorithm="randomized", n_iter=passes, random_state=seed, compute=False)
     with scheduled(executor):
         matrix, n_present = _stack_blocks(cube, events)
-        # compute=True would need the variance of columns, which sparse blocks do not support
-        model = TruncatedSVD(
-            n, algorithm="randomized", n_iter=passes, random_state=seed, compute=False
-        )
         model.fit(matrix)
-        fitted = dask.compute(
-            model.components_, model.singular_values_, model.explained_variance_, n_present
-        )
-    return _label(cube, *fitted)
+        lazy = model.components_, model.singular_values_, model.explained_variance_, n_present
+        return _label(cube, *dask.compute(*lazy))
 
 
 def _check(cube: TraceCube, n: int, passes: int, events: int) -> None:

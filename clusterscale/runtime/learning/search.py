@@ -1,23 +1,29 @@
-"""Select hyperparameters as an adversary would, on its own training groups."""
+"""Select hyperparameters as an adversary would, on its own training groups.
+
+A learned attack is a scikit-learn pipeline of two steps, so that a search computes an elimination
+that several candidates share only once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from cloudpickle import dumps, loads
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import LearnedAttack
+from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features
-from clusterscale.contracts import Examples, Executor, Ints, Labels
+from clusterscale.contracts import Examples, Executor, Ints, Labels, Scores
 from clusterscale.metrics import auc
-from clusterscale.runtime.learning.schedule import get, needs_dask_ml, scheduled
-from clusterscale.runtime.learning.scoring import score_releases
+from clusterscale.runtime.learning.graphs import get, needs_dask_ml, scheduled, score_releases
 from clusterscale.seeds import stream
 
 __all__ = ["Form", "cross_validate", "evaluate_on_fresh_groups"]
@@ -40,6 +46,46 @@ class _TrainingFolds:
     folds: Ints
     fresh_inputs: Floats
     fresh_labels: Labels
+
+
+class _Elimination(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Keep as many features as there are rows, like :class:`LearnedAttack`."""
+
+    def __init__(self, step: float = 0.1) -> None:
+        self.step = step
+
+    def fit(self, inputs: Floats, labels: Labels) -> Self:
+        """Select the features to keep."""
+        with threadpool_limits(limits=1):
+            self.kept_ = eliminate(inputs, labels, n_keep=len(inputs), step=self.step)
+        return self
+
+    def transform(self, inputs: Floats) -> Floats:
+        """Return the kept features."""
+        return inputs[:, self.kept_]
+
+
+class _TrainedAttack(BaseEstimator):  # type: ignore[misc]
+    """An attack on selected features; its random stream is ``("tuning", path, attack)``."""
+
+    def __init__(
+        self, attack: LearnedAttack, seed: int = 0, path: tuple[str | int, ...] = ()
+    ) -> None:
+        self.attack = attack
+        self.seed = seed
+        self.path = path
+
+    def fit(self, inputs: Floats, labels: Labels) -> Self:
+        """Train."""
+        rng = stream(self.seed, "tuning", *self.path, self.attack.id)
+        with threadpool_limits(limits=1):
+            self.model_ = self.attack.train(inputs, labels, rng=rng)
+        return self
+
+    def predict(self, inputs: Floats) -> Scores:
+        """Return the score of each row."""
+        with threadpool_limits(limits=1):
+            return np.asarray(self.model_(inputs), np.float64)
 
 
 def cross_validate(
@@ -85,14 +131,12 @@ def cross_validate(
     with needs_dask_ml("tuning"):
         from dask_ml.model_selection import GridSearchCV
         from sklearn.model_selection import GroupKFold
-
-        from clusterscale.runtime.learning.pipeline import adversary, points, score
     with scheduled(executor):
         training = _prepare(form, n_folds, seed, path)
         search = GridSearchCV(
-            adversary(attacks[0], seed, path),
-            points(attacks),
-            scoring=score,
+            _pipeline(attacks[0], seed, path),
+            _parameters(attacks),
+            scoring=_score,
             cv=GroupKFold(n_folds),
             iid=False,
             refit=False,
@@ -119,13 +163,11 @@ def evaluate_on_fresh_groups(
     with needs_dask_ml("tuning"):
         import dask
         import dask.array as da
-
-        from clusterscale.runtime.learning.pipeline import adversary
     with scheduled(executor):
         training = _prepare(form, 2, seed, path)
         fitting = dask.delayed(lambda model, inputs, labels: model.fit(inputs, labels), pure=False)
         fitted = [
-            fitting(adversary(attack, seed, path), training.inputs, training.labels)
+            fitting(_pipeline(attack, seed, path), training.inputs, training.labels)
             for attack in attacks
         ]
         *models, labels, shape = dask.compute(
@@ -136,6 +178,25 @@ def evaluate_on_fresh_groups(
         fresh = da.from_delayed(training.fresh_inputs, shape, np.float64).rechunk((_ROWS, -1))
         scores = dask.compute(*(score_releases(model, fresh) for model in models))
     return np.array([auc(labels, np.nan_to_num(release_scores)) for release_scores in scores])
+
+
+def _pipeline(attack: LearnedAttack, seed: int, path: tuple[str | int, ...]) -> Any:
+    """Return an untrained pipeline equivalent to ``attack`` on all statistics."""
+    steps = _Elimination(attack.elimination_step), _TrainedAttack(attack, seed, path)
+    return Pipeline([("eliminate", steps[0]), ("train", steps[1])])
+
+
+def _parameters(attacks: tuple[LearnedAttack, ...]) -> list[dict[str, list[Any]]]:
+    """Return the pipeline parameters of each of ``attacks``, in their order."""
+    return [
+        {"eliminate__step": [attack.elimination_step], "train__attack": [attack]}
+        for attack in attacks
+    ]
+
+
+def _score(pipeline: Any, inputs: Floats, labels: Labels) -> float:
+    """Return the AUC of a trained pipeline."""
+    return auc(labels, np.nan_to_num(pipeline.predict(inputs)))
 
 
 def _prepare(form: Form, n_folds: int, seed: int, path: Path) -> Any:

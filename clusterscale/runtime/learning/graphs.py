@@ -1,4 +1,4 @@
-"""Compute Dask graphs where an executor runs."""
+"""Compute Dask graphs where an executor runs, and score many releases in such a graph."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from clusterscale.contracts import Executor
 from clusterscale.errors import PackageError
 from clusterscale.runtime.serial import SerialExecutor
 
-__all__ = ["get", "needs_dask_ml", "scheduled"]
+__all__ = ["get", "needs_dask_ml", "scheduled", "score_releases"]
 
 
 @contextmanager
@@ -47,3 +49,29 @@ def get(graph: Any, keys: Any, **_: Any) -> Any:
     from dask.base import get_scheduler
 
     return get_scheduler()(graph, keys)
+
+
+def score_releases(distinguisher: Any, releases: Any) -> Any:
+    """Return the scores of releases as a lazy array, computed chunk by chunk.
+
+    Parameters
+    ----------
+    distinguisher
+        Trained, with scikit-learn's ``predict``: (release, feature) to float64 scores (release,).
+    releases
+        Dask array, float64, shape (release, feature), in chunks of releases.
+
+    Returns
+    -------
+    dask.array.Array
+        float64, shape (release,), by dask-ml's ``ParallelPostFit``; not computed yet.
+
+    Raises
+    ------
+    PackageError
+        If dask-ml is not installed.
+    """
+    with needs_dask_ml("scoring releases chunk by chunk"):
+        from dask_ml.wrappers import ParallelPostFit
+    # with the type of a score given, no release is scored to infer it
+    return ParallelPostFit(distinguisher, predict_meta=np.empty(0)).predict(releases)

@@ -28,7 +28,7 @@ class Done:
 
 
 def test_results_that_keep_coming_do_not_put_off_the_look():
-    from clusterscale.runtime.flights import InFlight
+    from clusterscale.runtime.scheduling import InFlight
 
     clock, looks = Clock(), []
     under_way = InFlight(60, lambda: looks.append(clock.now), clock=clock)
@@ -42,11 +42,11 @@ def test_results_that_keep_coming_do_not_put_off_the_look():
 
 
 def test_nothing_for_as_long_as_patience_lasts_is_a_stall(monkeypatch):
-    from clusterscale.runtime import flights
+    from clusterscale.runtime import scheduling
 
-    monkeypatch.setattr(flights, "_TICK", 0.001)
+    monkeypatch.setattr(scheduling, "_TICK", 0.001)
     clock = Clock()
-    under_way = flights.InFlight(60, lambda: clock.sleep(20), clock=lambda: clock.sleep(1))
+    under_way = scheduling.InFlight(60, lambda: clock.sleep(20), clock=lambda: clock.sleep(1))
     with pytest.raises(StalledError, match="nothing was finished for 60 seconds"):
         under_way.next_completed()
     assert 60 < clock.now < 100
@@ -67,7 +67,7 @@ class Late(Done):
 
 
 def test_a_value_that_takes_long_to_fetch_is_waited_for_longer_each_time():
-    from clusterscale.runtime.flights import InFlight
+    from clusterscale.runtime.scheduling import InFlight
 
     late, looks = Late(7), []
     clock = Clock()
@@ -80,7 +80,7 @@ def test_a_value_that_takes_long_to_fetch_is_waited_for_longer_each_time():
 
 
 def test_a_value_that_was_lost_with_its_worker_is_waited_for_no_longer_than_before():
-    from clusterscale.runtime.flights import InFlight
+    from clusterscale.runtime.scheduling import InFlight
 
     late = Late(7)
     late.status = "pending"  # it is being computed again

@@ -1,0 +1,228 @@
+"""Batches of tasks: how many items, which are in flight, and what runs on a worker.
+
+The functions that run on a worker unpickle functions and items inside the task. If the worker
+itself unpickled them, an item that cannot be unpickled (its module is missing there) would kill one
+worker after the other, and the driver would wait forever. Unpickled inside the task, it is an error
+of that task only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from time import monotonic, perf_counter
+from traceback import format_exc
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cloudpickle import dumps, loads
+
+from clusterscale.errors import StalledError
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+__all__ = ["BATCH_SECONDS", "Batch", "BatchResult", "BatchSize", "Completed", "InFlight"]
+__all__ += ["add_part", "combine_pairwise", "combine_sums", "finish_reduction", "run_batch"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+BATCH_SECONDS = 1.0
+"""Target duration of a batch: a thousand times the cost of scheduling one."""
+
+_GROWTH = 4  # maximal factor by which a batch is larger than the one before
+_MAX_ITEMS = 1024  # in a batch
+_TICK = 2.0  # seconds between checks of the cluster while no result comes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Generic[T]):
+    """Items sent to a worker together; ``alone`` if no other batch may run meanwhile."""
+
+    items: tuple[T, ...]
+    alone: bool = False
+
+    def split(self) -> list[Batch[T]]:
+        """Return one batch per item, each to run alone."""
+        return [Batch((item,), alone=True) for item in self.items]
+
+
+class BatchSize:
+    """Number of items in the next batch, estimated from the durations of earlier batches."""
+
+    def __init__(self) -> None:
+        self.n_items = 1
+
+    def update(self, n_items: int, seconds: float) -> None:
+        """Adapt the size of the next batch to the ``seconds`` that ``n_items`` took."""
+        fitting = int(BATCH_SECONDS * n_items / max(seconds, 1e-6))
+        self.n_items = max(1, min(fitting, _GROWTH * max(self.n_items, n_items), _MAX_ITEMS))
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(Generic[T]):
+    """Outcome of a batch: its value, the error of its task, or ``lost`` with the scheduler."""
+
+    batch: T
+    value: Any = None
+    error: BaseException | None = None
+    lost: bool = False
+
+
+class InFlight(Generic[T]):
+    """Futures in flight, each with its batch; they are returned as they complete.
+
+    Parameters
+    ----------
+    patience
+        Seconds that may pass without any result.
+    replace_lost
+        Called every few seconds to replace lost workers.
+    clock
+        Returns the seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        patience: float,
+        replace_lost: Callable[[], None],
+        *,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._patience, self._replace_lost, self._clock = patience, replace_lost, clock
+        self._checked = clock()
+        self._finished: SimpleQueue[Future] = SimpleQueue()
+        self._pending: dict[str, tuple[Future, T, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def submit(self, future: Future, batch: T, *, seconds: float = _TICK) -> None:
+        """Watch ``future``, and keep ``batch`` until it completes.
+
+        Fetching its value may take ``seconds`` before the cluster is checked again.
+        """
+        self._pending[future.key] = (future, batch, seconds)
+        future.add_done_callback(self._finished.put)
+
+    def next_completed(self) -> Completed[T]:
+        """Wait for the next future that completes, with a value or an error.
+
+        Raises
+        ------
+        StalledError
+            If none completes within ``patience`` seconds.
+        """
+        since = self._clock()
+        while True:
+            if self._clock() - self._checked >= _TICK:  # also while results keep coming
+                self._replace_lost()
+                self._checked = self._clock()
+            completed = self._take_one()
+            if completed is not None:
+                return completed
+            if self._clock() - since > self._patience:
+                raise StalledError(f"nothing was finished for {self._patience:g} seconds")
+
+    def cancel_all(self) -> Iterator[T]:
+        """Cancel all futures, and yield their batches."""
+        pending, self._pending = self._pending, {}
+        for future, batch, _ in pending.values():
+            future.cancel(force=True)
+            yield batch
+
+    def _take_one(self) -> Completed[T] | None:
+        """Return a future that completes within one tick, or None."""
+        try:
+            future = self._finished.get(timeout=min(_TICK, self._patience))
+        except Empty:
+            return None
+        if future.key not in self._pending:
+            return None
+        _, batch, seconds = self._pending.pop(future.key)
+        try:
+            completed = Completed(batch, future.result(timeout=seconds))
+        except Exception as error:
+            if future.status == "cancelled":
+                completed = Completed(batch, lost=True)
+            elif future.status != "error" and isinstance(error, TimeoutError):
+                # It takes long to fetch, or was lost with its worker and is being recomputed.
+                slow = future.status == "finished"
+                self.submit(future, batch, seconds=2 * seconds if slow else seconds)
+                return None
+            else:
+                completed = Completed(batch, error=error)
+        future.release()
+        return completed
+
+
+def combine_pairwise(values: list[R], combine: Callable[[R, R], R]) -> R:
+    """Reduce ``values`` as a balanced tree, always in the same order, in about log2(n) rounds.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to combine.
+    """
+    if not values:
+        raise ValueError("there is nothing to combine")
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        rest = values[-1:] if len(values) % 2 else []
+        values = [combine(left, right) for left, right in pairs] + rest
+    return values[0]
+
+
+BatchResult = tuple[list[tuple[Any, BaseException | None, str]], float]
+"""For each finished item its value, error and traceback; and the seconds of the whole batch."""
+
+
+def run_batch(packed: bytes, seconds: float) -> BatchResult:
+    """Call a function with each item of a batch, in order; an error affects only its item.
+
+    No further item is started after ``seconds``, so that a worker that is about to end loses
+    little finished work.
+    """
+    function, items = loads(packed)
+    results = []
+    started = perf_counter()
+    for item in items:
+        results.append(_try(function, item))
+        if perf_counter() - started > seconds:
+            break
+    return results, perf_counter() - started
+
+
+def add_part(packed: bytes, total: Any) -> Any:
+    """Add the value of a function on one part to the total of the earlier parts, if any."""
+    function, add, part = loads(packed)
+    value = function(part)
+    return value if total is None else add(total, value)
+
+
+def combine_sums(packed: bytes, left: Any, right: Any) -> Any:
+    """Combine two results."""
+    return loads(packed)(left, right)
+
+
+def finish_reduction(packed: bytes, total: Any) -> Any:
+    """Return the value of a reduction from its item and the sum of its parts."""
+    function, item = loads(packed)
+    return function(item, total)
+
+
+def _try(function: Any, item: Any) -> tuple[Any, BaseException | None, str]:
+    try:
+        return function(item), None, ""
+    except Exception as error:
+        return None, _portable(error), format_exc()
+
+
+def _portable(error: Exception) -> Exception:
+    """Return ``error``, or a RuntimeError with its message if it cannot be pickled."""
+    try:
+        loads(dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
