@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 from pydantic_core import to_jsonable_python
@@ -13,7 +13,7 @@ from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
 __all__ = ["Address", "ConfigModel", "Count", "Even", "Positive", "Probability", "Share"]
-__all__ += ["NamedModel", "hash_of", "names_of"]
+__all__ += ["Named", "NamedModel", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -97,6 +97,22 @@ class ConfigModel(BaseModel):
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))
         return f"{name}({fields})" if fields else name
+
+
+class Named(Protocol):
+    """What an entry of a registry is called."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
+    def label(self) -> str:
+        """Title, or name with its settings: for people only."""
 
 
 class NamedModel(ConfigModel):
