@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Traces
+from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import transforms
 from clusterscale.cube.writer import CubeWriter
 from clusterscale.errors import InputError
@@ -30,7 +30,6 @@ __all__ = [
     "write_block",
 ]
 
-Ints = NDArray[np.int64]
 _USER, _CELLS = pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_binary())
 
 

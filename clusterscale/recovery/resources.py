@@ -9,7 +9,7 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import raw_bytes
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import BASELINES, BLOCK
-from clusterscale.study import PROCESS_BYTES, Cost, require_memory
+from clusterscale.study import PROCESS_BYTES, StudyCost, require_memory
 
 __all__ = ["RecoveryCost", "check", "predict"]
 
@@ -21,7 +21,7 @@ _READ, _COMPARE = 3e-8, 2e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryCost(Cost):
+class RecoveryCost(StudyCost):
     """Predicted cost of a recovery."""
 
     n_tasks: int

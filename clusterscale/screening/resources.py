@@ -13,7 +13,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
-from clusterscale.study import PROCESS_BYTES, Cost, require_memory
+from clusterscale.study import PROCESS_BYTES, StudyCost, require_memory
 
 __all__ = ["ScreenCost", "ScreenResources"]
 __all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
@@ -113,7 +113,7 @@ def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenCost(Cost):
+class ScreenCost(StudyCost):
     """Predicted cost of a screen.
 
     ``n_readings``: passes over the store, for counting and for each pass of mechanisms.
