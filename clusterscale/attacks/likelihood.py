@@ -13,12 +13,12 @@ from clusterscale.attacks.closed_form import LinearCellScore
 from clusterscale.attacks.log_ratios import BinomialCounts, Faded, Normal, PublishedBinomialCounts
 from clusterscale.attacks.moments import (
     build_reference,
-    noise_variance,
     occupancy_probabilities,
     require_target_knowledge,
     variances,
 )
 from clusterscale.contracts import (
+    NO_NOISE,
     CellScore,
     Ints,
     Knowledge,
@@ -68,11 +68,11 @@ class Likelihood(BaseAttack):
             return PublishedBinomialCounts(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
             return _as_found(reference, reference.outside)
-        if noise is None or noise.law == "gaussian":
-            return Normal(chance, reference.group_size, noise_variance(noise) if noise else 0.0)
-        if noise.law == "none":
+        if noise == NO_NOISE:
             return BinomialCounts(chance, reference.group_size)
-        return Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+        if noise is not None and noise.exponential:
+            return Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+        return Normal(chance, reference.group_size, 0.0 if noise is None else noise.variance)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
         """Compute the expectation of every cell."""

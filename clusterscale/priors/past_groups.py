@@ -13,7 +13,7 @@ from clusterscale.contracts import (
     GroupRequest,
     GroupSample,
     Members,
-    NamedModel,
+    Prior,
     Traces,
 )
 from clusterscale.errors import InputError
@@ -22,7 +22,7 @@ from clusterscale.groups import Counter, Pool, check_pool
 __all__ = ["DifferentGroups", "SameGroups"]
 
 
-class _PastGroups(NamedModel):
+class _PastGroups(Prior):
     """Groups of all users, observed in every past period; no knowledge of locations.
 
     Of ``beta`` groups, the first ``_n_seen`` are observed in the past, and the last ``_n_asked``
@@ -33,8 +33,6 @@ class _PastGroups(NamedModel):
     beta: int
 
     needs_past: ClassVar[bool] = True
-    gives_whereabouts: ClassVar[bool] = False
-    adds_challenges: ClassVar[bool] = False
 
     @property
     def n_challenges(self) -> int:
@@ -62,10 +60,6 @@ class _PastGroups(NamedModel):
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return the number of rows: training groups in every past period, the others once."""
         return self._n_seen * n_past + self._n_asked + self._n_absent * control
-
-    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """Return (0, 0): the training groups are drawn beforehand."""
-        return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""

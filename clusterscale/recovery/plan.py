@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
-from clusterscale.contracts.lists import NonEmptyUnique, OptionalUnique
+from clusterscale.contracts.component import NonEmptyUnique, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
 from clusterscale.html_tables import list_facts
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.mechanisms.exact import Exact
+from clusterscale.mechanisms.base import Exact
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import STRATEGIES

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
 from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
-from clusterscale.mechanisms.exact import Exact
+from clusterscale.mechanisms.base import Exact
 from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
 from clusterscale.recovery.errors import one_minus_f1, to_base
 from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare

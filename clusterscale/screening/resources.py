@@ -44,11 +44,11 @@ class ScreenResources:
 def check(screen: Screen, cube: TraceCube) -> None:
     """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support a screen."""
     faults = [
-        f"mechanisms.{i}: {mechanism.name} uses all counts at once: one more visit can change any "
-        "published value, so users cannot be scored by their own cells alone; leave it out of a "
-        "screen, and audit chosen targets instead"
+        f"mechanisms.{i}: {mechanism.name} can use all counts at once (its noise_scope "
+        "is release): one more visit can change any published value, so users cannot be scored by "
+        "their own cells alone; leave it out of a screen, and audit chosen targets instead"
         for i, mechanism in enumerate(screen.mechanisms)
-        if mechanism.reach == "release"
+        if mechanism.noise_scope == "release"
     ]
     for size in screen.group_sizes:
         check_groups(cube.n_users, size, screen.plan.groups)
@@ -83,7 +83,7 @@ def plan_screen_resources(
     n_attacks, n_groups = len(plan.attacks), plan.groups
     n_users = min(block_size(cube), cube.n_users)
     block = 3 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
-    by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
+    by_series = any(mechanism.noise_scope == "series" for mechanism in mechanisms)
     per_group = table_bytes(n_rows, n_cells, 1, n_attacks) + 4 * n_cells * by_series
     free = memory - PROCESS_BYTES - block
     if per_group * n_groups <= free:
@@ -103,7 +103,7 @@ def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:
 
     This is a block, or fewer if series are published for each user: that takes 0.1 s per user.
     """
-    by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
+    by_series = any(mechanism.noise_scope == "series" for mechanism in mechanisms)
     return min(_SERIES_USERS, block_size(cube)) if by_series else block_size(cube)
 
 

@@ -174,7 +174,7 @@ def _prepare(task: ScreenTask, base: BaseGroups, mechanism: Mechanism, groups: r
     reference = _build_reference(task, base, bound, name)
     rules = [attack.rule(reference) for attack in task.plan.attacks]
     published = publish(base, bound, groups, key=name)
-    by_series = mechanism.reach == "series"
+    by_series = mechanism.noise_scope == "series"
     series = _weigh_series(base, published, rules, groups) if by_series else None
     _CACHE[key] = _Prepared(bound, name, rules, tabulate(published, rules, base), series)
     return _CACHE[key]

@@ -277,8 +277,9 @@ def test_what_cannot_be_screened_is_refused_by_name(plan_fields, cube, tmp_path)
     with pytest.raises(ConfigError) as caught:
         screen(AuditPlan(**fields), cube, tmp_path / "run", SerialExecutor())
     assert str(caught.value) == (
-        "mechanisms.1: suppress_unpopular uses all counts at once: one more visit can change any "
-        "published value, so users cannot be scored by their own cells alone; leave it out of a "
+        "mechanisms.1: suppress_unpopular can use all counts at once (its noise_scope is "
+        "release): one more visit can change any published value, so users cannot be scored by "
+        "their own cells alone; leave it out of a "
         "screen, and audit chosen targets instead"
     )
     assert not (tmp_path / "run").exists()
@@ -383,7 +384,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     with pytest.raises(ConfigError, match=r"targets\.most_exposed: 61 requested, but there are 60"):
         AuditPlan(**fields | {"targets": {"most_exposed": 61}}).check(cube)
     refused = fields | {"mechanisms": [{"name": "suppress_unpopular", "fraction": 0.5}]}
-    with pytest.raises(ConfigError, match="suppress_unpopular uses all counts"):
+    with pytest.raises(ConfigError, match="suppress_unpopular can use all counts"):
         AuditPlan(**refused).check(cube)
 
 

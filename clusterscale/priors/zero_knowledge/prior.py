@@ -13,7 +13,7 @@ from clusterscale.contracts import (
     Even,
     Game,
     GroupRequest,
-    NamedModel,
+    Prior,
     Share,
     Traces,
 )
@@ -39,7 +39,7 @@ else:
     Law = ACTIVITIES.field()
 
 
-class ZeroKnowledge(NamedModel):
+class ZeroKnowledge(Prior):
     """Knows a release, its public description and the target's trace (POPETS24 §2.5, §4).
 
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
@@ -78,7 +78,6 @@ class ZeroKnowledge(NamedModel):
     rank: Count = 3
     crowd: Literal["users", "counts"] = "users"
 
-    needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
 
