@@ -6,6 +6,7 @@ from clusterscale.contracts.component import (
     ConfigModel,
     Count,
     Even,
+    Named,
     NamedModel,
     Positive,
     Probability,
@@ -51,7 +52,7 @@ from clusterscale.contracts.traces import (
 __all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Attack", "Bounds", "CellCoordinates"]
 __all__ += ["CellLaw", "CellScore", "ConfigModel", "Count", "Counts", "Distinguisher", "Even"]
 __all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge"]
-__all__ += ["Labels", "Level", "Mechanism", "Members", "NamedModel", "Noise", "NoiseScope"]
+__all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
 __all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
 __all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
 __all__ += ["check_days", "hash_of", "names_of", "publish"]

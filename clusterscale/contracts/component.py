@@ -12,8 +12,8 @@ from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
-__all__ = ["Address", "Component", "ConfigModel", "Count", "Even", "NamedModel", "Positive"]
-__all__ += ["Probability", "Share", "hash_of", "names_of"]
+__all__ = ["Address", "Component", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
+__all__ += ["Positive", "Probability", "Share", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -97,6 +97,22 @@ class ConfigModel(BaseModel):
         fields = ", ".join(f"{key}={value!r}" for key, value in given.items())
         name = str(getattr(self, "name", type(self).__name__))
         return f"{name}({fields})" if fields else name
+
+
+class Named(Protocol):
+    """What an entry of a registry is called."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
+    def label(self) -> str:
+        """Title, or name with its settings: for people only."""
 
 
 class NamedModel(ConfigModel):
