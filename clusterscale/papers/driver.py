@@ -93,7 +93,7 @@ def _told(
         data=data,
         core_seconds=core_seconds,
         compared=compared,
-        kept=kept,
+        claims=kept,
         missing=[*absent, *missing],
         remarks=study.remarks,
     )
