@@ -11,8 +11,7 @@ from clusterscale.audit import AuditPlan
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.contracts.component import OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
-from clusterscale.papers.claims import Claim
-from clusterscale.papers.published import PublishedNumbers
+from clusterscale.papers.published import Claim, PublishedNumbers
 from clusterscale.recovery import RecoveryPlan
 from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import choices
