@@ -1,5 +1,6 @@
 """Groups are distinct, half with the target, and counted like a dense sum."""
 
+from copy import deepcopy
 from itertools import combinations
 from math import comb
 
@@ -11,7 +12,17 @@ from oracles.dense import traces_of
 
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import PoolError
-from clusterscale.groups import count_visits, draw_groups, largest_group
+from clusterscale.groups import Pool, count_visits, largest_group
+
+
+def draw_groups(users, target, *, size, n_groups, name, rng, paired=False):
+    """Return the members of drawn groups, and their labels."""
+    traces = traces_of(np.zeros((max(users) + 1, 1, 1), bool))
+    again = deepcopy(rng)
+    slices = Pool(traces, users, target, size, name).slices(n_groups, rng=rng, paired=paired)
+    members = np.concatenate([each.members for each in slices])
+    counted, _ = Pool(traces, users, target, size, name).draw(n_groups, rng=again, paired=paired)
+    return members, counted.labels
 
 
 @given(st.integers(4, 30), st.integers(1, 29), st.integers(0, 10**6))

@@ -23,8 +23,7 @@ likelihood      per-cell likelihood ratio under the mechanism's noise     closed
 'spectral(variance=0.99)'
 """
 
-from clusterscale.attacks.catalogue import SINGLE
-from clusterscale.attacks.cross_validation import CrossValidated
+from clusterscale.attacks.cross_validation import SINGLE, CrossValidated
 from clusterscale.contracts import Attack
 from clusterscale.registry import Registry
 

@@ -73,8 +73,7 @@ class _LinearScoreAttack(BaseAttack):
     """An attack whose score is linear in the values."""
 
     needs_whereabouts: ClassVar[bool] = True
-    validates: ClassVar[bool] = False
-    _asks_moments: ClassVar[bool] = False
+    _uses_training_moments: ClassVar[bool] = False
 
     def rule(self, reference: Reference) -> LinearCellScore:
         """Return the score of each cell."""
@@ -85,7 +84,7 @@ class _LinearScoreAttack(BaseAttack):
 
         ``rng`` is not used.
         """
-        reference = build_reference(knowledge, moments=self._asks_moments)
+        reference = build_reference(knowledge, moments=self._uses_training_moments)
         weights = self.rule(reference).toward(require_target_knowledge(knowledge).trace)
         training = knowledge.training
         scores = LinearDistinguisher(weights).score(training.release)
@@ -110,12 +109,12 @@ class Projection(_LinearScoreAttack):
 class Diagonal(_LinearScoreAttack):
     """The projection with each cell divided by the variance of its value.
 
-    With equal means and normal values this is the optimal linear rule when cells are independent
-    (Fisher's, with a diagonal covariance).
+    With normal values, equal covariances of *inside* and *outside*, and independent cells, this is
+    the likelihood ratio up to constants (Fisher's linear discriminant with a diagonal covariance).
     """
 
     name: Literal["diagonal"] = "diagonal"
-    _asks_moments: ClassVar[bool] = True
+    _uses_training_moments: ClassVar[bool] = True
 
     def rule(self, reference: Reference) -> LinearCellScore:
         """Return the projection's slopes over the variance of each cell."""
@@ -136,16 +135,15 @@ class Contradiction(BaseAttack):
     name: Literal["contradiction"] = "contradiction"
 
     needs_whereabouts: ClassVar[bool] = True
-    validates: ClassVar[bool] = False
 
-    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Alibi:
+    def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _ContradictionRule:
         """Store where the target was; there is no training, and ``rng`` is not used."""
         target = require_target_knowledge(knowledge)
-        return _Alibi(target.trace, target.complete)
+        return _ContradictionRule(target.trace, target.complete)
 
 
 @dataclass(frozen=True, slots=True)
-class _Alibi:
+class _ContradictionRule:
     trace: Ints
     complete: bool
     threshold: float = 0.0

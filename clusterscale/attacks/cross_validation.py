@@ -1,4 +1,4 @@
-"""Choice of an attack by cross-validation on the training releases."""
+"""The attacks that can be used alone, and the choice of one by cross-validation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,31 @@ import numpy as np
 from pydantic import Field, Strict
 
 from clusterscale.attacks.base import BaseAttack
-from clusterscale.attacks.catalogue import SINGLE
+from clusterscale.attacks.cells import Cells
+from clusterscale.attacks.closed_form import Contradiction, Diagonal, Projection
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
+from clusterscale.attacks.likelihood import Likelihood
+from clusterscale.attacks.spectral import Spectral
 from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowledge
 from clusterscale.errors import InputError
+from clusterscale.registry import Registry
 
-__all__ = ["CrossValidated"]
+__all__ = ["SINGLE", "CrossValidated"]
+
+SINGLE: Registry[Attack] = Registry(
+    "attack",
+    Cells,
+    Contradiction,
+    Diagonal,
+    Forest,
+    Likelihood,
+    Logistic,
+    Nearest,
+    Perceptron,
+    Projection,
+    Spectral,
+)
+"""The attacks that can be used alone. To add one, add its module and a line here."""
 
 if TYPE_CHECKING:
     Candidates = tuple[Attack, ...]

@@ -7,10 +7,11 @@ process that reads a plan imports this module.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,6 +34,8 @@ from clusterscale.contracts import (
 __all__ = ["Forest", "LearnedAttack", "Logistic", "Model", "Nearest", "Perceptron", "draw_seed"]
 
 Floats = NDArray[np.float64]
+Model = Callable[[Floats], Scores]
+"""A trained classifier: scores rows of features, float64, shape (group, feature)."""
 
 _KEPT: WeakKeyDictionary[Examples, dict[float, NDArray[np.int64]]] = WeakKeyDictionary()
 
@@ -44,13 +47,6 @@ def _select(examples: Examples, step: float) -> NDArray[np.int64]:
         inputs = features(examples.release)
         cache[step] = eliminate(inputs, examples.labels, n_keep=len(inputs), step=step)
     return cache[step]
-
-
-class Model(Protocol):
-    """A trained classifier."""
-
-    def __call__(self, inputs: Floats) -> Scores:
-        """Score rows of features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +73,6 @@ class LearnedAttack(BaseAttack):
     elimination_step: Share = 0.1
 
     grid: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    needs_whereabouts: ClassVar[bool] = False
-    validates: ClassVar[bool] = False
     threshold: ClassVar[float] = 0.5
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _OnStatistics:
@@ -115,16 +109,11 @@ class Logistic(LearnedAttack):
 
     def train(self, inputs: Floats, labels: Labels, *, rng: np.random.Generator) -> Model:
         """Train."""
-        return _LinearModel(*fit_logistic(inputs, labels, cost=self.cost))
+        return partial(_log_odds, *fit_logistic(inputs, labels, cost=self.cost))
 
 
-@dataclass(frozen=True, slots=True)
-class _LinearModel:
-    weights: Floats
-    intercept: float
-
-    def __call__(self, inputs: Floats) -> Scores:
-        return np.asarray(inputs @ self.weights + self.intercept)
+def _log_odds(weights: Floats, intercept: float, inputs: Floats) -> Scores:
+    return np.asarray(inputs @ weights + intercept)
 
 
 class Nearest(LearnedAttack):
@@ -142,7 +131,7 @@ class Nearest(LearnedAttack):
         from sklearn.neighbors import KNeighborsClassifier
 
         n_neighbours = min(self.neighbours, len(inputs))
-        return _Probability(KNeighborsClassifier(n_neighbours).fit(inputs, labels))
+        return partial(_probability, KNeighborsClassifier(n_neighbours).fit(inputs, labels))
 
 
 class Forest(LearnedAttack):
@@ -163,15 +152,11 @@ class Forest(LearnedAttack):
         forest = RandomForestClassifier(
             self.trees, max_depth=self.depth, max_features=None, random_state=draw_seed(rng)
         )
-        return _Probability(forest.fit(inputs, labels))
+        return partial(_probability, forest.fit(inputs, labels))
 
 
-@dataclass(frozen=True, slots=True)
-class _Probability:
-    classifier: Any
-
-    def __call__(self, inputs: Floats) -> Scores:
-        return np.asarray(self.classifier.predict_proba(inputs)[:, 1])
+def _probability(classifier: Any, inputs: Floats) -> Scores:
+    return np.asarray(classifier.predict_proba(inputs)[:, 1])
 
 
 class Perceptron(LearnedAttack):

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from clusterscale.attacks.base import BaseAttack
 from clusterscale.attacks.closed_form import LinearCellScore
-from clusterscale.attacks.log_ratios import BinomialCounts, Faded, Normal, PublishedBinomialCounts
+from clusterscale.attacks.log_ratios import (
+    BinomialCounts,
+    LaplaceCounts,
+    Normal,
+    PublishedBinomialCounts,
+)
 from clusterscale.attacks.moments import (
     build_reference,
     occupancy_probabilities,
@@ -59,7 +64,6 @@ class Likelihood(BaseAttack):
     name: Literal["likelihood"] = "likelihood"
 
     needs_whereabouts: ClassVar[bool] = True
-    validates: ClassVar[bool] = False
 
     def rule(self, reference: Reference) -> CellScore:
         """Return the log ratio for the noise and output distribution of ``reference``."""
@@ -67,11 +71,11 @@ class Likelihood(BaseAttack):
         if reference.law is not None and reference.law.revised:
             return PublishedBinomialCounts(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
-            return _as_found(reference, reference.outside)
+            return _normal_from_training(reference, reference.outside)
         if noise == NO_NOISE:
             return BinomialCounts(chance, reference.group_size)
         if noise is not None and noise.exponential:
-            return Faded(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+            return LaplaceCounts(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
         return Normal(chance, reference.group_size, 0.0 if noise is None else noise.variance)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
@@ -108,7 +112,7 @@ class _Ratio:
         return rule.total(values, self.cells, self.here)
 
 
-def _as_found(reference: Reference, outside: Floats) -> LinearCellScore:
+def _normal_from_training(reference: Reference, outside: Floats) -> LinearCellScore:
     """Return the log ratio of normals of equal variance, *inside* shifted by t − p."""
     chance, spread = occupancy_probabilities(reference), variances(reference)
     shifts = (1 - chance, -chance)

@@ -14,7 +14,7 @@ from clusterscale.contracts import CellLaw, Counts, Ints, Labels, Scores, Values
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["BinomialCounts", "Faded", "Normal", "PublishedBinomialCounts"]
+__all__ = ["BinomialCounts", "LaplaceCounts", "Normal", "PublishedBinomialCounts"]
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ class Normal(_CellByCell):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Faded(_CellByCell):
+class LaplaceCounts(_CellByCell):
     """Binomial counts under Laplace noise of the given ``scale``."""
 
     chance: Floats

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -47,9 +47,6 @@ class Spectral(BaseAttack):
     components: Count | None = None
     variance: Share | None = None
     standardize: bool = False
-
-    needs_whereabouts: ClassVar[bool] = False
-    validates: ClassVar[bool] = False
 
     @model_validator(mode="after")
     def _one_rule(self) -> Self:

@@ -93,7 +93,7 @@ def _score(task: PublishedTask, game: Game, bounds: Bounds) -> list[ReleasePlace
         bounds=bounds,
         control=False,
     )
-    return evaluation.judge(_read(task.uri))
+    return evaluation.score_release(_read(task.uri))
 
 
 @lru_cache(maxsize=2)

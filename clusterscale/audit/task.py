@@ -152,4 +152,4 @@ def _add_challenges(
             assert table.more is not None
             challenge = table.more(n_after - n_before)
             for evaluation in table.evaluations:
-                evaluation.ask(challenge)
+                evaluation.add_challenges(challenge)

@@ -9,11 +9,9 @@ from clusterscale.game.attack_evaluation import (
     CONFIDENCE,
     FALSE_POSITIVE_RATE,
     AttackEvaluation,
-    first_shown,
     study,
 )
-from clusterscale.game.outcome import Outcome
-from clusterscale.game.placement import ReleasePlacement
+from clusterscale.game.outcome import Outcome, ReleasePlacement
 
 __all__ = [
     "CONFIDENCE",
@@ -21,10 +19,9 @@ __all__ = [
     "AttackEvaluation",
     "Outcome",
     "ReleasePlacement",
-    "first_shown",
     "play",
+    "study",
 ]
-__all__ += ["study"]
 
 
 def play(

@@ -68,20 +68,20 @@ def join(parts: Sequence[ScoreTable]) -> ScoreTable:
 class TrainingInput:
     """Knowledge to train attacks on, and a generator for each.
 
-    ``worthless`` has shuffled labels, for the control attacks, whose generators are
-    ``label_shuffled``; None without a control.
+    ``shuffled`` has shuffled labels, for the control attacks, whose generators are
+    ``shuffled_rngs``; None without a control.
     """
 
     knowledge: Knowledge
     rngs: Generators
-    worthless: Knowledge | None = None
-    label_shuffled: Generators = ()
+    shuffled: Knowledge | None = None
+    shuffled_rngs: Generators = ()
 
 
 class AttackEnsemble(Protocol):
     """Several attacks on the releases of one mechanism."""
 
-    def answer(
+    def score(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
         """Score every group; with ``label_shuffled``, also after training on shuffled labels.
@@ -93,28 +93,27 @@ class AttackEnsemble(Protocol):
 class TrainOnce:
     """Attacks that are trained once, each before it first scores."""
 
-    def __init__(self, attacks: Sequence[Attack], learned: TrainingInput) -> None:
+    def __init__(self, attacks: Sequence[Attack], training: TrainingInput) -> None:
         self._attacks, self._trained = attacks, list[Distinguisher]()
-        self._learned: TrainingInput | None = learned  # until all are trained
+        self._training: TrainingInput | None = training  # until all are trained
 
-    def answer(
+    def score(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
         """Score every group with each attack."""
-        learned, self._learned = self._learned, None
+        training, self._training = self._training, None
         results, shuffled = [], []
         for i, attack in enumerate(self._attacks):
             started = perf_counter()
-            if learned is not None:
-                self._trained.append(attack.fit(learned.knowledge, rng=learned.rngs[i]))
+            if training is not None:
+                self._trained.append(attack.fit(training.knowledge, rng=training.rngs[i]))
             scores = self._trained[i].score(release)
             seconds = perf_counter() - started
             results.append((scores, np.full(len(scores), self._trained[i].threshold), seconds))
-            if label_shuffled and learned is not None and learned.worthless is not None:
+            if label_shuffled and training is not None and training.shuffled is not None:
                 # now, while both share cached features of the release
-                shuffled.append(
-                    attack.fit(learned.worthless, rng=learned.label_shuffled[i]).score(release)
-                )
+                rng = training.shuffled_rngs[i]
+                shuffled.append(attack.fit(training.shuffled, rng=rng).score(release))
         scores, thresholds, times = (np.array(column) for column in zip(*results, strict=True))
         return ScoreTable(scores, thresholds, times, np.array(shuffled) if shuffled else None)
 
@@ -122,16 +121,16 @@ class TrainOnce:
 class RetrainPerRelease:
     """Attacks that are retrained for every challenge release.
 
-    ``learn`` takes the release of one group, and a path that ends with the number of earlier
+    ``make_input`` takes the release of one group, and a path that ends with the number of earlier
     releases of the same path; it returns the training input.
     """
 
     def __init__(
-        self, attacks: Sequence[Attack], learn: Callable[[Release, Path], TrainingInput]
+        self, attacks: Sequence[Attack], make_input: Callable[[Release, Path], TrainingInput]
     ) -> None:
-        self._attacks, self._learn, self._n_asked = attacks, learn, Counter[Path]()
+        self._attacks, self._make_input, self._n_scored = attacks, make_input, Counter[Path]()
 
-    def answer(
+    def score(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
         """Score every group with each attack, trained on the release of that group alone."""
@@ -139,10 +138,10 @@ class RetrainPerRelease:
         for row in range(len(release.values)):
             one = release.take(np.array([row]))
             started = perf_counter()
-            learned = self._learn(one, (*path, self._n_asked[path]))
+            training = self._make_input(one, (*path, self._n_scored[path]))
             study_seconds = perf_counter() - started
-            part = TrainOnce(self._attacks, learned).answer(one, label_shuffled=label_shuffled)
+            part = TrainOnce(self._attacks, training).score(one, label_shuffled=label_shuffled)
             part.seconds[0] += study_seconds
             parts.append(part)
-            self._n_asked[path] += 1
+            self._n_scored[path] += 1
         return join(parts)

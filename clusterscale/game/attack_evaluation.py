@@ -31,9 +31,13 @@ from clusterscale.game.attack_ensemble import (
     TrainOnce,
     join,
 )
-from clusterscale.game.controls import misled_auc, stand_in_auc
-from clusterscale.game.outcome import Outcome
-from clusterscale.game.placement import ReleasePlacement, place_score
+from clusterscale.game.outcome import (
+    Outcome,
+    ReleasePlacement,
+    place_score,
+    shuffled_label_auc,
+    substitute_auc,
+)
 from clusterscale.metrics import (
     N_PVALUE_BINS,
     accuracy,
@@ -45,7 +49,7 @@ from clusterscale.metrics import (
 )
 from clusterscale.seeds import stream
 
-__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "AttackEvaluation", "first_shown", "study"]
+__all__ = ["CONFIDENCE", "FALSE_POSITIVE_RATE", "AttackEvaluation", "study"]
 
 CONFIDENCE = 0.95
 """Confidence of intervals and bounds."""
@@ -95,27 +99,31 @@ class AttackEvaluation:
         control: bool = True,
     ) -> None:
         # The game is not kept, so that training counts are freed once all attacks are trained.
-        self._group_size, self._asks_again = game.group_size, game.reuses_training_groups
+        self._group_size = game.group_size
+        self._reuses_training_groups = game.reuses_training_groups
         self._attacks, self._seed, self._n_first = attacks, seed, len(game.challenge)
         self._shape = game.challenge.counts.shape[1:]
-        self._mechanism, self._place = mechanism, (*path, mechanism.id)
+        self._mechanism, self._path = mechanism, (*path, mechanism.id)
         self._bound = mechanism if bounds is None else mechanism.bind(bounds)
         self._noise, self._labels = self._stream("noise", "challenge"), game.challenge.labels
         challenge = self._publish(game.challenge, self._noise)
-        self._panel = self._seat(game.adversary, challenge, control)
-        self._said = self._panel.answer(challenge, label_shuffled=control)
+        self._ensemble = self._train(game.adversary, challenge, control)
+        self._table = self._ensemble.score(challenge, label_shuffled=control)
         self._sums = _sums(challenge) if control else None
-        self._misled, self._absent = self._control(game.absent) if control else ([], [])
+        no_control = [np.nan] * len(attacks)
+        self._shuffled_aucs, self._substitute_aucs = (
+            self._control(game.absent) if control else (no_control, no_control)
+        )
 
-    def ask(self, challenge: GroupSample) -> None:
+    def add_challenges(self, challenge: GroupSample) -> None:
         """Score more groups with every attack; scores of earlier ones do not change."""
         release = self._publish(challenge, self._noise)
         self._labels = np.concatenate([self._labels, challenge.labels])
         if self._sums is not None:
             self._sums = np.concatenate([self._sums, _sums(release)])
-        self._said = join([self._said, self._panel.answer(release)])
+        self._table = join([self._table, self._ensemble.score(release)])
 
-    def judge(self, values: Values) -> list[ReleasePlacement]:
+    def score_release(self, values: Values) -> list[ReleasePlacement]:
         """Score one published release with every attack.
 
         Parameters
@@ -135,18 +143,18 @@ class AttackEvaluation:
             )
         bound, size = self._bound, self._group_size
         release = Release(values[None], size, bound.label, bound.noise, bound.law(size))
-        table = self._panel.answer(release, path=("published",))
-        rows = zip(table.scores[:, 0], table.thresholds[:, 0], self._said.scores, strict=True)
+        table = self._ensemble.score(release, path=("published",))
+        rows = zip(table.scores[:, 0], table.thresholds[:, 0], self._table.scores, strict=True)
         return [
             place_score(attack.label, score, threshold, self._labels, challenges)
             for attack, (score, threshold, challenges) in zip(self._attacks, rows, strict=True)
         ]
 
-    def _seat(self, adversary: Adversary, challenge: Release, control: bool) -> AttackEnsemble:
+    def _train(self, adversary: Adversary, challenge: Release, control: bool) -> AttackEnsemble:
         """Return the attacks, trained on one challenge release unless the adversary retrains."""
         self._rngs: list[np.random.Generator] = []
 
-        def learn(release: Release, path: Path) -> TrainingInput:
+        def make_input(release: Release, path: Path) -> TrainingInput:
             rng = self._stream("noise", "training", *path)
             knowledge = adversary.study(release, self._bound, rng=rng)
             rngs, label_shuffled = (
@@ -156,35 +164,35 @@ class AttackEvaluation:
             if not control:
                 return TrainingInput(knowledge, rngs)
             self._rngs = label_shuffled
-            worthless = knowledge.shuffled(self._stream("control", *path))
-            return TrainingInput(knowledge, rngs, worthless, label_shuffled)
+            shuffled = knowledge.shuffled(self._stream("control", *path))
+            return TrainingInput(knowledge, rngs, shuffled, label_shuffled)
 
         if adversary.retrains_per_release:
-            return RetrainPerRelease(self._attacks, learn)
-        row, path = first_shown(adversary, seed=self._seed, place=self._place)
-        return TrainOnce(self._attacks, learn(challenge.take(np.array([row])), path))
+            return RetrainPerRelease(self._attacks, make_input)
+        row, path = _first_studied(adversary, self._seed, self._path)
+        return TrainOnce(self._attacks, make_input(challenge.take(np.array([row])), path))
 
     def _control(self, absent: GroupSample | None) -> tuple[list[float], list[float]]:
         """Return the control AUCs of every attack, by shuffled labels and by substitutes."""
-        labels, label_shuffled = self._labels, self._said.label_shuffled
+        labels, label_shuffled = self._labels, self._table.label_shuffled
         assert label_shuffled is not None
         by_label = [
-            misled_auc(labels, *scores, rng=rng)
-            for *scores, rng in zip(self._said.scores, label_shuffled, self._rngs, strict=True)
+            shuffled_label_auc(labels, *scores, rng=rng)
+            for *scores, rng in zip(self._table.scores, label_shuffled, self._rngs, strict=True)
         ]
         if absent is None:
             return by_label, [np.nan] * len(by_label)
         release = self._publish(absent, self._stream("noise", "absent"))
-        table = self._panel.answer(release, path=("absent",))
-        pairs = zip(table.scores, self._said.scores, strict=True)
-        return by_label, [stand_in_auc(absent, one, labels, other) for one, other in pairs]
+        table = self._ensemble.score(release, path=("absent",))
+        pairs = zip(table.scores, self._table.scores, strict=True)
+        return by_label, [substitute_auc(absent, one, labels, other) for one, other in pairs]
 
     def _stream(self, use: str, *path: str | int) -> np.random.Generator:
-        return stream(self._seed, use, *self._place, *path)
+        return stream(self._seed, use, *self._path, *path)
 
     def max_interval_width(self, confidence: float) -> float:
         """Return the width of the widest AUC interval."""
-        ends = (_interval(self._labels, scores, confidence) for scores in self._said.scores)
+        ends = (_interval(self._labels, scores, confidence) for scores in self._table.scores)
         return max(high - low for low, high in ends)
 
     def outcomes(
@@ -194,7 +202,7 @@ class AttackEvaluation:
         confidence: float = CONFIDENCE,
     ) -> Iterator[Outcome]:
         """Yield the outcome of each attack; its interval and bound at ``confidence``."""
-        labels, table = self._labels, self._said
+        labels, table = self._labels, self._table
         first = slice(self._n_first)
         unknown = (np.nan, np.nan)
         naive = np.nan if self._sums is None else _known(auc, np.nan, labels, self._sums)
@@ -202,7 +210,7 @@ class AttackEvaluation:
             scores = table.scores[i]
             low, high = _known(_interval, unknown, labels, scores, confidence)
             epsilon = np.nan
-            if not self._asks_again:
+            if not self._reuses_training_groups:
                 epsilon = _known(epsilon_lower_bound, np.nan, labels, scores, confidence=confidence)
             no_counts = (np.zeros(N_PVALUE_BINS, np.int64),) * 2
             inside, outside = _known(calibrated_counts, no_counts, labels[first], scores[first])
@@ -215,8 +223,8 @@ class AttackEvaluation:
                 accuracy=accuracy(labels, scores, table.thresholds[i]),
                 tpr=_known(tpr_at_fpr, np.nan, labels, scores, false_positive_rate),
                 epsilon_lower=epsilon,
-                control_auc=self._misled[i] if self._misled else np.nan,
-                absent_auc=self._absent[i] if self._absent else np.nan,
+                control_auc=self._shuffled_aucs[i],
+                absent_auc=self._substitute_aucs[i],
                 naive_auc=naive,
                 seconds=float(table.seconds[i]),
                 n_challenges=len(labels),
@@ -228,16 +236,16 @@ class AttackEvaluation:
         return publish(sample.counts, self._bound, group_size=self._group_size, rng=rng)
 
 
-def first_shown(adversary: Adversary, *, seed: int, place: Sequence[str | int]) -> tuple[int, Path]:
+def _first_studied(adversary: Adversary, seed: int, path: Sequence[str | int]) -> tuple[int, Path]:
     """Return the first challenge that an adversary studies, and the number of its streams.
 
     An adversary who retrains per release starts with the first, number 0. Others study one of a
-    pair, with the target or without, and have no number. ``place`` is the path of an evaluation and
+    pair, with the target or without, and have no number. ``path`` is that of an evaluation and
     the id of its mechanism.
     """
     if adversary.retrains_per_release:
         return 0, (0,)
-    return int(stream(seed, "shown", *place).integers(2)), ()
+    return int(stream(seed, "shown", *path).integers(2)), ()
 
 
 def study(
@@ -253,11 +261,11 @@ def study(
     Parameters are those of the evaluation. If the adversary retrains per release, it is the
     knowledge from the first one.
     """
-    bound, place = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
-    noise = stream(seed, "noise", *place, "challenge")
+    bound, path = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
+    noise = stream(seed, "noise", *path, "challenge")
     release = publish(game.challenge.counts, bound, group_size=game.group_size, rng=noise)
-    row, number = first_shown(game.adversary, seed=seed, place=place)
-    rng = stream(seed, "noise", *place, "training", *number)
+    row, number = _first_studied(game.adversary, seed, path)
+    rng = stream(seed, "noise", *path, "training", *number)
     return game.adversary.study(release.take(np.array([row])), bound, rng=rng)
 
 

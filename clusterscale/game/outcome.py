@@ -1,10 +1,15 @@
-"""The outcome of one attack against one mechanism."""
+"""Results of attacks: metrics over challenges, scores of a published release, and controls."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Outcome"]
+import numpy as np
+
+from clusterscale.contracts import GroupSample, Labels, Scores
+from clusterscale.metrics import auc
+
+__all__ = ["Outcome", "ReleasePlacement", "place_score", "shuffled_label_auc", "substitute_auc"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +63,81 @@ class Outcome:
     n_challenges: int
     level_inside: tuple[int, ...]
     level_outside: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlacement:
+    """The score of a release by one attack, placed among the challenges of the target.
+
+    Attributes
+    ----------
+    attack
+        Label of the attack.
+    score
+        Higher = more likely inside; comparable only within this target and attack.
+    says_inside
+        Whether the score is at least the threshold that the attack chose in training.
+    above_outside, above_inside
+        Share of challenges without the target, and of those with it, that score less; equal scores
+        count ½.
+    """
+
+    attack: str
+    score: float
+    says_inside: bool
+    above_outside: float
+    above_inside: float
+
+    @property
+    def rank(self) -> float:
+        """Evidence that the target is inside, from 0 to 1, comparable over targets.
+
+        It is the mean of both shares: a release above all challenges without the target, and at the
+        median of those with it, has .75.
+        """
+        return (self.above_outside + self.above_inside) / 2
+
+
+def place_score(
+    attack: str, score: float, threshold: float, labels: Labels, challenges: Scores
+) -> ReleasePlacement:
+    """Place ``score`` among those of ``challenges`` with each label, shape (group,)."""
+    outside, inside = (_share_below(score, challenges[labels == side]) for side in (False, True))
+    return ReleasePlacement(attack, float(score), bool(score >= threshold), outside, inside)
+
+
+def _share_below(score: float, others: Scores) -> float:
+    return float((others < score).mean() + (others == score).mean() / 2)
+
+
+def shuffled_label_auc(
+    labels: Labels, scores: Scores, label_shuffled: Scores, *, rng: np.random.Generator
+) -> float:
+    """Return the AUC of an attack after training on shuffled labels; it should be about ½.
+
+    An attack that ignores training labels has unchanged scores when they are shuffled, so the
+    labels of its challenges are shuffled instead.
+    """
+    truth = rng.permutation(labels) if np.array_equal(label_shuffled, scores) else labels
+    return auc(truth, label_shuffled)
+
+
+def substitute_auc(
+    absent: GroupSample, absent_scores: Scores, labels: Labels, scores: Scores
+) -> float:
+    """Return the AUC with a substitute for the target; it should be about ½.
+
+    Parameters
+    ----------
+    absent, absent_scores
+        Groups with a substitute for the target, and their scores.
+    labels, scores
+        The challenges, whose groups without the target serve as the other class if ``absent`` has
+        none.
+    """
+    has_substitute = absent.labels
+    if has_substitute.all():  # challenges without the target are new to the adversary as well
+        outside = scores[~labels]
+        absent_scores = np.concatenate([absent_scores, outside])
+        has_substitute = np.concatenate([has_substitute, np.zeros(len(outside), np.bool_)])
+    return auc(has_substitute, absent_scores)

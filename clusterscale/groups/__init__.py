@@ -1,8 +1,8 @@
 """Groups of users: draw members, and count their visits."""
 
+from clusterscale.groups.choose import check_pool, largest_group
 from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
-from clusterscale.groups.draw import SLICE_BYTES, Pool, draw_groups
-from clusterscale.groups.feasibility import check_pool, largest_group
+from clusterscale.groups.draw import SLICE_BYTES, Pool
 
 __all__ = [
     "SLICE_BYTES",
@@ -10,7 +10,6 @@ __all__ = [
     "Pool",
     "check_pool",
     "count_visits",
-    "draw_groups",
     "largest_group",
     "replace_member",
     "subsample_trace",

@@ -1,4 +1,6 @@
-"""Choose random users from a pool; the choice does not depend on whose traces are held.
+"""Choose random users from a pool, if it is large enough.
+
+The choice does not depend on whose traces are held.
 
 Small choices are made directly. Large choices from large pools are made segment by segment: first
 the number from each segment, which is multivariate hypergeometric, then the users, with a separate
@@ -10,14 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from math import comb
 
 import numpy as np
 
 from clusterscale.contracts import Ints
+from clusterscale.errors import PoolError
 
-__all__ = ["NOBODY", "CandidatePool", "ChosenUsers"]
+__all__ = ["NOT_HELD", "CandidatePool", "ChosenUsers", "check_pool", "largest_group"]
 
-NOBODY = -1
+NOT_HELD = -1
 """Index that stands for a user whose traces are not held."""
 
 _SEGMENT = 1 << 16  # users; their indices stay in a processor's cache
@@ -31,7 +35,7 @@ class ChosenUsers:
     Attributes
     ----------
     users
-        int64, shape (user,), by segment, unordered within a segment; :data:`NOBODY` for users of
+        int64, shape (user,), by segment, unordered within a segment; :data:`NOT_HELD` for users of
         segments that are not held.
     sizes
         Number of users from each segment, shape (segment,); shape (1,) for a direct choice.
@@ -85,7 +89,7 @@ class CandidatePool:
             return ChosenUsers(users, np.array([size]), _digest(users))
         sizes = rng.multivariate_hypergeometric(np.diff(self._edges), size)
         key = rng.integers(0, 2**64, 2, np.uint64)
-        users, ends = np.full(size, NOBODY), np.cumsum(sizes)
+        users, ends = np.full(size, NOT_HELD), np.cumsum(sizes)
         for segment in np.flatnonzero(self._wanted):
             within = self.users[self._edges[segment] : self._edges[segment + 1]]
             own = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, int(segment)]))
@@ -97,14 +101,14 @@ class CandidatePool:
     def outsider(self, choice: ChosenUsers, rank: int) -> int:
         """Return the user of that rank, by index, among those not chosen.
 
-        :data:`NOBODY` if that user's segment is not held.
+        :data:`NOT_HELD` if that user's segment is not held.
         """
         if len(choice.sizes) == 1:
             return _outside(self.users, choice.users, rank)
         left = np.cumsum(np.diff(self._edges) - choice.sizes)
         segment = int(np.searchsorted(left, rank, side="right"))
         if not self._wanted[segment]:
-            return NOBODY
+            return NOT_HELD
         stop = int(choice.sizes[: segment + 1].sum())
         chosen = choice.users[stop - choice.sizes[segment] : stop]
         within = self.users[self._edges[segment] : self._edges[segment + 1]]
@@ -120,3 +124,43 @@ def _outside(users: Ints, chosen: Ints, rank: int) -> int:
 
 def _digest(users: Ints) -> bytes:
     return blake2b(np.sort(users).tobytes(), digest_size=16).digest()
+
+
+def largest_group(n_pool: int, n_groups: int) -> int:
+    """Return the largest size for which a pool has enough distinct groups, 0 if there is none.
+
+    Parameters
+    ----------
+    n_pool
+        Users in the pool, including the target.
+    n_groups
+        Number of groups, half of them with the target.
+    """
+    return next((m for m in range(n_pool - 1, 0, -1) if _fits(n_pool, n_groups, m)), 0)
+
+
+def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
+    """Raise :class:`PoolError` if ``n_pool`` users cannot supply the groups."""
+    if _fits(n_pool, n_groups, size):
+        return
+    largest = largest_group(n_pool, n_groups)
+    room = f"the largest that fits is {largest}" if largest else "no group size fits"
+    extent = "large" if size > largest else "small"
+    raise PoolError(
+        f"groups of {size} are too {extent}: the {name} pool has {n_pool} users including the "
+        f"target, and {n_groups} distinct groups are needed; {room}"
+    )
+
+
+def _fits(n_pool: int, n_groups: int, size: int) -> bool:
+    half = n_groups // 2
+    return _distinct(n_pool - 1, size - 1, half) and _distinct(n_pool - 1, size, half)
+
+
+def _distinct(n: int, k: int, wanted: int) -> bool:
+    """Return whether ``n`` users form at least ``wanted`` distinct groups of ``k``."""
+    if not 0 <= k <= n:
+        return False
+    if 0 < k < n and n >= wanted:  # n choose k is at least n
+        return True
+    return comb(n, k) >= wanted

@@ -9,8 +9,10 @@ import numpy as np
 
 from clusterscale.contracts import Counts, Ints, Labels, Traces
 from clusterscale.errors import InputError
-from clusterscale.groups.choose import NOBODY
+from clusterscale.groups.choose import NOT_HELD
 from clusterscale.jit import kernel
+
+_Events = tuple[int, Ints, Ints, Labels]  # first user, offsets, cells, idle epochs
 
 __all__ = ["Counter", "count_visits", "replace_member", "subsample_trace"]
 
@@ -56,7 +58,7 @@ class Counter:
             return
         self._pool = pool[(pool >= traces.first) & (pool < traces.first + traces.n_held)]
         self._everyone = np.zeros((1, traces.n_cells), np.int32)
-        _count(*self._events, self._pool[None, :], self._everyone)
+        _count(self._events, self._pool[None, :], self._everyone)
         self._inside = np.zeros(traces.n_held, np.bool_)
 
     def count(self, members: Ints, counts: Counts) -> None:
@@ -75,31 +77,30 @@ class Counter:
                 f"{self._traces.n_rois} ROIs and {self._traces.n_epochs} epochs"
             )
         if self._pool is None:
-            _count(*self._events, members, flat)
+            _count(self._events, members, flat)
         else:
             everyone = self._everyone[0]
-            _count_left_out(*self._events, members, self._pool, self._inside, everyone, flat)
+            _count_left_out(self._events, members, self._pool, self._inside, everyone, flat)
 
 
 def _check_users(traces: Traces, users: Ints, n_dims: int) -> None:
     if users.ndim != n_dims or users.dtype.kind not in "iu":
         raise InputError(f"users are {users.dtype} of shape {users.shape}, not integers")
-    if users.size and not (users.min() >= NOBODY and users.max() < traces.n_users):
+    if users.size and not (users.min() >= NOT_HELD and users.max() < traces.n_users):
         raise InputError(
             f"users from {users.min()} to {users.max()} are not among {traces.n_users} users"
         )
 
 
-def _events(traces: Traces) -> tuple[int, Ints, Ints, Labels]:
+def _events(traces: Traces) -> _Events:
     """Return the arguments of the kernels; unsigned cells avoid a check for negative indices."""
     cells: Ints = traces.cells.view(np.uint32 if traces.cells.dtype == np.int32 else np.uint64)
     return traces.first, traces.offsets, cells, traces.idle_epochs
 
 
 @kernel
-def _count(
-    first: int, offsets: Ints, cells: Ints, idle: Labels, members: Ints, counts: Counts
-) -> None:
+def _count(events: _Events, members: Ints, counts: Counts) -> None:
+    first, offsets, cells, idle = events
     nowhere = np.empty(idle.shape[1], np.int32)
     n_held = len(offsets) - 1
     for group in range(members.shape[0]):
@@ -113,17 +114,10 @@ def _count(
 
 @kernel
 def _count_left_out(
-    first: int,
-    offsets: Ints,
-    cells: Ints,
-    idle: Labels,
-    members: Ints,
-    pool: Ints,
-    inside: Labels,
-    everyone: Counts,
-    counts: Counts,
+    events: _Events, members: Ints, pool: Ints, inside: Labels, everyone: Counts, counts: Counts
 ) -> None:
     """Count each group as ``pool``, all held, minus those who are not in the group."""
+    first, offsets, cells, idle = events
     nowhere = np.empty(idle.shape[1], np.int32)
     for group in range(members.shape[0]):
         counts[group] = everyone

@@ -9,65 +9,15 @@ import numpy as np
 
 from clusterscale.contracts import GroupSample, Ints, Labels, Members, Traces
 from clusterscale.errors import PoolError
-from clusterscale.groups.choose import CandidatePool, ChosenUsers
+from clusterscale.groups.choose import CandidatePool, ChosenUsers, check_pool
 from clusterscale.groups.count import Counter, replace_member
-from clusterscale.groups.feasibility import check_pool
 
-__all__ = ["SLICE_BYTES", "Pool", "Slice", "draw_groups"]
+__all__ = ["SLICE_BYTES", "Pool", "Slice"]
 
 SLICE_BYTES = 1 << 25
 """Bytes of member indices in memory at once, unless two groups need more."""
 
 _MOST_TRIES = 10_000
-
-
-def draw_groups(
-    pool: Ints,
-    target: int,
-    *,
-    size: int,
-    n_groups: int,
-    name: str,
-    rng: np.random.Generator,
-    paired: bool = False,
-) -> tuple[Members, Labels]:
-    """Draw distinct groups, every second one with the target (NDSS18 §V-B, "Aggregation").
-
-    Parameters
-    ----------
-    pool
-        User indices, distinct, with or without the target.
-    target
-        The user whose membership is at stake.
-    size
-        Members in each group, the target counted.
-    n_groups
-        Number of groups, even.
-    name
-        Name of the pool in errors.
-    rng
-        Random generator.
-    paired
-        Each group with the target differs from the next one, without it, in one member (POPETS24
-        §4.4).
-
-    Returns
-    -------
-    members
-        int64, shape (group, member), sorted within a group.
-    labels
-        bool, shape (group,): True, False, True, …
-
-    Raises
-    ------
-    PoolError
-        If the pool has too few users for that many distinct groups; names the pool, its size and
-        the largest group that fits.
-    """
-    others = CandidatePool(pool, target)
-    check_pool(len(others) + 1, size=size, n_groups=n_groups, name=name)
-    slices = _draw(others, target, size, n_groups, set(), rng, paired, None)
-    return np.concatenate([some.members for some in slices]), _alternate(n_groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,14 +27,13 @@ class Slice:
     Attributes
     ----------
     members
-        int64, shape (group, member), increasing; can be :data:`~clusterscale.groups.choose.NOBODY`
-        for users who are not held.
-    stand_ins
+        int64, shape (group, member), increasing; a negative index is a user who is not held.
+    substitutes
         int64, shape (group with the target,): user to replace the target; empty if not requested.
     """
 
     members: Members
-    stand_ins: Ints
+    substitutes: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +54,7 @@ class Pool:
         Members in each group, the target counted.
     name
         Name of the pool in errors.
-    seen
+    drawn
         Keys of the groups drawn so far; no group is drawn twice.
     """
 
@@ -114,7 +63,7 @@ class Pool:
     target: int
     size: int
     name: str
-    seen: set[bytes] = field(default_factory=set)
+    drawn: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.traces.check_user(self.target)
@@ -127,15 +76,33 @@ class Pool:
         paired: bool = False,
         ranks: Ints | None = None,
     ) -> Iterator[Slice]:
-        """Draw groups as :func:`draw_groups` does, a few at a time.
+        """Draw distinct groups, every second one with the target, a few at a time.
 
-        ``ranks``, from :meth:`rank_stand_ins`, determine the users who replace the target.
+        As NDSS18 §V-B, "Aggregation".
+
+        Parameters
+        ----------
+        n_groups
+            Number of groups, even.
+        rng
+            Random generator.
+        paired
+            Each group with the target differs from the next one, without it, in one member
+            (POPETS24 §4.4).
+        ranks
+            From :meth:`rank_substitutes`; they determine the users who replace the target.
+
+        Raises
+        ------
+        PoolError
+            If the pool has too few users for that many distinct groups; names the pool, its size
+            and the largest group that fits.
         """
         held = (self.traces.first, self.traces.first + self.traces.n_held)
         others = CandidatePool(self.users, self.target, held)
-        n_wanted = len(self.seen) + n_groups
+        n_wanted = len(self.drawn) + n_groups
         check_pool(len(others) + 1, size=self.size, n_groups=n_wanted, name=self.name)
-        return _draw(others, self.target, self.size, n_groups, self.seen, rng, paired, ranks)
+        return self._draw_slices(others, n_groups, rng, paired, ranks)
 
     def draw(
         self,
@@ -148,21 +115,21 @@ class Pool:
         """Draw and count groups, and return the target's substitutes; a pair is a block."""
         counts = np.empty((n_groups, self.traces.n_rois, self.traces.n_epochs), np.int32)
         counter = Counter(self.traces, self.size, self.users)
-        stand_ins: list[Ints] = [np.zeros(0, np.int64)]
+        substitutes: list[Ints] = [np.zeros(0, np.int64)]
         first = 0
-        for some in self.slices(n_groups, rng=rng, paired=paired, ranks=ranks):
-            stop = first + len(some.members)
-            counter.count(some.members, counts[first:stop])
-            stand_ins.append(some.stand_ins)
+        for part in self.slices(n_groups, rng=rng, paired=paired, ranks=ranks):
+            stop = first + len(part.members)
+            counter.count(part.members, counts[first:stop])
+            substitutes.append(part.substitutes)
             first = stop
         blocks = np.arange(n_groups) // (2 if paired else 1)
-        return GroupSample(counts, _alternate(n_groups), blocks), np.concatenate(stand_ins)
+        return GroupSample(counts, _alternate(n_groups), blocks), np.concatenate(substitutes)
 
-    def add(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
+    def draw_more(self, rng: np.random.Generator, n_groups: int) -> GroupSample:
         """Draw and count ``n_groups`` more groups."""
         return self.draw(n_groups, rng=rng)[0]
 
-    def ask(
+    def draw_challenges(
         self,
         n_groups: int,
         *,
@@ -174,13 +141,13 @@ class Pool:
         ``control``, if given, draws the substitutes without changing the draws from ``rng``.
         """
         if control is None:
-            return self.add(rng, n_groups), None
-        ranks = self.rank_stand_ins(n_groups, rng=control)
-        challenge, stand_ins = self.draw(n_groups, rng=rng, ranks=ranks)
+            return self.draw_more(rng, n_groups), None
+        ranks = self.rank_substitutes(n_groups, rng=control)
+        challenge, substitutes = self.draw(n_groups, rng=rng, ranks=ranks)
         inside = challenge.take(np.flatnonzero(challenge.labels))
-        return challenge, self.substitute_target(inside, stand_ins)
+        return challenge, self.substitute_target(inside, substitutes)
 
-    def rank_stand_ins(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
+    def rank_substitutes(self, n_groups: int, *, rng: np.random.Generator) -> Ints:
         """Draw the ranks of the users who replace the target, for every second group.
 
         Returns
@@ -191,7 +158,7 @@ class Pool:
         """
         return rng.integers(len(self.users) - self.size, size=n_groups // 2)
 
-    def substitute_target(self, sample: GroupSample, stand_ins: Ints) -> GroupSample:
+    def substitute_target(self, sample: GroupSample, substitutes: Ints) -> GroupSample:
         """Return the same groups with the target replaced by another user of the pool.
 
         These differ from groups without the target only in how groups with the target are formed,
@@ -201,7 +168,7 @@ class Pool:
         ----------
         sample
             Counted groups.
-        stand_ins
+        substitutes
             Users who replace the target, int64, shape (group with the target,).
 
         Returns
@@ -210,7 +177,7 @@ class Pool:
             Labels and blocks are unchanged: True where the target was.
         """
         other = replace(sample, counts=sample.counts.copy())
-        self._stand_in(other, stand_ins)
+        self._replace_target(other, substitutes)
         return other
 
     def fresh_control_groups(self, n_groups: int, *, rng: np.random.Generator) -> GroupSample:
@@ -218,74 +185,67 @@ class Pool:
 
         For adversaries who recognise their training groups whoever is inside.
         """
-        other = replace(self, seen=set())
-        ranks = other.rank_stand_ins(n_groups, rng=rng)
-        sample, stand_ins = other.draw(n_groups, rng=rng, ranks=ranks)
-        self._stand_in(sample, stand_ins)
+        other = replace(self, drawn=set())
+        ranks = other.rank_substitutes(n_groups, rng=rng)
+        sample, substitutes = other.draw(n_groups, rng=rng, ranks=ranks)
+        self._replace_target(sample, substitutes)
         return sample
 
-    def _stand_in(self, sample: GroupSample, stand_ins: Ints) -> None:
-        for row, user in zip(np.flatnonzero(sample.labels), stand_ins, strict=True):
+    def _replace_target(self, sample: GroupSample, substitutes: Ints) -> None:
+        for row, user in zip(np.flatnonzero(sample.labels), substitutes, strict=True):
             replace_member(sample.counts[row, None], self.traces, self.target, user[None])
 
+    def _draw_slices(
+        self,
+        others: CandidatePool,
+        n_groups: int,
+        rng: np.random.Generator,
+        paired: bool,
+        ranks: Ints | None,
+    ) -> Iterator[Slice]:
+        draw_two = self._draw_pair if paired else self._draw_independent
+        n_some = max(1, SLICE_BYTES // (16 * self.size))
+        for first in range(0, n_groups // 2, n_some):
+            n_pairs = min(n_some, n_groups // 2 - first)
+            members = np.empty((2 * n_pairs, self.size), np.int64)
+            substitutes = np.empty(0 if ranks is None else n_pairs, np.int64)
+            for i in range(n_pairs):
+                inside, outside = draw_two(others, rng)
+                members[2 * i] = np.sort(np.append(inside.users, self.target))
+                members[2 * i + 1] = np.sort(outside.users)
+                if ranks is not None:
+                    substitutes[i] = others.outsider(inside, int(ranks[first + i]))
+            yield Slice(members, substitutes)
 
-def _draw(
-    others: CandidatePool,
-    target: int,
-    size: int,
-    n_groups: int,
-    seen: set[bytes],
-    rng: np.random.Generator,
-    paired: bool,
-    ranks: Ints | None,
-) -> Iterator[Slice]:
-    draw = _draw_pair if paired else _draw_two
-    n_some = max(1, SLICE_BYTES // (16 * size))
-    for first in range(0, n_groups // 2, n_some):
-        n_pairs = min(n_some, n_groups // 2 - first)
-        members = np.empty((2 * n_pairs, size), np.int64)
-        stand_ins = np.empty(0 if ranks is None else n_pairs, np.int64)
-        for i in range(n_pairs):
-            inside, outside = draw(others, size, seen, rng)
-            members[2 * i] = np.sort(np.append(inside.users, target))
-            members[2 * i + 1] = np.sort(outside.users)
-            if ranks is not None:
-                stand_ins[i] = others.outsider(inside, int(ranks[first + i]))
-        yield Slice(members, stand_ins)
+    def _draw_independent(
+        self, others: CandidatePool, rng: np.random.Generator
+    ) -> tuple[ChosenUsers, ChosenUsers]:
+        """Draw the other members of a group with the target, and a group without it."""
+        inside = self._draw_new(others, self.size - 1, rng)
+        return inside, self._draw_new(others, self.size, rng)
+
+    def _draw_new(self, pool: CandidatePool, size: int, rng: np.random.Generator) -> ChosenUsers:
+        while True:
+            choice = pool.choose(size, rng)
+            if choice.key not in self.drawn:
+                self.drawn.add(choice.key)
+                return choice
+
+    def _draw_pair(
+        self, others: CandidatePool, rng: np.random.Generator
+    ) -> tuple[ChosenUsers, ChosenUsers]:
+        for _ in range(_MOST_TRIES):
+            outside = others.choose(self.size, rng)
+            inside = outside.without(int(rng.integers(self.size)))
+            if not {inside.key, outside.key} & self.drawn:
+                self.drawn.update((inside.key, outside.key))
+                return inside, outside
+        raise PoolError(
+            f"no more than {len(self.drawn) // 2} pairs of groups of {self.size} were found among "
+            f"{len(others) + 1} users including the target: draw fewer or smaller groups"
+        )
 
 
 def _alternate(n_groups: int) -> Labels:
     labels: Labels = np.arange(n_groups) % 2 == 0
     return labels
-
-
-def _draw_two(
-    others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
-) -> tuple[ChosenUsers, ChosenUsers]:
-    """Draw the other members of a group with the target, and the members of one without it."""
-    return _draw_new(others, size - 1, seen, rng), _draw_new(others, size, seen, rng)
-
-
-def _draw_pair(
-    others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
-) -> tuple[ChosenUsers, ChosenUsers]:
-    for _ in range(_MOST_TRIES):
-        outside = others.choose(size, rng)
-        inside = outside.without(int(rng.integers(size)))
-        if not {inside.key, outside.key} & seen:
-            seen.update((inside.key, outside.key))
-            return inside, outside
-    raise PoolError(
-        f"no more than {len(seen) // 2} pairs of groups of {size} were found among "
-        f"{len(others) + 1} users including the target: draw fewer or smaller groups"
-    )
-
-
-def _draw_new(
-    others: CandidatePool, size: int, seen: set[bytes], rng: np.random.Generator
-) -> ChosenUsers:
-    while True:
-        choice = others.choose(size, rng)
-        if choice.key not in seen:
-            seen.add(choice.key)
-            return choice

@@ -24,7 +24,13 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 
 from clusterscale.metrics.controls import is_judged, off_cells, weak_cells
 from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
-from clusterscale.metrics.epsilon import auc_ceiling, epsilon_lower_bound, largest_bound
+from clusterscale.metrics.epsilon import (
+    Verdict,
+    auc_ceiling,
+    claim_verdict,
+    epsilon_lower_bound,
+    largest_bound,
+)
 from clusterscale.metrics.exposure import EXPOSED_AUC, auc_p_values, reject_holm
 from clusterscale.metrics.intervals import auc_interval, delong_variance, mean_interval
 from clusterscale.metrics.pooling import (
@@ -37,7 +43,6 @@ from clusterscale.metrics.pooling import (
 )
 from clusterscale.metrics.privacy import privacy_gain, privacy_loss
 from clusterscale.metrics.roc import accuracy, auc, resolvable_fpr, tpr_at_fpr
-from clusterscale.metrics.verdict import Verdict, claim_verdict
 
 __all__ = [
     "EXPOSED_AUC",

@@ -1,6 +1,7 @@
 """Bounds between differential privacy and the success of a distinguisher."""
 
-from typing import Any, overload
+import math
+from typing import Any, Literal, overload
 
 import numpy as np
 import scipy
@@ -17,9 +18,10 @@ from clusterscale.metrics.clopper_pearson import (
 )
 from clusterscale.metrics.roc import _check
 
-__all__ = ["auc_ceiling", "epsilon_lower_bound", "largest_bound"]
+__all__ = ["Verdict", "auc_ceiling", "claim_verdict", "epsilon_lower_bound", "largest_bound"]
 
 Floats = NDArray[np.float64]
+Verdict = Literal["consistent", "broken", "too few samples"]
 
 
 @overload
@@ -82,9 +84,8 @@ def epsilon_lower_bound(
     (2020) and Nasr et al. (2021) audit learning this way.
 
     One half of the rows chooses the threshold, the side and the statement, by wider limits; the
-    other half judges that single choice, so choosing costs no confidence. There is no random
-    split: within each class rows 0, 2, 4, … choose and rows 1, 3, 5, … judge. The same rows in the
-    same order give the same bound; in another order a different one that is just as valid.
+    other half judges that choice, so choosing costs no confidence. The split is not random:
+    within each class rows 0, 2, 4, … choose and rows 1, 3, 5, … judge. O(n log n) for n rows.
 
     Parameters
     ----------
@@ -101,8 +102,7 @@ def epsilon_lower_bound(
     tries
         Number of bounds of which the caller takes the largest, including this one, as when several
         attacks score the same releases; at least 1. The largest then keeps the confidence under
-        any dependence of the bounds. Count every bound that could have been the largest, not only
-        those that turned out high.
+        any dependence of the bounds. Count every bound that could have been the largest.
 
     Returns
     -------
@@ -114,16 +114,6 @@ def epsilon_lower_bound(
     InputError
         As :func:`auc`; if a class has fewer than two rows; if ``delta``, ``confidence`` or
         ``tries`` is out of range.
-
-    Notes
-    -----
-    O(n log n): one sort, then every distinct score is tried as a threshold. The best of many
-    thresholds tends to be a lucky tail with few rows, for which the judging half gives a low bound,
-    so the choice is made by limits at a tenth of the tail, which few rows cannot pass. Mean bounds
-    over 400 runs of 5,000 rows a class, chosen at the tail itself and at a tenth of it: .81 and
-    .86 for Laplace noise of ε = 1; .765 and .769 for normal noise of σ = 1 on a shift of 1 at
-    δ = .127, where ε is 1. With 1,000 rows a class, δ = 0 and a shift of 2σ, where the extreme tail
-    is the right one, it costs .02 of 2.75.
     """
     truth, values = _check(labels, scores)
     inside, outside = values[truth], values[~truth]
@@ -174,6 +164,46 @@ def largest_bound(
     perfect = ThresholdCounts(np.array([judging[0]]), judging[0], np.array([0]), judging[1])
     most = ratios(perfect, delta, tail_of(confidence, tries)).max()
     return float(np.log(max(most, 1.0)))
+
+
+def claim_verdict(lower_bound: float, declared: float, *, largest: float) -> Verdict:
+    """Return the verdict on a declared ε, from the observed and the largest possible bound.
+
+    An audit that finds nothing clears a mechanism only if it could have found something.
+
+    Parameters
+    ----------
+    lower_bound
+        Lower bound on the ε of the mechanism, at least 0:
+        :func:`~clusterscale.metrics.epsilon_lower_bound` or a bound on pooled counts.
+    declared
+        ε that the mechanism declares for the two worlds that were compared, at least 0; infinite
+        if it declares none.
+    largest
+        The largest possible ``lower_bound`` for that number of rows, at least 0:
+        :func:`~clusterscale.metrics.largest_bound`.
+
+    Returns
+    -------
+    str
+        ``"broken"`` if the bound exceeds the declared ε. Else ``"too few samples"`` if the bound
+        could not have exceeded it even for a mechanism without any privacy. Else
+        ``"consistent"``, also if no ε is declared.
+
+    Raises
+    ------
+    InputError
+        If a value is negative or NaN.
+    """
+    values = {"lower_bound": lower_bound, "declared": declared, "largest": largest}
+    for name, value in values.items():
+        if not value >= 0:
+            raise InputError(f"{name} must be an epsilon of at least 0, not {value}")
+    if lower_bound > declared:
+        return "broken"
+    if largest <= declared and not math.isinf(declared):
+        return "too few samples"
+    return "consistent"
 
 
 def _above(scores: Scores, thresholds: Scores) -> tuple[NDArray[np.int64], int]:

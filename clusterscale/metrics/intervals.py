@@ -1,4 +1,17 @@
-"""Confidence intervals of an AUC, and of a mean over targets."""
+"""Confidence intervals of an AUC, and of a mean over targets.
+
+On the plain scale of :func:`auc_interval` the normal approximation degrades towards 0 and 1, and
+coverage falls below the nominal confidence. Measured at 95 % over 4,000 samples of normal scores,
+in per cent, plain and odds:
+
+============  ==========  ==========  ==========  ==========  ==========
+rows a class  AUC .5      .7          .9          .95         .99
+============  ==========  ==========  ==========  ==========  ==========
+50            94.6  95.6  94.1  95.1  91.9  95.2  89.8  94.7  81.5  94.0
+100           94.3  95.6  94.7  95.2  94.3  95.3  92.1  94.6  86.5  93.1
+200           94.9  95.2  94.1  94.8  93.4  95.2  94.1  94.8  90.3  94.4
+============  ==========  ==========  ==========  ==========  ==========
+"""
 
 from typing import Literal
 
@@ -66,20 +79,6 @@ def auc_interval(
     ------
     InputError
         As :func:`auc`, or if ``confidence`` is out of range.
-
-    Notes
-    -----
-    On the plain scale the normal approximation degrades towards 0 and 1, and coverage falls below
-    the nominal confidence. Measured at 95 % over 4,000 samples of normal scores, in per cent, plain
-    and odds:
-
-    ============  ==========  ==========  ==========  ==========  ==========
-    rows a class  AUC .5      .7          .9          .95         .99
-    ============  ==========  ==========  ==========  ==========  ==========
-    50            94.6  95.6  94.1  95.1  91.9  95.2  89.8  94.7  81.5  94.0
-    100           94.3  95.6  94.7  95.2  94.3  95.3  92.1  94.6  86.5  93.1
-    200           94.9  95.2  94.1  94.8  93.4  95.2  94.1  94.8  90.3  94.4
-    ============  ==========  ==========  ==========  ==========  ==========
     """
     check_confidence(confidence)
     area, variance, fewest = _delong(labels, scores)

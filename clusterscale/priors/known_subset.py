@@ -110,8 +110,10 @@ class KnownSubset(Prior):
             return Pool(traces, users, target, size, f"{self.name} {name}")
 
         training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
-        others_pool = pool(rest, "challenge")
-        challenge, absent = others_pool.ask(self.challenges, rng=rng, control=request.control)
+        challenge_pool = pool(rest, "challenge")
+        challenge, absent = challenge_pool.draw_challenges(
+            self.challenges, rng=rng, control=request.control
+        )
         validation = None
         if request.validate:
             validation, _ = pool(known, "validation").draw(self.validation, rng=rng)
@@ -128,7 +130,7 @@ class KnownSubset(Prior):
             adversary=AuxiliaryDataAdversary(size, training, target_knowledge, validation, paired),
             challenge=challenge,
             absent=absent,
-            more=None if request.more is None else partial(others_pool.add, request.more),
+            more=None if request.more is None else partial(challenge_pool.draw_more, request.more),
         )
 
 

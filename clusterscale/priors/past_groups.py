@@ -25,41 +25,30 @@ __all__ = ["DifferentGroups", "SameGroups"]
 class _PastGroups(Prior):
     """Groups of all users, observed in every past period; no knowledge of locations.
 
-    Of ``beta`` groups, the first ``_n_seen`` are observed in the past, and the last ``_n_asked``
-    are challenges. The two can overlap.
+    Of ``beta`` groups, the first ``_n_training`` are observed in the past, and the last
+    ``n_challenges`` are challenges: the same groups or other ones.
     """
 
     name: str
     beta: int
 
+    _same: ClassVar[bool]
     needs_past: ClassVar[bool] = True
 
     @property
     def n_challenges(self) -> int:
         """Number of challenge groups."""
-        return self._n_asked
+        return self.beta if self._same else self.beta // 4
 
     @property
-    def _n_seen(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def _n_asked(self) -> int:
-        raise NotImplementedError
-
-    @property
-    def _n_absent(self) -> int:
-        """Number of control groups: new groups of both kinds if challenges are training groups."""
-        return self._n_asked // (1 if self._asks_again else 2)
-
-    @property
-    def _asks_again(self) -> bool:
-        """Whether challenge groups are also training groups."""
-        return self._n_seen + self._n_asked > self.beta
+    def _n_training(self) -> int:
+        return self.beta if self._same else self.beta - self.n_challenges
 
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return the number of rows: training groups in every past period, the others once."""
-        return self._n_seen * n_past + self._n_asked + self._n_absent * control
+        # New groups of both kinds are the controls if the challenges are training groups.
+        n_control = self.n_challenges // (1 if self._same else 2)
+        return self._n_training * n_past + self.n_challenges + n_control * control
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""
@@ -79,30 +68,30 @@ class _PastGroups(Prior):
             raise InputError("this prior trains on releases of past periods, but there are none")
         traces, size, control = request.traces, request.group_size, request.control
         pool = Pool(traces, np.arange(traces.n_users), request.target, size, self.name)
-        challenge_numbers, ranks = range(self.beta - self._n_asked, self.beta), None
-        if control is not None and not self._asks_again:
-            ranks = pool.rank_stand_ins(self.beta, rng=control)
+        challenge_numbers, ranks = range(self.beta - self.n_challenges, self.beta), None
+        if control is not None and not self._same:
+            ranks = pool.rank_substitutes(self.beta, rng=control)
         # Groups are in random order with alternating labels, so that splitting by number is fair.
-        training = _Rows(request.past, pool, range(self._n_seen))
+        training = _Rows(request.past, pool, range(self._n_training))
         challenges = _Rows([traces], pool, challenge_numbers)
-        stand_ins = []
-        for some in pool.slices(self.beta, rng=request.rng, ranks=ranks):
-            training.add(some.members)
-            challenges.add(some.members)
-            stand_ins.append(some.stand_ins)
+        substitutes = []
+        for part in pool.slices(self.beta, rng=request.rng, ranks=ranks):
+            training.add(part.members)
+            challenges.add(part.members)
+            substitutes.append(part.substitutes)
         challenge = challenges.sample()
         absent = None
         if ranks is not None:
             inside = challenge.take(np.flatnonzero(challenge.labels))
             first = challenge_numbers.start // 2
-            absent = pool.substitute_target(inside, np.concatenate(stand_ins)[first:])
+            absent = pool.substitute_target(inside, np.concatenate(substitutes)[first:])
         elif control is not None:
-            absent = pool.fresh_control_groups(self._n_asked, rng=control)
+            absent = pool.fresh_control_groups(self.n_challenges, rng=control)
         return Game(
             group_size=size,
             adversary=AuxiliaryDataAdversary(size, training.sample()),
             challenge=challenge,
-            reuses_training_groups=self._asks_again,
+            reuses_training_groups=self._same,
             absent=absent,
         )
 
@@ -116,19 +105,12 @@ class SameGroups(_PastGroups):
 
     name: Literal["same_groups"] = "same_groups"
     beta: Even = 150
+    _same: ClassVar[bool] = True
 
     @property
     def phrase(self) -> str:
         """What the adversary knows, in words."""
         return f"adversary saw past releases of the same {self.beta:,} groups"
-
-    @property
-    def _n_seen(self) -> int:
-        return self.beta
-
-    @property
-    def _n_asked(self) -> int:
-        return self.beta
 
 
 class DifferentGroups(_PastGroups):
@@ -140,19 +122,12 @@ class DifferentGroups(_PastGroups):
 
     name: Literal["different_groups"] = "different_groups"
     beta: Annotated[int, Strict(), Field(ge=16, multiple_of=8)] = 400
+    _same: ClassVar[bool] = False
 
     @property
     def phrase(self) -> str:
         """What the adversary knows, in words."""
-        return f"adversary saw past releases of {self._n_seen:,} other groups"
-
-    @property
-    def _n_seen(self) -> int:
-        return self.beta - self._n_asked
-
-    @property
-    def _n_asked(self) -> int:
-        return self.beta // 4
+        return f"adversary saw past releases of {self._n_training:,} other groups"
 
 
 class _Rows:

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create
-from clusterscale.attacks.threshold import youden
+from clusterscale.attacks.cells import youden
 from clusterscale.contracts import Examples, Knowledge, Release, hash_of
 from clusterscale.mechanisms.noise import LaplaceNoise
 

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from clusterscale.attacks import create
-from clusterscale.attacks.log_ratios import BinomialCounts, Faded, PublishedBinomialCounts
+from clusterscale.attacks.log_ratios import BinomialCounts, LaplaceCounts, PublishedBinomialCounts
 from clusterscale.contracts import Examples, Knowledge, TargetKnowledge, publish
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.mechanisms.law import OutputDistribution
@@ -142,7 +142,7 @@ def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
 @pytest.mark.parametrize("size", [1, 9, 400])
 def test_noise_alone_is_weighed_as_noise_is(law, scale, size):
     ours = rules(OutputDistribution(law(scale)), size)
-    faded = Faded(CHANCE, size, scale)
+    faded = LaplaceCounts(CHANCE, size, scale)
     reach = 3 * scale + 5
     values = np.linspace(-reach, reach, 41)[:, None] + size * CHANCE
     values = np.rint(values) if law is DiscreteLaplaceNoise else values

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import roc_curve
 
-from clusterscale.attacks.threshold import youden
+from clusterscale.attacks.cells import youden
 
 COARSE = st.sampled_from([-2.0, -0.5, 0.0, 0.25, 1.0])  # many ties
 FINE = st.floats(-1e6, 1e6)

@@ -107,7 +107,7 @@ def test_scores_are_those_of_a_contest(people, tmp_path, mechanism):
         contest = AttackEvaluation(
             game, tried, made.attacks, seed=3, path=path, bounds=plan_bounds(people), control=False
         )
-        assert score_published(task) == contest.judge(np.asarray(values, np.float64))
+        assert score_published(task) == contest.score_release(np.asarray(values, np.float64))
 
 
 @pytest.mark.parametrize("prior", [PRIOR, REFIT], ids=lambda each: each["name"])

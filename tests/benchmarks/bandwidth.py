@@ -13,7 +13,7 @@ from show import at_least, print_table
 
 from clusterscale.attacks.statistics import STATISTICS, _summarise_counts, summarise
 from clusterscale.contracts import Counts, Ints, Members, Traces
-from clusterscale.groups import draw_groups
+from clusterscale.groups import Pool
 from clusterscale.groups.count import _count, _count_left_out, _events, count_visits
 from clusterscale.seeds import stream
 
@@ -51,14 +51,10 @@ class Piece:
 def show_bandwidth(traces: Traces, training: Members) -> None:
     """Time the kernels on the training groups, and on as many groups drawn from all users."""
     everybody = np.arange(traces.n_users)
-    drawn, _ = draw_groups(
-        everybody,
-        0,
-        size=training.shape[1],
-        n_groups=len(training),
-        name="benchmark",
-        rng=stream(0, "bandwidth"),
+    slices = Pool(traces, everybody, 0, training.shape[1], "benchmark").slices(
+        len(training), rng=stream(0, "bandwidth")
     )
+    drawn = np.concatenate([part.members for part in slices])
     counts = count_visits(traces, drawn)
     pieces = [
         *_counting("training groups", traces, training, np.unique(training)),
@@ -118,7 +114,7 @@ def _add(traces: Traces, members: Members, warm: Counts) -> Callable[[], None]:
     def run() -> None:
         for i in range(len(members)):
             warm[i].fill(0)
-            _count(*events, members[i : i + 1], warm[i : i + 1])
+            _count(events, members[i : i + 1], warm[i : i + 1])
 
     return run
 
@@ -130,8 +126,8 @@ def _leave_out(traces: Traces, members: Members, pool: Ints, warm: Counts) -> Ca
 
     def run() -> None:
         everyone.fill(0)
-        _count(*events, pool[None, :], everyone)
-        _count_left_out(*events, members, pool, inside, everyone[0], warm)
+        _count(events, pool[None, :], everyone)
+        _count_left_out(events, members, pool, inside, everyone[0], warm)
 
     return run
 

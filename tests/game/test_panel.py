@@ -103,8 +103,8 @@ def test_settled_attacks_train_once_and_are_misled_once(clock):
     attacks = [Weigher(clock, 3.0), Weigher(clock, 4.0)]
     seated = TrainOnce(attacks, learned(2, lost=5))
     assert [attack.n_fits for attack in attacks] == [0, 0], "not before they are asked"
-    first = seated.answer(release_of(10, 20, 30), label_shuffled=True)
-    again = seated.answer(release_of(40), label_shuffled=True)
+    first = seated.score(release_of(10, 20, 30), label_shuffled=True)
+    again = seated.score(release_of(40), label_shuffled=True)
     assert [attack.n_fits for attack in attacks] == [2, 2]
     np.testing.assert_array_equal(first.scores, [[20, 40, 60]] * 2 + draws(1, 2))
     np.testing.assert_array_equal(first.thresholds, np.repeat(draws(1, 2), 3, axis=1))
@@ -117,25 +117,25 @@ def test_settled_attacks_train_once_and_are_misled_once(clock):
 def test_the_time_of_an_attack_is_that_of_training_and_scoring(clock):
     """Not that of its control."""
     seated = TrainOnce([Weigher(clock, 3.0), Weigher(clock, 4.0)], learned(2, lost=5))
-    assert seated.answer(release_of(1, 1), label_shuffled=True).seconds.tolist() == [4.0, 5.0]
-    assert seated.answer(release_of(1, 1, 1)).seconds.tolist() == [1.5, 1.5]
+    assert seated.score(release_of(1, 1), label_shuffled=True).seconds.tolist() == [4.0, 5.0]
+    assert seated.score(release_of(1, 1, 1)).seconds.tolist() == [1.5, 1.5]
 
 
 @pytest.mark.parametrize("lost", [None, 5])
 def test_nobody_is_misled_unasked(clock, lost):
     attack = Weigher(clock, 1.0)
     settled = TrainOnce([attack], learned(2, lost=lost, seeds=(1,)))
-    assert settled.answer(release_of(1, 2)).label_shuffled is None
+    assert settled.score(release_of(1, 2)).label_shuffled is None
     assert attack.n_fits == 1
 
 
 def test_what_settled_attacks_learnt_from_makes_room(clock):
     given = learned(2, lost=5)
-    held = [weakref.ref(each.training) for each in (given.knowledge, given.worthless)]
+    held = [weakref.ref(each.training) for each in (given.knowledge, given.shuffled)]
     seated = TrainOnce([Weigher(clock, 1.0), Weigher(clock, 2.0)], given)
     del given
     assert all(ref() is not None for ref in held)
-    seated.answer(release_of(1), label_shuffled=True)
+    seated.score(release_of(1), label_shuffled=True)
     assert all(ref() is None for ref in held)
 
 
@@ -152,7 +152,7 @@ def anew(clock, seen, attacks, *, lost=None):
 
 def test_anew_each_group_is_learnt_from_alone(clock):
     seen, attacks = [], [Weigher(clock, 3.0), Weigher(clock, 4.0)]
-    found = anew(clock, seen, attacks).answer(release_of(2, 3, 5))
+    found = anew(clock, seen, attacks).score(release_of(2, 3, 5))
     assert [attack.n_fits for attack in attacks] == [3, 3]
     assert [release.values.shape for release, _ in seen] == [(1, 1, 1)] * 3
     assert [int(release.values.sum()) for release, _ in seen] == [2, 3, 5]
@@ -166,18 +166,18 @@ def test_anew_each_group_is_learnt_from_alone(clock):
 def test_anew_all_are_misled_where_asked(clock):
     seen, attacks = [], [Weigher(clock, 3.0), Weigher(clock, 4.0)]
     seated = anew(clock, seen, attacks, lost=7)
-    first = seated.answer(release_of(2, 3), label_shuffled=True)
+    first = seated.score(release_of(2, 3), label_shuffled=True)
     np.testing.assert_array_equal(first.label_shuffled, [[14, 21]] * 2 + draws(10, 11))
     assert [attack.n_fits for attack in attacks] == [4, 4]
-    assert seated.answer(release_of(2)).label_shuffled is None
+    assert seated.score(release_of(2)).label_shuffled is None
 
 
 def test_anew_numbers_go_on_and_each_path_has_its_own(clock):
     seen = []
     seated = anew(clock, seen, [Weigher(clock, 1.0)])
-    seated.answer(release_of(1, 1))
-    seated.answer(release_of(1, 1), path=("absent",))
-    seated.answer(release_of(1))
-    seated.answer(release_of(1), path=("absent",))
+    seated.score(release_of(1, 1))
+    seated.score(release_of(1, 1), path=("absent",))
+    seated.score(release_of(1))
+    seated.score(release_of(1), path=("absent",))
     paths = [path for _, path in seen]
     assert paths == [(0,), (1,), ("absent", 0), ("absent", 1), (2,), ("absent", 2)]

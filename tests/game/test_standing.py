@@ -12,7 +12,7 @@ from clusterscale import attacks, priors
 from clusterscale.contracts import Bounds, GroupRequest, publish
 from clusterscale.errors import InputError
 from clusterscale.game import AttackEvaluation
-from clusterscale.game.placement import place_score
+from clusterscale.game.outcome import place_score
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create
 from clusterscale.seeds import stream
@@ -65,9 +65,9 @@ def contest(traces, mechanism=EXACT, tried=TRIED):
 def test_a_challenge_that_is_published_scores_as_it_did(traces):
     """Of bare counts, the release of a challenge is that challenge."""
     asked, played = contest(traces), game(traces)
-    scores = asked._said.scores
+    scores = asked._table.scores
     for row in range(0, 30, 7):
-        for i, found in enumerate(asked.judge(played.challenge.counts[row].astype(float))):
+        for i, found in enumerate(asked.score_release(played.challenge.counts[row].astype(float))):
             assert found.attack == TRIED[i].label
             assert found.score == pytest.approx(scores[i, row], abs=1e-9)
             labels = played.challenge.labels
@@ -79,11 +79,11 @@ def test_a_challenge_that_is_published_scores_as_it_did(traces):
 def test_asking_changes_nothing(traces, mechanism):
     asked, other = contest(traces, mechanism), contest(traces, mechanism)
     values = game(traces).challenge.counts[0].astype(float)
-    first = asked.judge(values)
-    assert asked.judge(values) == first
-    assert other.judge(values) == first
+    first = asked.score_release(values)
+    assert asked.score_release(values) == first
+    assert other.score_release(values) == first
     alone = contest(traces, mechanism, TRIED[1:])
-    assert alone.judge(values) == first[1:]
+    assert alone.score_release(values) == first[1:]
 
     def told(each):
         return [(found.auc, found.accuracy) for found in each.outcomes()]
@@ -103,12 +103,12 @@ def test_who_is_inside_stands_above_who_is_not(traces, mechanism):
             members = np.array([TARGET, *others[1:]]) if inside else others
             counts = count_visits(traces, members[None])
             values = np.float64(publish(counts, bound, group_size=SIZE, rng=rng).values[0])
-            ranks[inside].append(max(each.rank for each in asked.judge(values)))
+            ranks[inside].append(max(each.rank for each in asked.score_release(values)))
     assert np.mean(ranks[True]) - np.mean(ranks[False]) > 0.15
 
 
 @pytest.mark.parametrize("shape", [(6, 23), (7, 24), (24, 6), (144,), (1, 6, 24)])
 def test_another_shape_is_refused(traces, shape):
     with pytest.raises(InputError) as caught:
-        contest(traces).judge(np.zeros(shape))
+        contest(traces).score_release(np.zeros(shape))
     assert f"has shape {shape}, but exact publishes (6, 24) of this cube" in str(caught.value)

@@ -142,7 +142,7 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
     contest = contend(game, NOISY, control=control)
     before = [replace(outcome, seconds=0.0) for outcome in contest.outcomes()]
     for n in (6, 10):
-        contest.ask(game.more(n))
+        contest.add_challenges(game.more(n))
     more = at_once.more(16)
     all_asked = [at_once.challenge, more]
     challenge = GroupSample(*(
@@ -171,7 +171,7 @@ def test_controls_change_nothing_else(cube, retrains_per_release):
     for control in (True, False):
         game = set_up(cube, retrains_per_release=retrains_per_release)
         contest = contend(game, NOISY, control=control)
-        contest.ask(game.more(8))
+        contest.add_challenges(game.more(8))
         found.append(told(contest))
     nothing = {name: np.nan for name in ("control_auc", "absent_auc", "naive_auc")}
     for with_control, without in zip(*found, strict=True):
@@ -207,7 +207,7 @@ def test_who_does_not_refit_is_shown_exactly_one(cube, control):
     for seed in range(8):
         game = set_up(cube, retrains_per_release=False)
         contest = contend(game, seed=seed, control=control)
-        contest.ask(game.more(4))
+        contest.add_challenges(game.more(4))
         assert next(contest.outcomes()).n_challenges == 24
         ((release, described, draw),) = game.adversary.studied
         assert described == EXACT

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from clusterscale.groups import choose
-from clusterscale.groups.choose import NOBODY, CandidatePool
+from clusterscale.groups.choose import NOT_HELD, CandidatePool
 from clusterscale.seeds import stream
 
 POOL = np.array([0, 1, 3, 4, 5, 9, 10, 14, 20, 21])
@@ -77,7 +77,7 @@ def test_whoever_holds_whom_the_same_are_chosen(first, n_held, size, seed):
         whole, part = everyone.choose(size, rng), some.choose(size, again)
         held = (whole.users >= first) & (whole.users < first + n_held)
         np.testing.assert_array_equal(part.users[held], whole.users[held])
-        assert (part.users[~held] == whole.users[~held])[part.users[~held] != NOBODY].all()
+        assert (part.users[~held] == whole.users[~held])[part.users[~held] != NOT_HELD].all()
         assert (whole.key, whole.sizes.tolist()) == (part.key, part.sizes.tolist())
         assert rng.integers(2**62) == again.integers(2**62), "both are as far"
         for place in range(size):
@@ -87,7 +87,7 @@ def test_whoever_holds_whom_the_same_are_chosen(first, n_held, size, seed):
             np.testing.assert_array_equal(less.sizes, same.sizes)
         for rank in range(len(everyone) - size):
             outsider, seen = everyone.outsider(whole, rank), some.outsider(part, rank)
-            assert seen in (outsider, NOBODY)
+            assert seen in (outsider, NOT_HELD)
             assert seen == outsider or not first <= outsider < first + n_held
 
 

@@ -12,7 +12,7 @@ from clusterscale.contracts import Traces
 from clusterscale.cube import with_null_roi
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, replace_member, subsample_trace
-from clusterscale.groups.choose import NOBODY
+from clusterscale.groups.choose import NOT_HELD
 
 
 def held(dense, first, stop, *, null_roi):
@@ -53,12 +53,12 @@ def test_counts_of_parts_add_up_to_dense_sums(cut, null_roi, left_out, seed):
         mine = (members >= first) & (members < stop)
         expected = [whole[row[here]].sum(axis=0) for row, here in zip(members, mine, strict=True)]
         np.testing.assert_array_equal(counts, np.array(expected).reshape(counts.shape))
-        masked = np.where(mine, members, NOBODY)
+        masked = np.where(mine, members, NOT_HELD)
         np.testing.assert_array_equal(
             count_visits(some, masked, pool=pool if left_out else None), counts
         )
         total = total + counts
-        seen = np.where((new >= first) & (new < stop), new, NOBODY)
+        seen = np.where((new >= first) & (new < stop), new, NOT_HELD)
         replace_member(counts[:1], some, int(old), seen)
         swapped = swapped + counts[:1]
     np.testing.assert_array_equal(total, whole[members].sum(axis=1))

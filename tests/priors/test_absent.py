@@ -12,7 +12,7 @@ from clusterscale import mechanisms
 from clusterscale.attacks import ATTACKS
 from clusterscale.contracts import GroupRequest
 from clusterscale.game import play
-from clusterscale.groups import Pool, draw
+from clusterscale.groups import Pool
 from clusterscale.groups.choose import CandidatePool
 from clusterscale.priors import PRIORS
 from clusterscale.seeds import stream
@@ -88,7 +88,7 @@ def test_stand_ins_are_others_of_the_pool_and_nothing_else_changes(name, roll_ca
 
 def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
     pool = Pool(roll_call, np.arange(20), TARGET, 5, "test")
-    ranks = pool.rank_stand_ins(4000, rng=stream(0, "x"))
+    ranks = pool.rank_substitutes(4000, rng=stream(0, "x"))
     sample, stand_ins = pool.draw(4000, rng=stream(0, "groups"), ranks=ranks)
     changed = pool.substitute_target(sample, stand_ins).counts - sample.counts
     entered = (changed[:, :, 0] == 1).sum(axis=0)
@@ -102,7 +102,7 @@ def test_stand_ins_are_drawn_alike_from_all_who_are_outside(roll_call):
 
 def test_even_the_last_user_left_can_stand_in(roll_call):
     pool = Pool(roll_call, np.arange(6), 0, 5, "test")
-    ranks = pool.rank_stand_ins(2, rng=stream(0, "x"))
+    ranks = pool.rank_substitutes(2, rng=stream(0, "x"))
     changed = pool.substitute_target(*pool.draw(2, rng=stream(0, "y"), ranks=ranks))
     assert np.flatnonzero(changed.counts[0, :, 0]).tolist() == [1, 2, 3, 4, 5]
 
@@ -150,13 +150,13 @@ def test_without_the_target_every_attack_is_at_chance(name, attack, crowd):
 def friends(monkeypatch):
     """A fault in the drawing: the target never comes without the same four friends."""
 
-    def draw_two(others, size, seen, rng):
-        friends, fresh_control_groups = others.users[:4], CandidatePool(others.users[4:], TARGET)
-        some = draw._draw_new(fresh_control_groups, size - 5, seen, rng)
+    def draw_two(self, others, rng):
+        friends, strangers = others.users[:4], CandidatePool(others.users[4:], TARGET)
+        some = self._draw_new(strangers, self.size - 5, rng)
         inside = replace(some, users=np.append(some.users, friends), sizes=some.sizes + 4)
-        return inside, draw._draw_new(others, size, seen, rng)
+        return inside, self._draw_new(others, self.size, rng)
 
-    return lambda: monkeypatch.setattr(draw, "_draw_two", draw_two)
+    return lambda: monkeypatch.setattr(Pool, "_draw_independent", draw_two)
 
 
 @pytest.mark.parametrize("name", [name for name in PRIORS if name != "zero_knowledge"])

@@ -40,10 +40,9 @@ from clusterscale.priors.zero_knowledge.activity import (
     LogNormal,
     VisitCounts,
 )
-from clusterscale.priors.zero_knowledge.adversary import ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import estimate_marginals
-from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge
+from clusterscale.priors.zero_knowledge.prior import ZeroKnowledge, ZeroKnowledgeAdversary
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, synthetic_traces
 
 __all__ = [

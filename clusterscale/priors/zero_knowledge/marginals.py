@@ -26,7 +26,15 @@ __all__ = ["Correction", "compress", "estimate_marginals", "raise_power", "treat
 Floats = NDArray[np.float64]
 
 Correction = Literal["paper", "matched", "none"]
-"""Correction of the sums of rows and columns; see :func:`estimate_marginals`."""
+"""How the effect of the mechanism on the sums of rows and columns is corrected:
+
+- ``paper`` (algorithm 2): shares of the sums; flattened by :func:`compress` if small counts are
+  suppressed, sharpened by :func:`raise_power` if noise was added; and the mean number of visits for
+  which synthetic users, published likewise, give the published total.
+- ``matched``: the marginals and the mean for which Poisson counts are published with these sums on
+  average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match`).
+- ``none``: shares of the sums, and the published total over the group size.
+"""
 
 _STEP, _MOST_POWER = 0.01, 100.0
 _TOLERANCE = 0.01
@@ -44,15 +52,6 @@ def estimate_marginals(
 ) -> SyntheticPopulation:
     """Estimate the marginals in space, time and activity from one release.
 
-    ``correction`` selects how the effect of the mechanism is corrected:
-
-    - ``paper`` (algorithm 2): shares of the sums of rows and columns; flattened by log compression
-      if small counts are suppressed, sharpened by a power if noise was added; and the mean number
-      of visits for which synthetic users, published likewise, give the published total.
-    - ``matched``: the marginals and the mean for which Poisson counts are published with these
-      sums on average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match`).
-    - ``none``: shares of the sums, and the published total over m.
-
     Parameters
     ----------
     release
@@ -65,6 +64,8 @@ def estimate_marginals(
         Neighbours of the ROIs, for the synthetic users of the mean (algorithm 3).
     law
         Distribution of the number of visits, exponential if None.
+    correction
+        See :data:`Correction`.
     rng
         Random generator; if None, one with a fixed seed.
 
@@ -85,19 +86,18 @@ def estimate_marginals(
         return SyntheticPopulation(space, time, VisitCounts(mean, law))
     space, time = (normalise(values.sum(axis=axis)) for axis in (1, 0))
     mean = max(float(values.sum()) / m, 0.0)
+    population = SyntheticPopulation(space, time, VisitCounts(mean, law))
     if correction == "none":
-        return SyntheticPopulation(space, time, VisitCounts(mean, law))
+        return population
     kind = treatment(mechanism, values.shape, m, rng=deepcopy(rng))
     if kind == "raw":
-        return SyntheticPopulation(space, time, VisitCounts(mean, law))
+        return population
     transform = {"hidden": compress, "noisy": raise_power}.get(kind)
     if transform is not None:
-        space, time = transform(space), transform(time)
-    total = partial(_publish_total, space, time, law, graph, m, mechanism, rng)
+        population = population._replace(space=transform(space), time=transform(time))
+    total = partial(_publish_total, population, graph, m, mechanism, rng)
     most = float(min(len(space), NEIGHBOURHOOD) * len(time))
-    return SyntheticPopulation(
-        space, time, VisitCounts(_settle(total, float(values.sum()), mean, most), law)
-    )
+    return population.with_mean(_settle(total, float(values.sum()), mean, most))
 
 
 def treatment(
@@ -164,9 +164,7 @@ def _check(release: Values | Counts, m: int) -> Values:
 
 
 def _publish_total(
-    space: Floats,
-    time: Floats,
-    law: ActivityLaw,
+    population: SyntheticPopulation,
     graph: Graph | None,
     m: int,
     mechanism: Mechanism,
@@ -177,10 +175,9 @@ def _publish_total(
     users_rng = deepcopy(rng)
     # A separate generator, because the number of draws for users depends on the mean.
     noise_rng = np.random.default_rng(users_rng.integers(1 << 62))
-    population = SyntheticPopulation(space, time, VisitCounts(mean, law))
-    traces = synthetic_traces(m, population, graph, rng=users_rng)
+    traces = synthetic_traces(m, population.with_mean(mean), graph, rng=users_rng)
     counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
-    shaped = counts.reshape(1, len(space), len(time))
+    shaped = counts.reshape(1, traces.n_rois, traces.n_epochs)
     return float(mechanism.release(shaped, group_size=m, rng=noise_rng).sum())
 
 

@@ -1,37 +1,51 @@
-"""Prior: the adversary has only a release and information on the target."""
+"""The zero-knowledge prior and its adversary, with only a release and information on the target."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.contracts import (
+    AuxiliaryDataAdversary,
     Count,
     Even,
     Game,
     GroupRequest,
+    Ints,
+    Knowledge,
+    Mechanism,
     Prior,
+    Release,
     Share,
     Traces,
 )
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, subsample_trace
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
-from clusterscale.priors.zero_knowledge.adversary import SimulationSettings, ZeroKnowledgeAdversary
-from clusterscale.priors.zero_knowledge.graph import triangulate
-from clusterscale.priors.zero_knowledge.marginals import Correction
+from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
+from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
+from clusterscale.priors.zero_knowledge.moment_matching import explain
+from clusterscale.priors.zero_knowledge.reference_population import (
+    PoissonCounts,
+    ReferencePopulation,
+    SyntheticUsers,
+)
+from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation
 from clusterscale.priors.zero_knowledge.target_information import (
     KnownCells,
     KnownPlaces,
     TargetInformation,
-    find_haunts,
+    most_visited_rois,
 )
+from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 from clusterscale.validation_messages import exact_percent, plural
 
-__all__ = ["ZeroKnowledge"]
+__all__ = ["ZeroKnowledge", "ZeroKnowledgeAdversary"]
 
 if TYPE_CHECKING:
     Law = ActivityLaw
@@ -159,7 +173,9 @@ class ZeroKnowledge(Prior):
             )
         everyone = np.arange(traces.n_users)
         pool = Pool(traces, everyone, request.target, request.group_size, f"{self.name} challenge")
-        challenge, absent = pool.ask(self.challenges, rng=request.rng, control=request.control)
+        challenge, absent = pool.draw_challenges(
+            self.challenges, rng=request.rng, control=request.control
+        )
         adversary = ZeroKnowledgeAdversary(
             request.group_size,
             (traces.n_rois, traces.n_epochs),
@@ -167,35 +183,114 @@ class ZeroKnowledge(Prior):
             triangulate(frame),
             frame.days,
             self._know(traces, request.target, request.rng),
-            self._study(request.validate),
-            self.refit == "per_release",
+            self,
+            request.validate,
         )
         return Game(
             group_size=request.group_size,
             adversary=adversary,
             challenge=challenge,
             absent=absent,
-            more=None if request.more is None else partial(pool.add, request.more),
+            more=None if request.more is None else partial(pool.draw_more, request.more),
         )
 
     def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> TargetInformation:
         trace = traces.trace(target).copy()  # a view would give access to all users' cells
         if self.knows == "rois":
             n_real = traces.n_rois - traces.null_roi
-            return KnownPlaces(
-                find_haunts(trace, traces.n_epochs, n_real, self.top_rois), self.times
-            )
+            rois = most_visited_rois(trace, traces.n_epochs, n_real, self.top_rois)
+            return KnownPlaces(rois, self.times)
         if self.known_fraction < 1:
             trace = subsample_trace(trace, traces, self.known_fraction, rng=rng)
         return KnownCells(trace, self.known_fraction == 1)
 
-    def _study(self, validate: bool) -> SimulationSettings:
-        return SimulationSettings(
-            self.reference if self.crowd == "users" else None,
-            self.training,
-            self.validation * validate,
-            self.sampling == "paired",
-            self.activity,
-            self.correction,
-            self.rank if self.rhythm == "mixed" else 0,
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZeroKnowledgeAdversary:
+    """The zero-knowledge adversary (POPETS24 §4.1), with everything it knows.
+
+    It generates a synthetic population that would be published like the release, and trains on
+    groups of that. It has no cube and no traces; its information on the target is ``known``.
+
+    Attributes
+    ----------
+    group_size
+        Members of a released group.
+    shape
+        Numbers of ROIs, including the null ROI, and epochs of a release.
+    null_roi
+        Whether the last ROI is the virtual one.
+    graph
+        Neighbours of each ROI, from their positions.
+    days
+        Number of the day in which each epoch begins, shape (epoch,).
+    known
+        Information on where the target was.
+    settings
+        How it studies a release.
+    validate
+        Whether it generates groups for choosing a threshold.
+    """
+
+    group_size: int
+    shape: tuple[int, int]
+    null_roi: bool
+    graph: Graph
+    days: NDArray[np.int64]
+    known: TargetInformation
+    settings: ZeroKnowledge
+    validate: bool
+
+    @property
+    def retrains_per_release(self) -> bool:
+        """Whether it studies every challenge release, or only the first."""
+        return self.settings.refit == "per_release"
+
+    def study(
+        self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
+    ) -> Knowledge:
+        """Return synthetic groups with and without the target, published by ``mechanism``."""
+        settings, paired = self.settings, self.settings.sampling == "paired"
+        population = self.estimate(release, mechanism, rng=rng)
+        reference = self._gather(population, self.known.assume_cells(population, rng=rng), rng)
+        training = reference.draw(settings.training, rng=rng, paired=paired)
+        target = reference.whereabouts(complete=self.known.complete)
+        simulated = AuxiliaryDataAdversary(self.group_size, training, target, paired=paired)
+        knowledge = simulated.study(None, mechanism, rng=rng)
+        if not self.validate:
+            return knowledge
+        # Drawn last, so that attacks without validation groups get the same draws.
+        sample = reference.draw(settings.validation, rng=rng)
+        validation = AuxiliaryDataAdversary(self.group_size, sample).study(None, mechanism, rng=rng)
+        return replace(knowledge, validation=validation.training)
+
+    def estimate(
+        self, release: Release, mechanism: Mechanism, *, rng: np.random.Generator
+    ) -> SyntheticPopulation:
+        """Return the population marginals (space, time, activity) estimated from the release."""
+        settings, m = self.settings, self.group_size
+        values = np.asarray(release.values[0, : self.shape[0] - self.null_roi], np.float64)
+        law, correction = settings.activity, settings.correction
+        population = estimate_marginals(
+            values, m, mechanism, graph=self.graph, law=law, correction=correction, rng=rng
+        )
+        if settings.rhythm == "common":
+            return population
+        undo = None
+        if correction == "matched":
+            undo = explain(values, m, mechanism, rng=rng).invert
+        return mix_rhythms(values, population, self.days, settings.rank, undo=undo)
+
+    def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
+        """Add the information on the target from another block of users."""
+        return replace(self, known=self.known.plus(other.known))
+
+    def _gather(
+        self, population: SyntheticPopulation, trace: Ints, rng: np.random.Generator
+    ) -> ReferencePopulation:
+        n, size = self.settings.reference, self.group_size
+        if self.settings.crowd == "counts":
+            return PoissonCounts(population, trace, size)
+        return SyntheticUsers(
+            n, population, self.graph, trace, group_size=size, null_roi=self.null_roi, rng=rng
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,10 @@ class SyntheticPopulation(NamedTuple):
         """Probability of a user being in each cell, float64, shape (roi, epoch)."""
         expected = self.activity.mean * self.space[:, None] * self.time
         return np.minimum(expected, 1.0)
+
+    def with_mean(self, mean: float) -> SyntheticPopulation:
+        """Return the population with another mean number of visits per user."""
+        return self._replace(activity=replace(self.activity, mean=mean))
 
 
 def synthetic_traces(
@@ -100,8 +105,7 @@ def synthetic_traces(
     else:
         choices = rng.random((n, NEIGHBOURHOOD - 1))
         where = rng.random(offsets[-1])
-        rois = np.empty(offsets[-1], np.int64)
-        _visit(origins, space, graph.offsets, graph.neighbours, choices, where, offsets, rois)
+        rois = _visit(origins, space, graph.offsets, graph.neighbours, choices, where, offsets)
     cells = rois * n_epochs + draw_epochs(population, rois, rng=rng)
     kept = np.empty(n + 1, np.int64)
     n_kept = _collapse(cells, offsets, kept)
@@ -178,9 +182,9 @@ def _visit(
     choices: Floats,
     where: Floats,
     offsets: Longs,
-    rois: Longs,
-) -> None:
-    """Write the ROI of every visit, within a connected set around its user's origin."""
+) -> Longs:
+    """Return the ROI of every visit, within a connected set around its user's origin."""
+    rois = np.empty(len(where), np.int64)
     n_most = choices.shape[1] + 1
     state = np.zeros(len(space), np.int64)  # for user i: 2i + 1 on the frontier, 2i + 2 inside
     frontier = np.empty(len(space), np.int64)
@@ -212,6 +216,7 @@ def _visit(
         for visit in range(offsets[user], offsets[user + 1]):
             at = np.searchsorted(edges[:n_chosen], where[visit] * total, side="right")
             rois[visit] = chosen[min(at, n_chosen - 1)]
+    return rois
 
 
 @kernel

@@ -10,7 +10,7 @@ import numpy as np
 from clusterscale.contracts import Ints
 from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, draw_epochs
 
-__all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "find_haunts"]
+__all__ = ["KnownCells", "KnownPlaces", "TargetInformation", "most_visited_rois"]
 
 
 class TargetInformation(Protocol):
@@ -20,7 +20,7 @@ class TargetInformation(Protocol):
     def complete(self) -> bool:
         """Whether it covers every cell."""
 
-    def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the flat cells in which the target is assumed to have been, sorted, (event,).
 
         ``population`` is used to guess what is unknown.
@@ -37,7 +37,7 @@ class KnownCells:
     cells: Ints
     complete: bool
 
-    def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the cells; nothing is drawn."""
         return self.cells
 
@@ -62,7 +62,7 @@ class KnownPlaces:
         """False: cells are guessed."""
         return False
 
-    def tell(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
+    def assume_cells(self, population: SyntheticPopulation, *, rng: np.random.Generator) -> Ints:
         """Return the guessed cells."""
         rois, n_epochs = np.sort(self.rois).astype(np.int64), population.n_epochs
         if self.times == "greedy":
@@ -78,7 +78,7 @@ class KnownPlaces:
         return replace(self, rois=np.concatenate([self.rois, other.rois]))
 
 
-def find_haunts(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
+def most_visited_rois(trace: Ints, n_epochs: int, n_seen: int, top: int | None) -> Ints:
     """Return the ``top`` ROIs of a trace, the most visited first, ties in order of index."""
     rois, visits = np.unique(trace // n_epochs, return_counts=True)
     rois, visits = rois[rois < n_seen], visits[rois < n_seen]

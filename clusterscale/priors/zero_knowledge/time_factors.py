@@ -36,7 +36,7 @@ def mix_rhythms(
     days: NDArray[np.int64],
     rank: int,
     *,
-    undo: Callable[[Floats, Floats], Floats],
+    undo: Callable[[Floats, Floats], Floats] | None = None,
 ) -> SyntheticPopulation:
     """Return the population with a separate daily rhythm for each ROI and unchanged marginals.
 
@@ -58,7 +58,7 @@ def mix_rhythms(
         Number of rhythms to mix.
     undo
         Takes published sums of cells, shape (roi,), and the expected share of each cell in a sum,
-        and returns estimates of the raw sums.
+        and returns estimates of the raw sums. None leaves sums unchanged.
     """
     hours = hours_of_day(days)
     n_hours = int(hours.max()) + 1
@@ -69,7 +69,9 @@ def mix_rhythms(
         for hour in np.unique(hours[chosen]):
             cells = chosen & (hours == hour)
             sums = release[:, cells].sum(axis=1)
-            table[:, hour] = undo(sums, shares[cells] / shares[cells].sum())
+            if undo is not None:
+                sums = undo(sums, shares[cells] / shares[cells].sum())
+            table[:, hour] = sums
         return np.maximum(table, 0)
 
     by_hour = np.bincount(hours, population.time, n_hours).astype(np.float64)

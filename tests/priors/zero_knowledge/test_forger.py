@@ -118,7 +118,7 @@ def test_what_it_learns_hangs_on_the_release_the_mechanism_and_the_draws_alone(o
 def test_groups_to_check_on_change_nothing_of_those_to_learn_from():
     game = set_up()
     forger = game.adversary
-    without = replace(forger, study_as=replace(forger.study_as, validation=0))
+    without = replace(forger, validate=False)
     whole, part = (learn(each, released(game)) for each in (forger, without))
     assert part.validation is None
     assert len(whole.validation.labels) == 8
