@@ -90,7 +90,7 @@ def audit_new(
             with open_executor(not all(map(work.is_audited, pending))) as (executor, tell):
                 for number, item in enumerate(pending, 1):
                     name = item.release.name
-                    result = work.judge(
+                    result = work.evaluate(
                         item, executor, memory=memory, check=lease.check, tell=prefixed(tell, name)
                     )
                     if isinstance(result, Problem):
