@@ -12,7 +12,7 @@ from clusterscale.contracts import ConfigModel
 from clusterscale.errors import InputError, PackageError
 from clusterscale.study.execution import Executor
 
-__all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
+__all__ = ["ENVIRONMENT", "SETTINGS", "USABLE", "Cluster", "Distributed", "needs", "to_bytes"]
 __all__ += ["variable"]
 
 # Work is planned to fit into memory. Work that does not fit must fail visibly: it must neither be
@@ -47,7 +47,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Dask's settings where this process starts the scheduler or the workers."""
 
-BUDGET = 0.7
+USABLE = 0.7
 """Share of a worker's memory that work may use; from 0.95 on the worker is restarted."""
 
 
@@ -67,7 +67,7 @@ class Cluster(Protocol):
         """Configured number of workers, 1 if it is not known here."""
 
     @property
-    def budget(self) -> int | None:
+    def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if not known here."""
 
     def resize(self, n_workers: int) -> Self:
@@ -88,10 +88,10 @@ class Distributed(ConfigModel):
         return int(getattr(self, "workers", None) or 1)
 
     @property
-    def budget(self) -> int | None:
+    def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if not known here."""
         memory = getattr(self, "memory", None)
-        return None if memory is None else int(BUDGET * to_bytes(memory))
+        return None if memory is None else int(USABLE * to_bytes(memory))
 
     def resize(self, n_workers: int) -> Self:
         """Return a copy with another number of workers.
