@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from clusterscale.consistency.finding import CheckResult
-from clusterscale.consistency.residuals import NAMES, NullDistribution, ReferenceMoments, study
+from clusterscale.consistency.residuals import (
+    NAMES,
+    NullDistribution,
+    ReferenceMoments,
+    estimate_null,
+)
 from clusterscale.consistency.table import PublishedTable, decimals, fill_suppressed
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 from clusterscale.validation_messages import plural
@@ -100,7 +105,7 @@ class NoiseLaw(ConfigModel):
         reference = ReferenceMoments.of(
             np.maximum(table.counts, 0), known, releases, self.trials // 2
         )
-        null = study(reference, releases, self.trials - self.trials // 2)
+        null = estimate_null(reference, releases, self.trials - self.trials // 2)
         statistics, deviations = null.measure(np.where(known, values, reference.mean))
         n_as_unusual = self._rank(null, float(deviations.max()), releases)
         most_unusual = int(np.argmax(deviations))
@@ -123,10 +128,10 @@ class NoiseLaw(ConfigModel):
         """Number of simulated releases that the table is compared with."""
         return int(np.ceil(1 / (1 - self.confidence) - 1e-6)) - 1
 
-    def _rank(self, pilot: NullDistribution, farthest: float, releases: Iterator[Values]) -> int:
+    def _rank(self, null: NullDistribution, deviation: float, releases: Iterator[Values]) -> int:
         """Return 1 at the first simulated release that deviates as much, 0 if none does."""
         for _ in range(self.n_honest):
-            if pilot.measure(next(releases))[1].max() >= farthest:
+            if null.measure(next(releases))[1].max() >= deviation:
                 return 1
         return 0
 

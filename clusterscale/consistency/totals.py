@@ -81,7 +81,7 @@ class Totals(ConfigModel):
         if solution is None:
             text = f"no counts that match {table.name} have the published totals"
             return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
-        known = hidden & solution.sure & (fill_suppressed(table) != solution.counts)
+        known = hidden & solution.determined & (fill_suppressed(table) != solution.counts)
         small, counts = smallest_shown(self.small, table), solution.counts[known]
         n_small = int(np.count_nonzero((counts >= 1) & (counts < small)))
         n = len(counts)

@@ -20,7 +20,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss
-from clusterscale.mechanisms.gaussian import deviation, promised
+from clusterscale.mechanisms.gaussian import deviation, guaranteed_epsilon
 from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_number, plural
 
@@ -199,7 +199,7 @@ class EnhancedFourier(_Transformed):
     @property
     def guarantee(self) -> Guarantee:
         """(ε, δ) for one user in the series of one ROI."""
-        epsilon = self.epsilon / 2 + promised(self.epsilon / 2, self.delta)
+        epsilon = self.epsilon / 2 + guaranteed_epsilon(self.epsilon / 2, self.delta)
         reason = (
             "half of ε chooses the number of cosine coefficients, half is for normal noise on "
             "them; L2 norm of one series"
