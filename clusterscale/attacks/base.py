@@ -187,7 +187,7 @@ def _check_labels(examples: Examples) -> None:
 
 
 def _check_whereabouts(whereabouts: TargetKnowledge, shape: tuple[int, ...]) -> None:
-    occupancy, trace, n_users = whereabouts.seen, whereabouts.trace, whereabouts.n_users
+    occupancy, trace, n_users = whereabouts.occupancy, whereabouts.trace, whereabouts.n_users
     if occupancy.shape != shape:
         raise InputError(
             f"whereabouts have shape {occupancy.shape} (roi, epoch), but the training releases "

@@ -83,5 +83,5 @@ class CellwiseAttack(Protocol):
     def label(self) -> str:
         """Title, or name with its settings: for people only."""
 
-    def rule(self, reference: Reference) -> CellScore:
+    def cell_score(self, reference: Reference) -> CellScore:
         """Return the attack's score of each cell."""

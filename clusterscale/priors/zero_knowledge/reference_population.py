@@ -14,7 +14,7 @@ from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, sy
 
 __all__ = ["PoissonCounts", "ReferencePopulation", "SyntheticUsers"]
 
-_SURE = 1_000_000  # nominal number of users behind an expectation of the model
+_NOMINAL_USERS = 1_000_000  # nominal number of users behind an expectation of the model
 
 
 class ReferencePopulation(Protocol):
@@ -42,7 +42,7 @@ class SyntheticUsers:
         rng: np.random.Generator,
     ) -> None:
         traces = synthetic_traces(n, population, graph, rng=rng, null_roi=null_roi)
-        everyone = _join(traces, trace)
+        everyone = _append_user(traces, trace)
         self._pool = Pool(everyone, np.arange(n + 1), n, group_size, "zero_knowledge reference")
         self._traces, self._trace, self._n = traces, trace, n
 
@@ -90,11 +90,14 @@ class PoissonCounts:
         errors of the model in the many other cells would add up.
         """
         return TargetKnowledge(
-            self.trace, False, self.population.occupancy_probabilities * _SURE, _SURE
+            self.trace,
+            False,
+            self.population.occupancy_probabilities * _NOMINAL_USERS,
+            _NOMINAL_USERS,
         )
 
 
-def _join(traces: Traces, trace: Ints) -> Traces:
+def _append_user(traces: Traces, trace: Ints) -> Traces:
     """Return ``traces`` with the target appended as the last user."""
     n_rois, n_epochs = traces.n_rois, traces.n_epochs
     n_real = n_rois - traces.null_roi

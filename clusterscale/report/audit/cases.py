@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.metrics import is_judged, mean_interval, off_cells, weak_cells
+from clusterscale.metrics import is_testable, mean_interval, off_cells, weak_cells
 from clusterscale.validation_messages import name_best
 
 __all__ = ["AUC_LEVELS", "Cases", "Control", "Controls", "Setting", "SummaryRow", "best_row"]
@@ -300,7 +300,7 @@ def check_controls(table: Cases) -> Controls:
 
 
 def _control(table: Cases, values: Floats, off: Cells) -> Control:
-    n_cells = int(is_judged(values).sum())
+    n_cells = int(is_testable(values).sum())
     verdict: Verdict = "off" if off.any() else "chance" if n_cells else "unknown"
     rows = tuple(row(table, *cell) for cell in np.argwhere(off).tolist())
     return Control(verdict, mean(values), n_cells, rows)
