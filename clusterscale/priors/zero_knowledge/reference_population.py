@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -15,16 +14,6 @@ from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, sy
 __all__ = ["PoissonCounts", "ReferencePopulation", "SyntheticUsers"]
 
 _NOMINAL_USERS = 1_000_000  # nominal number of users behind an expectation of the model
-
-
-class ReferencePopulation(Protocol):
-    """Synthetic population from which groups with and without the target are formed."""
-
-    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
-        """Return new distinct groups, every second one with the target."""
-
-    def whereabouts(self, *, complete: bool) -> TargetKnowledge:
-        """Return the knowledge about the target and about the others."""
 
 
 class SyntheticUsers:
@@ -47,7 +36,7 @@ class SyntheticUsers:
         self._traces, self._trace, self._n = traces, trace, n
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
-        """Return groups of the synthetic users and the target."""
+        """Return new distinct groups, every second one with the target."""
         sample, _ = self._pool.draw(n_groups, rng=rng, paired=paired)
         return sample
 
@@ -70,7 +59,7 @@ class PoissonCounts:
     group_size: int
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
-        """Return counts; those of a pair differ in one member."""
+        """Return counts of groups, every second one with the target."""
         occupancy = self.population.occupancy_probabilities
         others, half = (self.group_size - 1) * occupancy, (n_groups // 2, *occupancy.shape)
         if paired:
@@ -95,6 +84,10 @@ class PoissonCounts:
             self.population.occupancy_probabilities * _NOMINAL_USERS,
             _NOMINAL_USERS,
         )
+
+
+ReferencePopulation = SyntheticUsers | PoissonCounts
+"""Synthetic population from which groups with and without the target are formed."""
 
 
 def _append_user(traces: Traces, trace: Ints) -> Traces:
