@@ -1,11 +1,20 @@
 """Registries of named classes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
+from importlib import import_module
 from operator import or_
-from typing import Annotated, Any, Generic, TypeVar, get_args
+from pkgutil import iter_modules
+from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+)
 
 from clusterscale.errors import ConfigError, UnknownNameError
 from clusterscale.validation_messages import choices, explain
@@ -22,9 +31,28 @@ class Registry(Generic[T]):
     serves Python, YAML and the published JSON schema.
     """
 
-    def __init__(self, kind: str, *classes: type[T]) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, *classes: type[T], base: type[Any] | None = None) -> None:
+        self.kind, self._base = kind, base
         self._classes = {_name_of(cls): cls for cls in classes}
+
+    @classmethod
+    def of_package(cls, kind: str, package: str, base: type[Any], *, skip: str = "") -> Self:
+        """Return all subclasses of ``base`` with a name of their own in the modules of a package.
+
+        A class is therefore registered where it is defined. The module ``skip`` is left out.
+        """
+        modules = [
+            import_module(f"{package}.{info.name}")
+            for info in iter_modules(import_module(package).__path__)
+            if info.name != skip
+        ]
+        found = {
+            key: value
+            for module in modules
+            for key, value in vars(module).items()
+            if getattr(value, "__module__", "") == module.__name__ and _is_entry(value, base)
+        }
+        return cls(kind, *(found[key] for key in sorted(found)), base=base)
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._classes))
@@ -64,9 +92,28 @@ class Registry(Generic[T]):
             raise ConfigError(explain(error, cls, prefix=(self.kind, name))) from None
 
     def field(self) -> Any:
-        """Return the type of a config value that names an entry: ``{name: …, <fields>}``."""
+        """Return the type of a config value that names an entry: ``{name: …, <fields>}``.
+
+        In Python it may also be an object of any other class that derives from the ``base`` of the
+        registry, such as a third party's.
+        """
         union: Any = reduce(or_, self._classes.values())
-        return Annotated[union, Field(discriminator="name")] if len(self._classes) > 1 else union
+        if len(self._classes) > 1:
+            union = Annotated[union, Field(discriminator="name")]
+        if self._base is None:
+            return union
+        return Annotated[union, SerializeAsAny(), WrapValidator(self._accept)]  # type: ignore[type-arg]
+
+    def _accept(self, value: Any, validate: Callable[[Any], Any]) -> Any:
+        """Return an object of an unregistered class unchanged, if it derives from the base."""
+        if not isinstance(value, BaseModel) or type(value) in self._classes.values():
+            return validate(value)
+        if self._base is not None and not isinstance(value, self._base):
+            raise ValueError(
+                f"{type(value).__name__} is no {self.kind}: it does not derive from "
+                f"{self._base.__module__}.{self._base.__name__}"
+            )
+        return value
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a config value of this kind."""
@@ -81,3 +128,11 @@ def _name_of(cls: type[Any]) -> str:
         raise TypeError(f"{cls.__name__} is not a pydantic model")
     (name,) = get_args(cls.model_fields["name"].annotation)
     return str(name)
+
+
+def _is_entry(value: Any, base: type[BaseModel]) -> bool:
+    """Return whether ``value`` is a class with a literal name of its own."""
+    if not (isinstance(value, type) and issubclass(value, base)):
+        return False
+    name = value.model_fields.get("name")
+    return name is not None and bool(get_args(name.annotation))

@@ -16,12 +16,13 @@ from clusterscale.attacks.spectral import Spectral
 from clusterscale.attacks.statistics import summarise
 from clusterscale.config import parse
 from clusterscale.consistency import PublishedTable
-from clusterscale.consistency.bridges import bridges
-from clusterscale.contracts import GroupRequest, Noise, Traces
+from clusterscale.consistency.transport_bounds import bridges
+from clusterscale.contracts import GroupRequest, Traces
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.errors import ConfigError, InputError, UnknownNameError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms.laplace import Laplace
+from clusterscale.mechanisms.noise import LaplaceNoise
 from clusterscale.metrics import auc
 from clusterscale.reaudit import ReauditPlan
 from clusterscale.recovery.epoch_belief import EpochBelief
@@ -31,7 +32,7 @@ from clusterscale.screening.kernels import gather
 from clusterscale.traits.unicity import Sets
 
 SIZE = 8
-LAPLACE = Noise("laplace", 1.0)
+LAPLACE = LaplaceNoise(1.0)
 
 
 @cache

@@ -20,7 +20,7 @@ from clusterscale.cli import app
 from clusterscale.config import parse
 from clusterscale.cube import TraceCube
 from clusterscale.cube.dense import pack
-from clusterscale.cube.fingerprint import digest
+from clusterscale.cube.writer import digest
 from clusterscale.errors import ConfigError, FormatError, InputError
 from clusterscale.redaction import check_url, clean
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterscale.validation_messages import exact_number, exact_percent, find_ties, name_best
+from clusterscale.validation_messages import (
+    exact_number,
+    exact_percent,
+    find_ties,
+    name_best,
+    plural,
+)
 
 NUMBERS = st.lists(st.sampled_from([0.1, 0.1004, 0.1006, 0.5, 0.9, np.nan, np.inf]), max_size=6)
 
@@ -52,3 +58,12 @@ def test_a_written_number_or_share_is_that_number(value):
 )
 def test_shares_are_written_in_per_cent(share, text):
     assert exact_percent(share) == text
+
+
+def test_nouns_agree_with_their_numbers():
+    assert [plural(n, "cell") for n in (0, 1, 2, 1234)] == [
+        "0 cells",
+        "1 cell",
+        "2 cells",
+        "1,234 cells",
+    ]

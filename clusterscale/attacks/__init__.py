@@ -29,5 +29,5 @@ from clusterscale.registry import Registry
 
 __all__ = ["ATTACKS", "create"]
 
-ATTACKS: Registry[Attack] = Registry("attack", *SINGLE.classes, CrossValidated)
+ATTACKS: Registry[Attack] = Registry("attack", *SINGLE.classes, CrossValidated, base=Attack)
 create = ATTACKS.create

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import (
     NO_NOISE,
+    Attack,
     Distinguisher,
     Examples,
     Knowledge,
-    NamedModel,
     Release,
     Scores,
     TargetKnowledge,
@@ -27,18 +27,8 @@ _ROUNDING = 1e-9  # relative tolerance for expected counts above the number of u
 _CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by another attack
 
 
-class BaseAttack(NamedModel):
+class BaseAttack(Attack):
     """An attack that checks its inputs; a subclass defines ``_fit``."""
-
-    @property
-    def needs_whereabouts(self) -> bool:
-        """Whether it needs to know where the target was; False unless overridden."""
-        return False
-
-    @property
-    def validates(self) -> bool:
-        """Whether it chooses its threshold on validation groups; False unless overridden."""
-        return False
 
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> CheckedDistinguisher:
         """Train on ``knowledge``.

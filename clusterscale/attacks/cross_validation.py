@@ -64,12 +64,12 @@ class CrossValidated(BaseAttack):
         return f"{self.name}({', '.join(fields)})" if fields else self.name
 
     @property
-    def needs_whereabouts(self) -> bool:
+    def needs_whereabouts(self) -> bool:  # type: ignore[override]
         """Whether any candidate needs to know where the target was."""
         return any(candidate.needs_whereabouts for candidate in self.candidates)
 
     @property
-    def validates(self) -> bool:
+    def validates(self) -> bool:  # type: ignore[override]
         """Whether any candidate uses validation groups."""
         return any(candidate.validates for candidate in self.candidates)
 

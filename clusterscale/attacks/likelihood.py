@@ -18,12 +18,12 @@ from clusterscale.attacks.log_ratios import (
 )
 from clusterscale.attacks.moments import (
     build_reference,
-    noise_variance,
     occupancy_probabilities,
     require_target_knowledge,
     variances,
 )
 from clusterscale.contracts import (
+    NO_NOISE,
     CellScore,
     Ints,
     Knowledge,
@@ -72,11 +72,11 @@ class Likelihood(BaseAttack):
             return PublishedBinomialCounts(chance, reference.group_size, reference.law)
         if noise is None and reference.outside is not None:
             return _normal_from_training(reference, reference.outside)
-        if noise is None or noise.law == "gaussian":
-            return Normal(chance, reference.group_size, noise_variance(noise) if noise else 0.0)
-        if noise.law == "none":
+        if noise == NO_NOISE:
             return BinomialCounts(chance, reference.group_size)
-        return LaplaceCounts(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+        if noise is not None and noise.exponential:
+            return LaplaceCounts(chance, reference.group_size, max(noise.scale, _LEAST_SCALE))
+        return Normal(chance, reference.group_size, 0.0 if noise is None else noise.variance)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
         # moments are needed only if the output distribution is not known

@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.attacks.blocked_linalg import column_variances, combine
-from clusterscale.contracts import Knowledge, Noise, Reference, TargetKnowledge
+from clusterscale.contracts import Knowledge, Reference, TargetKnowledge
 from clusterscale.errors import InputError
 
 __all__ = [
     "build_reference",
-    "noise_variance",
     "occupancy_probabilities",
     "require_target_knowledge",
     "variances",
@@ -80,12 +79,5 @@ def variances(reference: Reference) -> Floats:
     one = chance * (1 - chance)
     if reference.spread is not None:
         return np.maximum(reference.spread, one)
-    noise = 0.0 if reference.noise is None else noise_variance(reference.noise)
+    noise = 0.0 if reference.noise is None else reference.noise.variance
     return np.asarray(reference.group_size * one + noise)
-
-
-def noise_variance(noise: Noise) -> float:
-    """Return the variance of the noise, in visits squared."""
-    if noise.law == "geometric":  # 2q/(1 − q)² with q = exp(−1/scale)
-        return float(0.5 / np.sinh(0.5 / noise.scale) ** 2)
-    return {"none": 0.0, "laplace": 2 * noise.scale**2, "gaussian": noise.scale**2}[noise.law]

@@ -23,7 +23,7 @@ from clusterscale.contracts import (
     Prior,
     Probability,
 )
-from clusterscale.contracts.lists import NonEmptyUnique
+from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan

@@ -16,7 +16,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen, Presence
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin
+from clusterscale.cube.describe import describe_origin
 from clusterscale.dp_audit import Evaluations, lay_out_evaluations
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS

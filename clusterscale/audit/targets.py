@@ -13,7 +13,7 @@ from pydantic import model_validator
 
 from clusterscale.audit.settings import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, Share
-from clusterscale.contracts.lists import NonEmptyUnique
+from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.summary import count_events
 from clusterscale.errors import ConfigError, InputError

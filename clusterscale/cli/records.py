@@ -14,7 +14,7 @@ from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
     from clusterscale.cube import Locator
-    from clusterscale.ingest import Reader
+    from clusterscale.ingest import IngestOptions, Reader
 
 
 HELP = """Convert location records to a cube, and count the dropped rows by reason.
@@ -77,33 +77,35 @@ def ingest(
     force: Force = False,
 ) -> None:
     """Convert location records to a cube, and count the dropped rows by reason."""
-    from clusterscale.cube import Calendar, TraceCube
-    from clusterscale.ingest import READERS, read_key
-    from clusterscale.ingest import ingest as build
+    from clusterscale.cube import Calendar
+    from clusterscale.ingest import READERS, IngestOptions, read_key
 
-    chosen = READERS.create(reader, **_fields(READERS[reader], column or [], setting or []))
-    locator = _locator(grid, points, cutoff, h3)
-    calendar = Calendar.parse(start, epoch, epochs, timezone)
+    fields = _fields(READERS[reader], column or [], setting or [])
+    options = IngestOptions(
+        reader=READERS.create(reader, **fields),
+        locator=_locator(grid, points, cutoff, h3),
+        calendar=Calendar.parse(start, epoch, epochs, timezone),
+        pseudonymise=read_key(pseudonymise) if pseudonymise else None,
+        top_users=top_users,
+        min_events=min_events,
+    )
+    _ingest(source, cube, options, force=force)
+
+
+def _ingest(source: str, uri: str, options: IngestOptions, *, force: bool) -> None:
+    """Ingest with a progress bar, and print the report and the cube."""
+    from clusterscale.cube import TraceCube
+    from clusterscale.ingest import ingest as write_cube
+
     with progress() as bar:
         line = bar.add_task("ingest")
 
-        def tell(stage: str, done: int, total: int) -> None:
-            bar.update(line, description=stage, completed=done, total=total)
+        def advance(stage: str, n_done: int, total: int) -> None:
+            bar.update(line, description=stage, completed=n_done, total=total)
 
-        report = build(
-            source,
-            cube,
-            reader=chosen,
-            locator=locator,
-            calendar=calendar,
-            pseudonymise=read_key(pseudonymise) if pseudonymise else None,
-            top_users=top_users,
-            min_events=min_events,
-            force=force,
-            on_progress=tell,
-        )
+        report = write_cube(source, uri, options, force=force, on_progress=advance)
     out.print(str(report), highlight=False)
-    show_cube(TraceCube(cube))
+    show_cube(TraceCube(uri))
 
 
 def _fields(reader: type[Reader], columns: list[str], settings: list[str]) -> dict[str, str]:

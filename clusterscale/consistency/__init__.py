@@ -42,10 +42,18 @@ accepts coincidences with probability ``chance``. The other checks are exact.
 '2 of 2 hidden cells follow from the totals; 2 of them count 1 to 3 people'
 """
 
-from clusterscale.consistency.checking import CHECKS, check_table
-from clusterscale.consistency.finding import Check, CheckResult
+from clusterscale.consistency.complement import Complement
+from clusterscale.consistency.differencing import Differencing
+from clusterscale.consistency.finding import Check, CheckResult, check_table
+from clusterscale.consistency.noise_law import NoiseLaw
+from clusterscale.consistency.possible_values import PossibleValues
 from clusterscale.consistency.table import PublishedTable
+from clusterscale.consistency.totals import Totals
+from clusterscale.registry import Registry
 
 __all__ = ["CHECKS", "Check", "CheckResult", "PublishedTable", "check_table", "create"]
 
+CHECKS: Registry[Check] = Registry(
+    "check", Complement, Differencing, NoiseLaw, PossibleValues, Totals
+)
 create = CHECKS.create

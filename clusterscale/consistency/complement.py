@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
-from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.finding import CheckResult, agree
 from clusterscale.consistency.table import PublishedTable, count_bounds
 from clusterscale.contracts import ConfigModel, Count
+from clusterscale.validation_messages import plural
 
 __all__ = ["Complement"]
 
@@ -56,8 +57,8 @@ class Complement(ConfigModel):
         small = smallest_shown(self.small, *worst.tables)
         text = (
             f"{worst.tables[0].name} is the sum of {worst.tables[1].name} and "
-            f"{worst.tables[2].name}: {told(n_known, 'hidden cell')} can be computed; "
-            f"{n_small:,} of them count 1 to {small - 1} people"
+            f"{worst.tables[2].name}: {plural(n_known, 'hidden cell')} can be computed; "
+            f"{n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
         )
         level: Literal["consistent", "inconsistent"] = "inconsistent" if n_small else "consistent"
         return CheckResult(self.name, level, float(n_small), 0.0, worst.total[0].size, text)

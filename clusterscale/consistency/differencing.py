@@ -10,11 +10,17 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
-from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.finding import CheckResult, agree
 from clusterscale.consistency.nesting import coincidence
-from clusterscale.consistency.table import PublishedTable, count_bounds, suppressed_up_to
+from clusterscale.consistency.table import (
+    MOST_DECIMALS,
+    PublishedTable,
+    count_bounds,
+    decimals,
+    suppressed_up_to,
+)
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
+from clusterscale.validation_messages import plural
 
 __all__ = ["SMALL", "Differencing", "smallest_shown"]
 
@@ -80,7 +86,7 @@ class Differencing(ConfigModel):
 
     def _compare(self, pair: _Pair, rng: np.random.Generator) -> CheckResult:
         if pair.same:
-            text = f"{pair.said} have equal values in {told(pair.n_shared, 'shared cell')}"
+            text = f"{pair.said} have equal values in {plural(pair.n_shared, 'shared cell')}"
             return CheckResult(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
@@ -91,9 +97,9 @@ class Differencing(ConfigModel):
     def _reused(self, pair: _Pair, n: int) -> CheckResult:
         few = _few(pair.difference, smallest_shown(self.small, *pair.tables))
         text = (
-            f"{pair.said} reuse the same noise: {told(n, 'difference')} of fractional values "
+            f"{pair.said} reuse the same noise: {plural(n, 'difference')} of fractional values "
             f"{'is' if n == 1 else 'are'} whole, so subtracting removes the noise and shows "
-            f"{told(few, 'cell')} with few people"
+            f"{plural(few, 'cell')} with few people"
         )
         return CheckResult(self.name, "inconsistent", float(n), 0.0, pair.n_shared, text)
 
@@ -106,7 +112,7 @@ class Differencing(ConfigModel):
         observed, expected, fourth = pair.mean_square(rng)
         n = pair.n_shared
         if not expected > 0 or n < self.least:
-            why = f"share only {told(n, 'cell')} of the {self.least} needed"
+            why = f"share only {plural(n, 'cell')} of the {self.least} needed"
             if not expected > 0:
                 why = "do not have noise on each count separately"
             text = (
@@ -121,7 +127,7 @@ class Differencing(ConfigModel):
             )
             return CheckResult(self.name, "inconsistent", observed, expected, n, text)
         text = (
-            f"{pair.said} have independent noise: over {told(n, 'shared cell')}, the mean square "
+            f"{pair.said} have independent noise: over {plural(n, 'shared cell')}, the mean square "
             f"of their differences is {observed:.3g}, of which at least {expected:.3g} is noise"
         )
         return CheckResult(self.name, "consistent", 0.0, 0.0, n, text)
@@ -131,16 +137,17 @@ class Differencing(ConfigModel):
         difference = pair.counted
         n_exact, n_differing = len(difference), int(np.count_nonzero(difference))
         if n_exact < self.least:
+            are = "is" if n_exact == 1 else "are"
             text = (
-                f"{pair.said} share {told(n_exact, 'cell')} that {'is' if n_exact == 1 else 'are'} "
-                "exact in both: too few to detect whether one group is a subset of the other"
+                f"{pair.said} share {plural(n_exact, 'cell')} that {are} exact in both: "
+                "too few to detect whether one group is a subset of the other"
             )
             level: Level = "unknown" if pair.n_shared < self.least else "consistent"
             return CheckResult(self.name, level, 0.0, 0.0, n_exact, text)
         if n_differing < self.least or not pair.nested(self.chance):
             text = (
                 f"{pair.said} do not look like a group and a subset of it: {n_differing:,} of "
-                f"{told(n_exact, 'exact cell')} differ"
+                f"{plural(n_exact, 'exact cell')} differ"
             )
             return CheckResult(self.name, "consistent", 0.0, 0.0, n_exact, text)
         people = abs(pair.larger.group_size - pair.smaller.group_size)
@@ -149,7 +156,8 @@ class Differencing(ConfigModel):
         who = "one person was" if people == 1 else f"{people:,} people were"
         text = (
             f"{pair.said} are a group and a subset of it: subtracting shows where {who}, and "
-            f"{n_few:,} of {told(n_exact, 'cell')} count fewer than {small} of them"
+            f"{n_few:,} of {plural(n_exact, 'cell')} {agree(n_few, 'count')} fewer than {small} "
+            "of them"
         )
         level = "inconsistent" if leak else "consistent"
         return CheckResult(self.name, level, float(n_few), 0.0, n_exact, text)
@@ -265,7 +273,7 @@ class _Pair:
         """
         difference = self.difference[~np.isnan(self.difference)]
         observed = float(np.mean(difference**2)) if difference.size else 0.0
-        if any(table.mechanism.reach != "cell" for table in self.tables):
+        if any(table.mechanism.noise_scope != "cell" for table in self.tables):
             return observed, np.nan, np.nan
         (first, first_4), (second, second_4) = (_noise(table, rng) for table in self.tables)
         fourth = first_4 + second_4 + 6 * (first * second)

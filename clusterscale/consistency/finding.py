@@ -1,4 +1,4 @@
-"""Results of checks, and the Check protocol."""
+"""The Check protocol, results of checks, and a function that runs several on one table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from clusterscale.consistency.table import PublishedTable
+from clusterscale.seeds import stream
 
-__all__ = ["Check", "CheckResult", "Level", "told"]
+__all__ = ["Check", "CheckResult", "Level", "agree", "check_table"]
 
 Level = Literal["consistent", "inconsistent", "unknown"]
 
@@ -65,6 +66,42 @@ class Check(Protocol):
         """Return the result of the check on ``table``."""
 
 
-def told(n: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural: ``1 cell``, ``2 cells``."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def check_table(
+    table: PublishedTable,
+    others: Sequence[PublishedTable],
+    checks: Sequence[Check],
+    *,
+    seed: int,
+    path: tuple[str | int, ...] = (),
+) -> list[CheckResult]:
+    """Return the result of each check on a table, in the order of ``checks``.
+
+    Each check has its own random stream, so results do not depend on which other checks run.
+
+    Parameters
+    ----------
+    table
+        The published table.
+    others
+        Tables of the same cube that were published earlier or together with it.
+    checks
+        Entries of :data:`clusterscale.consistency.CHECKS`.
+    seed
+        Root seed.
+    path
+        Prefix of the stream's path, before the names of table and check.
+
+    Raises
+    ------
+    ConfigError
+        If the declared mechanism cannot be applied to the table.
+    """
+    return [
+        check.check(table, others, rng=stream(seed, "consistency", *path, table.name, check.name))
+        for check in checks
+    ]
+
+
+def agree(n: int, verb: str) -> str:
+    """Return a verb in the number of its subject, of which there are ``n``: ``1 follows``."""
+    return verb + "s" if n == 1 else verb

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.consistency.decimals import decimals
-from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.finding import CheckResult
 from clusterscale.consistency.residuals import NAMES, NullDistribution, ReferenceMoments, study
-from clusterscale.consistency.table import PublishedTable, fill_suppressed
+from clusterscale.consistency.table import PublishedTable, decimals, fill_suppressed
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
+from clusterscale.validation_messages import plural
 
 __all__ = ["NoiseLaw"]
 
@@ -61,7 +61,7 @@ class NoiseLaw(ConfigModel):
         n_known = int(known.sum())
         if not n_known:
             return self._unknown(n_known, "no true count of a published cell is known")
-        if table.mechanism.reach != "cell" and (table.counts < 0).any():
+        if table.mechanism.noise_scope != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} combines many counts, and not all of them are known"
             return self._unknown(n_known, text)
         state = repr(rng.bit_generator.state)  # may contain arrays, so compared as text
@@ -70,8 +70,8 @@ class NoiseLaw(ConfigModel):
             return self._exactly(table, release)
         if n_known < self.least:
             text = (
-                f"only {told(n_known, 'true count')} known for published cells, but the test needs "
-                f"{self.least}"
+                f"only {plural(n_known, 'true count')} known for published cells, but the test "
+                f"needs {self.least}"
             )
             return self._unknown(n_known, text)
         return self._statistically(table, values, known, rng)
@@ -108,12 +108,12 @@ class NoiseLaw(ConfigModel):
         what = f"{NAMES[most_unusual]} is {observed:.4g}, {expected:.4g} on average"
         if n_as_unusual:
             text = (
-                f"the noise on {told(int(known.sum()), 'known count')} is like that of "
+                f"the noise on {plural(int(known.sum()), 'known count')} is like that of "
                 f"{table.mechanism.label}: its most unusual statistic is not extreme ({what})"
             )
         else:
             text = (
-                f"the noise on {told(int(known.sum()), 'known count')} is not that of "
+                f"the noise on {plural(int(known.sum()), 'known count')} is not that of "
                 f"{table.mechanism.label}: {what} in simulated releases, and none of "
                 f"{self.n_honest:,} is as unusual"
             )

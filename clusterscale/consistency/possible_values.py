@@ -9,13 +9,12 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.consistency.decimals import MOST_DECIMALS, decimals
 from clusterscale.consistency.finding import CheckResult
-from clusterscale.consistency.support import support
-from clusterscale.consistency.table import PublishedTable, steps_of
-from clusterscale.contracts import ConfigModel, Mechanism, Values
+from clusterscale.consistency.table import MOST_DECIMALS, PublishedTable, decimals, steps_of
+from clusterscale.contracts import NO_NOISE, ConfigModel, Mechanism, Support, Values
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.validation_messages import plural
 
 __all__ = ["PossibleValues"]
 
@@ -58,15 +57,22 @@ class PossibleValues(ConfigModel):
         if law is not None:
             wrong, reason = _impossible(law, values, table.group_size), "can never be published"
         else:
-            allowed = support(table.mechanism, table.group_size)
-            ranges = _ranges(table.mechanism)
-            if not allowed.limited and ranges is None:
+            before = Support(0.0, float(table.group_size), 1.0)
+            allowed = table.mechanism.support(before, table.group_size)
+            if not allowed.limited and allowed.per_series is None:
                 text = f"{table.mechanism.label} can publish any number, so no value is impossible"
                 return self._found("unknown", np.nan, values.size, text)
             wrong = ~_within(values, allowed.low, allowed.high, allowed.step)
-            if ranges is not None:
-                wrong |= _many_ranges(table.values, ranges)[published]
-            reason = f"are not {allowed.said()}, the only values possible"
+            reason = f"are not {allowed}, the only values possible"
+            if allowed.per_series is not None:
+                many = _many_values(table.values, allowed.per_series)[published]
+                if not wrong.any():
+                    reason = f"are in a series of more than {plural(allowed.per_series, 'value')}"
+                elif (many & ~wrong).any():
+                    reason += (
+                        f", or are in a series of more than {plural(allowed.per_series, 'value')}"
+                    )
+                wrong |= many
         return self._judge(table, values, wrong, reason)
 
     def _judge(
@@ -110,7 +116,7 @@ def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:
 def _impossible(law: OutputDistribution, values: Values, group_size: int) -> Flags:
     """Return which values have a likelihood of 0 for every count, shape of ``values``."""
     distinct, inverse, n_cells = np.unique(values, return_inverse=True, return_counts=True)
-    if law.noise.law == "none":
+    if law.noise == NO_NOISE:
         of_count = np.arange(group_size + 1.0)[None]
         law.revise(of_count)
         wrong = ~np.isin(distinct, of_count)
@@ -150,7 +156,7 @@ def _unlikely(law: OutputDistribution, values: Values, group_size: int) -> Flags
 def _too_whole(law: OutputDistribution, values: Values, n_cells: NDArray[Any]) -> Flags:
     """Return which values are whole although their distribution is continuous, shape (value,)."""
     none = np.zeros(len(values), np.bool_)
-    if law.noise.law == "geometric" or law.noise.scale >= _LARGEST:
+    if law.noise.whole or law.noise.scale >= _LARGEST:
         return none
     neighbours = values + np.array([[-_BESIDE], [0.0], [_BESIDE]])
     law.revise(neighbours)
@@ -173,13 +179,7 @@ def _within(values: Values, low: float, high: float, step: float) -> Flags:
     return np.asarray(inside)
 
 
-def _ranges(mechanism: Mechanism) -> int | None:
-    """Return the largest number of distinct values per series, None if there is no limit."""
-    last: Any = steps_of(mechanism)[-1]
-    return int(last.ranges) if last.name == "adaptive_ranges" else None
-
-
-def _many_ranges(values: Values, most: int) -> Flags:
+def _many_values(values: Values, most: int) -> Flags:
     """Return the cells of series with more than ``most`` distinct values."""
     ordered = np.sort(values, axis=1)  # redacted cells are last
     n_values = np.count_nonzero(np.diff(ordered, axis=1) > 0, axis=1) + 1

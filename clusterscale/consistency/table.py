@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Counts, Mechanism, Values
+from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
-__all__ = ["PublishedTable", "count_bounds", "fill_suppressed", "steps_of", "suppressed_up_to"]
+__all__ = ["MOST_DECIMALS", "PublishedTable", "count_bounds", "decimals", "fill_suppressed"]
+__all__ += ["steps_of", "suppressed_up_to"]
 
 Whole = NDArray[np.int64]
+
+MOST_DECIMALS = 9  # with more, a written number cannot be distinguished from a full float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,7 +175,7 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
         each count separately.
     """
     law = table.mechanism.law(table.group_size)
-    if not isinstance(law, OutputDistribution) or law.noise.law != "none":
+    if not isinstance(law, OutputDistribution) or law.noise != NO_NOISE:
         return None
     of_count = np.arange(table.group_size + 1.0)[None]
     law.revise(of_count)
@@ -181,3 +184,17 @@ def count_bounds(table: PublishedTable) -> tuple[Whole, Whole] | None:
     high = np.searchsorted(of_count[0], values, side="right") - 1
     impossible = (low > high) | np.isnan(values)
     return np.where(impossible, 0, low), np.where(impossible, table.group_size, high)
+
+
+def decimals(values: Values) -> int | None:
+    """Return the smallest number of decimals that represents all values, None if more than 9.
+
+    Parameters
+    ----------
+    values
+        float64, any shape, finite. For an empty array the result is 0.
+    """
+    for n in range(MOST_DECIMALS + 1):
+        if bool((np.round(values, n) == values).all()):
+            return n
+    return None

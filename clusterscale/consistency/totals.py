@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.consistency.differencing import smallest_shown
-from clusterscale.consistency.finding import CheckResult, told
+from clusterscale.consistency.finding import CheckResult, agree
 from clusterscale.consistency.table import (
     PublishedTable,
     count_bounds,
@@ -18,6 +18,7 @@ from clusterscale.consistency.table import (
 )
 from clusterscale.consistency.transport_bounds import solve
 from clusterscale.contracts import ConfigModel, Count, Values
+from clusterscale.validation_messages import plural
 
 __all__ = ["Totals"]
 
@@ -52,7 +53,7 @@ class Totals(ConfigModel):
             return self._found("consistent", 0, 0, f"{table.name} has no totals")
         if _are_sums(table, rois, epochs):
             text = (
-                f"{told(n_totals, 'total')}: only sums of published cells, which disclose nothing"
+                f"{plural(n_totals, 'total')}: only sums of published cells, which disclose nothing"
             )
             return self._found("consistent", 0, table.values.size, text)
         bounds = count_bounds(table)
@@ -85,12 +86,13 @@ class Totals(ConfigModel):
         known = hidden & solution.sure & (fill_suppressed(table) != solution.counts)
         small, counts = smallest_shown(self.small, table), solution.counts[known]
         n_small = int(np.count_nonzero((counts >= 1) & (counts < small)))
+        n = len(counts)
         text = (
-            f"{len(counts):,} of {told(n_hidden, 'hidden cell')} follow from the totals; "
-            f"{n_small:,} of them count 1 to {small - 1} people"
+            f"{n:,} of {plural(n_hidden, 'hidden cell')} {agree(n, 'follow')} from the totals; "
+            f"{n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
         )
-        level: Level = "inconsistent" if len(counts) else "consistent"
-        return self._found(level, len(counts), table.values.size, text)
+        level: Level = "inconsistent" if n else "consistent"
+        return self._found(level, n, table.values.size, text)
 
     def _found(self, level: Level, n: int, n_cells: int, text: str) -> CheckResult:
         measured, expected = (np.nan, np.nan) if level == "unknown" else (float(n), 0.0)

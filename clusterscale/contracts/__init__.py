@@ -24,7 +24,7 @@ from clusterscale.contracts.execution import (
 from clusterscale.contracts.game import Adversary, AuxiliaryDataAdversary, Game, GroupSample
 from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
 from clusterscale.contracts.protocols import (
-    REACHES,
+    NOISE_SCOPES,
     Attack,
     Distinguisher,
     GroupRequest,
@@ -32,10 +32,20 @@ from clusterscale.contracts.protocols import (
     Mechanism,
     NoiseScope,
     Prior,
-    PrivacyLossSpec,
+    PrivacyLoss,
     TraceStep,
 )
-from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, publish
+from clusterscale.contracts.release import (
+    NO_NOISE,
+    VERDICT_LEVELS,
+    CellLaw,
+    Level,
+    Noise,
+    Reason,
+    Release,
+    Support,
+    publish,
+)
 from clusterscale.contracts.traces import (
     Counts,
     Ints,
@@ -45,12 +55,11 @@ from clusterscale.contracts.traces import (
     Traces,
     Values,
 )
-from clusterscale.contracts.verdict import VERDICT_LEVELS, Level, Reason
 
 __all__ = [
     "MEMORY",
+    "NOISE_SCOPES",
     "NO_NOISE",
-    "REACHES",
     "VERDICT_LEVELS",
     "Address",
     "Adversary",
@@ -84,7 +93,7 @@ __all__ = [
     "NoiseScope",
     "Positive",
     "Prior",
-    "PrivacyLossSpec",
+    "PrivacyLoss",
     "Probability",
     "Reason",
     "Reduction",
@@ -92,6 +101,7 @@ __all__ = [
     "Release",
     "Scores",
     "Share",
+    "Support",
     "TargetKnowledge",
     "TraceStep",
     "Traces",

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
 from pydantic_core import to_jsonable_python
@@ -12,8 +12,17 @@ from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
-__all__ = ["Address", "ConfigModel", "Count", "Even", "Positive", "Probability", "Share"]
-__all__ += ["NamedModel", "hash_of", "names_of"]
+__all__ = [
+    "Address",
+    "Component",
+    "ConfigModel",
+    "Count",
+    "Even",
+    "Positive",
+    "Probability",
+    "Share",
+]
+__all__ += ["NamedModel", "NonEmptyUnique", "OptionalUnique", "distinct", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -106,6 +115,8 @@ class NamedModel(ConfigModel):
     """
 
     title: Annotated[str, Field(max_length=80)] = ""
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
 
     @property
     def id(self) -> str:
@@ -133,6 +144,22 @@ class NamedModel(ConfigModel):
         return self._label
 
 
+class Component(Protocol):
+    """What a :class:`NamedModel` is called."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
+    def label(self) -> str:
+        """Title, or name with its settings: for people only."""
+
+
 def names_of(dim: str, items: Iterable[Any]) -> dict[str, list[str]]:
     """Return the ids, labels and titles of components, by the variables that hold them."""
     every = list(items)
@@ -141,6 +168,24 @@ def names_of(dim: str, items: Iterable[Any]) -> dict[str, list[str]]:
         f"{dim}_label": [item.label for item in every],
         f"{dim}_title": [item.heading for item in every],
     }
+
+
+def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return ``items``; raise ValueError if there is none, or two share an id or a label."""
+    if not items:
+        raise ValueError("give at least one")
+    labels = [str(getattr(item, "label", item)) for item in items]
+    for keys in (labels, [getattr(item, "id", item) for item in items]):
+        twice = sorted(
+            {label for label, key in zip(labels, keys, strict=True) if keys.count(key) > 1}
+        )
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice")
+    return items
+
+
+NonEmptyUnique = [Strict(False), AfterValidator(distinct)]
+OptionalUnique = [Strict(False), AfterValidator(lambda items: items and distinct(items))]
 
 
 _ID_DIGITS = 12  # of the digest in an id: 48 bits

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.contracts.component import Component
 from clusterscale.contracts.release import CellLaw, Noise
 from clusterscale.contracts.traces import Counts, Ints, Labels, Scores, Values
 
@@ -64,24 +65,12 @@ class CellScore(Protocol):
 
 
 @runtime_checkable
-class CellwiseAttack(Protocol):
+class CellwiseAttack(Component, Protocol):
     """An attack whose score is a sum of independent terms, one per cell.
 
     The scores of two targets differ only in the terms of their own cells, so one pass over all
     events scores all users.
     """
-
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
 
     def cell_score(self, reference: Reference) -> CellScore:
         """Return the attack's score of each cell."""

@@ -1,40 +1,37 @@
-"""Protocols of priors, trace steps, mechanisms and attacks."""
+"""Priors, trace steps, mechanisms and attacks: what each must have, and what it may."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from clusterscale.contracts.bounds import Bounds, CellCoordinates
+from clusterscale.contracts.component import Component, NamedModel
 from clusterscale.contracts.game import Game
 from clusterscale.contracts.knowledge import Knowledge
-from clusterscale.contracts.release import CellLaw, Noise, Release
+from clusterscale.contracts.release import CellLaw, Noise, Release, Support
 from clusterscale.contracts.traces import Counts, Scores, Traces, Values
 
 __all__ = [
-    "REACHES",
+    "NOISE_SCOPES",
     "Attack",
     "Distinguisher",
     "Guarantee",
     "Mechanism",
     "NoiseScope",
     "Prior",
-    "PrivacyLossSpec",
+    "PrivacyLoss",
     "TraceStep",
 ]
-
-T = TypeVar("T")
-P = TypeVar("P")
-S = TypeVar("S")
-R = TypeVar("R")
 
 NoiseScope = Literal["cell", "series", "release"]
 """Published values that one count can affect: its own cell, the series of its ROI, or all."""
 
-REACHES: tuple[NoiseScope, ...] = ("cell", "series", "release")
+NOISE_SCOPES: tuple[NoiseScope, ...] = ("cell", "series", "release")
 """In order of increasing scope."""
 
 
@@ -72,46 +69,37 @@ class GroupRequest:
     more: np.random.Generator | None = None
 
 
-@runtime_checkable
-class Prior(Protocol):
-    """An adversary's knowledge before the release."""
+class Prior(NamedModel):
+    """An adversary's knowledge before the release.
+
+    A subclass defines ``n_challenges``, ``n_rows`` and ``set_up``, and sets ``needs_past`` if it
+    learns from releases of past periods, ``gives_whereabouts`` if it includes where the target was,
+    and ``adds_challenges`` if more challenges can be added later.
+    """
+
+    needs_past: ClassVar[bool] = False
+    gives_whereabouts: ClassVar[bool] = False
+    adds_challenges: ClassVar[bool] = False
 
     @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
-
-    @property
-    def needs_past(self) -> bool:
-        """Whether it learns from releases of past periods."""
-
-    @property
-    def gives_whereabouts(self) -> bool:
-        """Whether it includes where the target was."""
-
-    @property
+    @abstractmethod
     def n_challenges(self) -> int:
         """Number of initial challenges."""
 
-    @property
-    def adds_challenges(self) -> bool:
-        """Whether more challenges can be added later."""
-
+    @abstractmethod
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return how many groups, each in one period, are counted initially."""
+
+    @abstractmethod
+    def set_up(self, request: GroupRequest) -> Game:
+        """Draw and count the groups of one target."""
 
     def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
         """Return the number of releases it studies, and the number of synthetic groups for each.
 
         Both per mechanism; 0 if the adversary has its groups beforehand.
         """
+        return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if groups of that size cannot be drawn.
@@ -119,21 +107,10 @@ class Prior(Protocol):
         ``most`` is the largest number of challenges that may be needed.
         """
 
-    def set_up(self, request: GroupRequest) -> Game:
-        """Draw and count the groups of one target."""
-
 
 @runtime_checkable
-class TraceStep(Protocol):
+class TraceStep(Component, Protocol):
     """A change to traces before counting, made once per cube and period, not once per group."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
 
     def apply(
         self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
@@ -148,71 +125,6 @@ class TraceStep(Protocol):
 
         Shapes (…, roi, epoch); a last ROI without a position is the null ROI.
         """
-
-
-@runtime_checkable
-class Mechanism(Protocol):
-    """Turns counts into published values."""
-
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Public description."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The privacy guarantee."""
-
-    @property
-    def noise(self) -> Noise | None:
-        """Noise distribution if the mechanism adds independent noise to every count, else None."""
-
-    def law(self, group_size: int) -> CellLaw | None:
-        """Return the output distribution of a count; None if it depends on other counts."""
-
-    @property
-    def trace_steps(self) -> tuple[TraceStep, ...]:
-        """Changes made to traces before counting."""
-
-    @property
-    def reach(self) -> NoiseScope:
-        """Scope of the published values that can change when one count changes."""
-
-    @property
-    def noise_is_count_independent(self) -> bool:
-        """Whether the same generator adds the same noise to all counts of one shape."""
-
-    @property
-    def publishes_float_noise(self) -> bool:
-        """Whether continuous noise is published unrounded, so low-order bits may reveal counts."""
-
-    def bind(self, bounds: Bounds) -> Mechanism:
-        """Return the mechanism with a sensitivity from ``bounds`` if none was set.
-
-        Raises
-        ------
-        ConfigError
-            If its definition does not apply to such counts.
-        """
-
-    def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return the sensitivity that the guarantee requires; NaN if it requires none."""
-
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
-        """Return the privacy loss of one user's data in a release; None if it is unbounded."""
-
-    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`~clusterscale.errors.ConfigError` if it cannot publish such counts."""
-
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return published values of the shape of ``counts``, float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,19 +146,96 @@ class Guarantee:
     sensitivity: float = np.nan
 
 
-@dataclass(frozen=True, slots=True)
-class PrivacyLossSpec:
-    """Privacy loss of one user as a composition of ``n`` independent parts.
+class PrivacyLoss(Protocol):
+    """Privacy loss of one user's data in a release, as a composition of independent parts.
 
-    A part is ``laplace`` or ``gaussian`` noise on a change of ``ratio`` times the noise scale, or
-    ``approximate``: any (``epsilon``, ``delta``)-DP mechanism.
+    It is hashable.
     """
 
-    law: Literal["laplace", "gaussian", "approximate"]
-    n: int
-    ratio: float = np.nan
-    epsilon: float = np.nan
-    delta: float = 0.0
+    def __hash__(self) -> int: ...
+
+    def total(self, times: int) -> tuple[float, float]:
+        """Return ε and δ by basic composition of all parts, ``times`` over."""
+
+    def accountant(self, times: int) -> Callable[[float], float]:
+        """Return the function from δ to the smallest known ε of all parts, ``times`` over."""
+
+    @property
+    def least_delta(self) -> float:
+        """The smallest δ at which all parts together have a finite ε; 0 if any will do."""
+
+
+class Mechanism(NamedModel):
+    """Turns counts into published values: a subclass defines ``guarantee`` and ``release``.
+
+    All else is optional. A mechanism that does not state how its output is distributed, or how far
+    a change reaches, runs in every analysis that does not need it and is refused by the others.
+    """
+
+    noise_scope: ClassVar[NoiseScope] = "release"
+    """Scope of the published values that can change when one count changes."""
+
+    noise_is_count_independent: ClassVar[bool] = False
+    """Whether the same generator adds the same noise to all counts of one shape."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """The privacy guarantee."""
+
+    @abstractmethod
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return published values of the shape of ``counts``, (…, roi, epoch), float64."""
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether continuous noise is published unrounded, so low-order bits may reveal counts."""
+        return self.guarantee.unit != "none"
+
+    @property
+    def noise(self) -> Noise | None:
+        """Distribution of independent noise on every count; None if it is not just that."""
+        return None
+
+    def law(self, group_size: int) -> CellLaw | None:
+        """Return the output distribution of a count; None if unknown or of several counts."""
+        return None
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the values that it can publish for values in ``before``: any, if unknown."""
+        return Support(-np.inf, np.inf, 0.0)
+
+    @property
+    def trace_steps(self) -> tuple[TraceStep, ...]:
+        """Changes made to traces before counting."""
+        return ()
+
+    def bind(self, bounds: Bounds) -> Self:
+        """Return the mechanism with a sensitivity from ``bounds`` if none was set.
+
+        Raises
+        ------
+        ConfigError
+            If its definition does not apply to such counts.
+        """
+        return self
+
+    def required_sensitivity(self, bounds: Bounds) -> float:
+        """Return the sensitivity that the guarantee requires; NaN if it requires none.
+
+        Unless overridden, the L1 norm of the unit of the guarantee, which is never too small.
+        """
+        stated = self.guarantee
+        if stated.unit == "none" or np.isnan(stated.sensitivity):
+            return np.nan
+        return float(getattr(bounds, "series" if stated.unit == "roi_series" else stated.unit))
+
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss | None:
+        """Return the privacy loss of one user's data in a release; None if it is unbounded."""
+        return None
+
+    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
+        """Raise :class:`~clusterscale.errors.ConfigError` if it cannot publish such counts."""
 
 
 class Distinguisher(Protocol):
@@ -263,29 +252,16 @@ class Distinguisher(Protocol):
         """Return one score per group, shape (group,); higher = more likely inside."""
 
 
-@runtime_checkable
-class Attack(Protocol):
-    """Learns to distinguish releases with the target from those without."""
+class Attack(NamedModel):
+    """Learns to distinguish releases with the target from those without.
 
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
+    A subclass defines ``fit``, sets ``needs_whereabouts`` if it must know where the target was, and
+    ``validates`` if it chooses its threshold on validation groups, where there are any.
+    """
 
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
+    needs_whereabouts: ClassVar[bool] = False
+    validates: ClassVar[bool] = False
 
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
-
-    @property
-    def needs_whereabouts(self) -> bool:
-        """Whether it needs to know where the target was."""
-
-    @property
-    def validates(self) -> bool:
-        """Whether it chooses its threshold on validation groups, if there are any."""
-
+    @abstractmethod
     def fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
         """Train on ``knowledge``."""

@@ -1,9 +1,10 @@
-"""Published values with their public description."""
+"""Noise, published values with their public description, and verdicts on a release."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,23 +14,97 @@ from clusterscale.contracts.traces import Counts, Ints, Values
 if TYPE_CHECKING:
     from clusterscale.contracts.protocols import Mechanism
 
-__all__ = ["NO_NOISE", "CellLaw", "Noise", "Release", "publish"]
+__all__ = ["NO_NOISE", "VERDICT_LEVELS", "CellLaw", "Level", "Noise", "Reason", "Release"]
+__all__ += ["Support", "publish"]
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(ABC):
     """Distribution of the noise added to every count, independently, before clipping and rounding.
 
-    ``scale`` is in visits: the scale b of the Laplace distribution and of its discrete analogue
-    (two-sided geometric, P(n) ∝ exp(−|n| / b)), or the standard deviation of a Gaussian.
+    It is symmetric about 0. A subclass says in ``whole`` whether all noise is whole numbers, and in
+    ``exponential`` whether the probability of x is proportional to exp(−|x| / scale).
+
+    Attributes
+    ----------
+    scale
+        Scale parameter, in visits; NaN if the sensitivity is not known yet.
     """
 
-    law: Literal["none", "laplace", "geometric", "gaussian"]
     scale: float = 0.0
 
+    whole: ClassVar[bool] = False
+    exponential: ClassVar[bool] = False
 
-NO_NOISE = Noise("none")
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Variance, in visits squared."""
+
+    @abstractmethod
+    def sample(self, n: int, *, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw ``n`` independent values, shape (n,)."""
+
+    @abstractmethod
+    def cdf(self, x: Values) -> Values:
+        """Return the probability of noise of at most ``x``, without loss of precision below 0."""
+
+    @abstractmethod
+    def density(self, x: Values) -> Values:
+        """Return the density at ``x``; if noise is whole numbers, the probability of ``x``."""
+
+    @abstractmethod
+    def quantile(self, probability: Values) -> Values:
+        """Return the smallest noise whose :meth:`cdf` is at least each probability."""
+
+
+class _NoNoise(Noise):
+    whole = True
+
+    @property
+    def variance(self) -> float:
+        return 0.0
+
+    def sample(self, n: int, *, rng: np.random.Generator) -> Values:
+        return np.zeros(n)
+
+    def cdf(self, x: Values) -> Values:
+        return np.asarray(x >= 0, np.float64)
+
+    def density(self, x: Values) -> Values:
+        return np.asarray(x == 0, np.float64)
+
+    def quantile(self, probability: Values) -> Values:
+        return np.zeros_like(probability)
+
+
+NO_NOISE: Noise = _NoNoise()
 """Counts are published as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Values that can be published: multiples of ``step`` from ``low`` to ``high``.
+
+    If ``step`` is 0, all real numbers between are possible. At most ``per_series`` different values
+    are published for one ROI; None: any number.
+    """
+
+    low: float
+    high: float
+    step: float
+    per_series: int | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether some numbers cannot be published."""
+        return self.step > 0 or np.isfinite(self.low) or np.isfinite(self.high)
+
+    def __str__(self) -> str:
+        kind = {1.0: "whole numbers", 0.5: "multiples of ½"}.get(self.step, "numbers")
+        low = f" from {self.low:g}" if np.isfinite(self.low) else ""
+        high = f" up to {self.high:g}" if np.isfinite(self.high) else ""
+        return kind + low + high
 
 
 class CellLaw(Protocol):
@@ -95,3 +170,24 @@ def publish(
         values = mechanism.release(counts, group_size=group_size, rng=rng)
     law = mechanism.law(group_size)
     return Release(values, group_size, mechanism.label, mechanism.noise, law)
+
+
+Level = Literal["pass", "warn", "fail"]
+VERDICT_LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
+"""From best to worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Result of one check.
+
+    ``level`` is ``unknown`` if a check could not be made, and ``error`` if a rule of the policy
+    could not be applied because its number is missing. ``measured`` and ``limit``, the limit that
+    was exceeded, are NaN if there is none; ``text`` is a sentence.
+    """
+
+    check: str
+    level: Level | Literal["unknown", "error"]
+    measured: float
+    limit: float
+    text: str

@@ -98,13 +98,6 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
     start, stop
         The users ``start`` up to ``stop``, a block of :func:`block_size` users. If empty, only the
         traces are missing from the result.
-
-    Raises
-    ------
-    FormatError
-        If the cube is not the one with that fingerprint.
-    DamagedError
-        If a chunk cannot be read.
     """
     cube = open_source(source)
     begin = min(first for (first, _), _ in windows)
@@ -128,19 +121,11 @@ def read_block(source: Source, windows: Sequence[Window], start: int, stop: int)
 def read_users(source: Source, windows: Sequence[Window], users: Range) -> list[Block]:
     """Read users block by block and join them into one block per window.
 
-    Parameters
-    ----------
-    source, windows
-        As for :func:`read_block`.
-    users
-        The first user of a block, and the one after the last of the same or a later block.
+    ``users``: the first user of a block, and the one after the last of the same or a later block;
+    other parameters are those of :func:`read_block`.
 
     Raises
     ------
-    FormatError
-        If the cube is not the one with that fingerprint.
-    DamagedError
-        If a chunk cannot be read.
     InputError
         If the users are not whole blocks.
     """

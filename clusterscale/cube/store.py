@@ -28,9 +28,8 @@ from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.describe import describe_origins, describe_sizes
-from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.writer import CHUNK, PSEUDONYMS
+from clusterscale.cube.writer import CHUNK, PSEUDONYMS, digest
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.html_tables import list_facts
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
@@ -107,6 +106,11 @@ class TraceCube:
     def cell_bytes(self) -> int:
         """Bytes of one event in memory."""
         return int(self._arrays["event_cell"].dtype.itemsize)
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of all users' events in memory."""
+        return self.n_events * self.cell_bytes + (self.n_users + 1) * 8
 
     @property
     def fingerprint(self) -> str:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from clusterscale import storage
 from clusterscale.contracts import Ints, Traces
 from clusterscale.cube.blocks import Span, block_size
-from clusterscale.cube.fingerprint import Fingerprint
 from clusterscale.cube.store import TraceCube
+from clusterscale.cube.writer import Fingerprint
 from clusterscale.errors import DamagedError
 from clusterscale.jit import kernel
 
@@ -75,7 +75,7 @@ def summarise(cube: TraceCube) -> CubeSummary:
         events=_mean_sd(sizes),
         unique_rois=_mean_sd(rois),
         active_epochs=_mean_sd(epochs),
-        raw_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8,
+        raw_bytes=cube.raw_bytes,
         stored_bytes=storage.size(cube.uri),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,46 @@ from clusterscale import storage
 from clusterscale.contracts import Ints
 from clusterscale.cube import arrays
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.fingerprint import Fingerprint, digest
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
 
-__all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "new_cube"]
+__all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "Fingerprint", "digest", "new_cube"]
+
+
+class Fingerprint:
+    """Hash of a cube's content, computed block by block; the block size does not matter."""
+
+    def __init__(self) -> None:
+        self._hash = {name: blake2b(digest_size=16) for name in ("user", "size", "cell")}
+
+    def update(self, users: Sequence[str], sizes: Ints, cells: Ints) -> None:
+        """Add the next users: pseudonyms, events per user, and their concatenated flat cells."""
+        self._hash["user"].update("".join(f"{len(u.encode())}:{u}" for u in users).encode())
+        self._hash["size"].update(sizes.astype("<i8", copy=False).tobytes())
+        self._hash["cell"].update(cells.astype("<i8", copy=False).tobytes())
+
+    def result(self, regions: Regions, calendar: Calendar) -> str:
+        """Return the hash of all users added, with these regions and times."""
+        total = blake2b(digest_size=16)
+        for name in sorted(self._hash):
+            total.update(self._hash[name].digest())
+        total.update(_canonical(calendar.attributes()))
+        total.update(_canonical(list(regions.names)))
+        total.update(regions.lat.astype("<f8").tobytes())
+        total.update(regions.lon.astype("<f8").tobytes())
+        return total.hexdigest()
+
+
+def digest(attributes: dict[str, Any]) -> str:
+    """Return the seal of a cube's attributes: a hash of their canonical JSON."""
+    return blake2b(_canonical(attributes), digest_size=16).hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
 
 PSEUDONYMS = "ids_are_pseudonyms"
 """Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""

@@ -98,7 +98,7 @@ def try_guarantee(
     stated, kind = mechanism.guarantee, kind_of(mechanism.guarantee)
     if kind is None:
         return DPTestResult(NOTHING_PROMISED)
-    pairs = [_reached(*pair, mechanism.reach) for pair in neighbours.pairs(kind)]
+    pairs = [_reached(*pair, mechanism.noise_scope) for pair in neighbours.pairs(kind)]
     if not pairs:
         return DPTestResult("too few samples", 0.0, 0)
     most = max(inside.size for inside, _ in pairs)
@@ -128,12 +128,12 @@ def _bounds(scores_by_test: list[Scores], delta: float, confidence: float) -> tu
     return observed, most
 
 
-def _reached(inside: Counts, outside: Counts, reach: NoiseScope) -> Pair:
+def _reached(inside: Counts, outside: Counts, scope: NoiseScope) -> Pair:
     """Return the counts whose published values may depend on the difference."""
     changed = inside != outside
-    if reach == "release":
+    if scope == "release":
         return inside, outside
-    if reach == "series":
+    if scope == "series":
         rois = changed.any(axis=1)
         return inside[rois], outside[rois]
     return inside[changed][:, None], outside[changed][:, None]
@@ -153,7 +153,7 @@ def _tests(inside: Counts, outside: Counts, noise: Noise | None) -> list[Score]:
         nearer = np.abs(values - middle) - np.abs(values - middle - change)
         return np.asarray(nearer.sum(axis=1) / scale)
 
-    if noise is None or noise.law not in ("laplace", "geometric"):  # normal noise: the same ranks
+    if noise is None or not noise.exponential:  # of normal noise, both have the same ranks
         return [project]
     scale = noise.scale
     return [project, compare]

@@ -21,7 +21,7 @@ from clusterscale.contracts import (
     Traces,
     Values,
 )
-from clusterscale.contracts.lists import NonEmptyUnique
+from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import (

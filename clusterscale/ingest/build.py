@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,32 +16,73 @@ from clusterscale.cube.regions import Locator, Regions
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import InputError, SourceError
 from clusterscale.ingest import merge
-from clusterscale.ingest.clean import Cleaner
-from clusterscale.ingest.pseudonyms import check_key
+from clusterscale.ingest.clean import Cleaner, check_key
 from clusterscale.ingest.records import Reader
-from clusterscale.ingest.report import IngestReport
-from clusterscale.ingest.shuffle import Progress, beside, find_names, shuffle
-from clusterscale.ingest.sources import Pack, pack
-from clusterscale.ingest.tally import REASONS, check_records
+from clusterscale.ingest.report import REASONS, IngestReport, check_records
+from clusterscale.ingest.shuffle import DaskRun, Progress, beside, find_names, shuffle
+from clusterscale.ingest.sources import pack
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["ingest"]
+__all__ = ["IngestOptions", "ingest"]
 
 BLOCK_BYTES = 1 << 24  # text that a task decodes at a time: about 400,000 rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """What to read, how to bin it and whom to keep: everything that decides the content of a cube.
+
+    Attributes
+    ----------
+    reader
+        Format of the records.
+    locator
+        The regions. May be None if the reader gives ROI names: then the ROIs are the distinct names
+        in the records, in text order, with NaN positions.
+    calendar
+        The epochs.
+    pseudonymise
+        Key of 16 to 64 bytes: user ids are replaced by keyed BLAKE2b hashes of 16 bytes, before
+        sorting.
+    top_users
+        Keep only this many users, those with the most events; ties are resolved in order of id (or
+        hash).
+    min_events
+        Keep only users with at least this many events.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range, or the reader needs a ``locator``.
+    """
+
+    reader: Reader
+    locator: Locator | None
+    calendar: Calendar
+    pseudonymise: bytes | None = field(default=None, repr=False)
+    top_users: int | None = None
+    min_events: int = 1
+
+    def __post_init__(self) -> None:
+        if self.pseudonymise is not None:
+            check_key(self.pseudonymise, where="`pseudonymise`")
+        if self.top_users is not None and self.top_users < 1:
+            raise InputError(f"`top_users` is {self.top_users}: keep at least 1")
+        if self.min_events < 1:
+            raise InputError(f"`min_events` is {self.min_events}: a user of a cube has at least 1")
+        if self.locator is None and not self.reader.gives_rois:
+            raise InputError(
+                f"reader {self.reader.name} gives positions: specify the regions with `locator`"
+            )
 
 
 def ingest(
     source: str,
     uri: str,
+    options: IngestOptions,
     *,
-    reader: Reader,
-    locator: Locator | None,
-    calendar: Calendar,
-    pseudonymise: bytes | None = None,
-    top_users: int | None = None,
-    min_events: int = 1,
     force: bool = False,
     on_progress: Progress | None = None,
     block_bytes: int = BLOCK_BYTES,
@@ -59,21 +101,8 @@ def ingest(
     uri
         Where to write the cube. Temporary blocks are stored next to it, so the workers of a cluster
         must be able to write there; they are removed at the end.
-    reader
-        Format of the records.
-    locator
-        The regions. May be None if the reader gives ROI names: then the ROIs are the distinct names
-        in the records, in text order, with NaN positions.
-    calendar
-        The epochs.
-    pseudonymise
-        Key of 16 to 64 bytes: user ids are replaced by keyed BLAKE2b hashes of 16 bytes, before
-        sorting.
-    top_users
-        Keep only this many users, those with the most events; ties are resolved in order of id (or
-        hash).
-    min_events
-        Keep only users with at least this many events.
+    options
+        Format, regions, epochs and users.
     force
         Replace what is stored at ``uri``.
     on_progress
@@ -91,8 +120,6 @@ def ingest(
 
     Raises
     ------
-    InputError
-        If an argument is out of range, or the reader needs a ``locator``.
     MissingError
         If there is nothing at ``source``.
     SourceError
@@ -101,54 +128,53 @@ def ingest(
         If something is stored at ``uri`` and ``force`` is not set.
     """
     began = time.perf_counter()
-    _check(reader, locator, pseudonymise, top_users, min_events)
-    report_progress = on_progress or _ignore_progress
-    with _naming_formats(reader):
-        packs = pack(reader.pieces(source, block_bytes), block_bytes)
-        regions, described = _regions(reader, locator, packs, source, scheduler)
-    cleaner = Cleaner(reader, locator, regions.names, calendar, pseudonymise)
+    with _naming_formats(options.reader):
+        packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
+        run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
+        report = _write_cube(source, uri, options, run, force=force)
+    return replace(report, seconds=time.perf_counter() - began)
+
+
+def _write_cube(
+    source: str, uri: str, options: IngestOptions, run: DaskRun, *, force: bool
+) -> IngestReport:
+    regions, described = _regions(source, options, run)
     provenance: dict[str, Any] = {
         # Only the base name, so that results do not reveal local paths.
         "source": posixpath.basename(source.rstrip("/")),
-        "reader": reader.model_dump(),
+        "reader": options.reader.model_dump(),
         "regions": described,
-        "pseudonymised": pseudonymise is not None,
-        "top_users": top_users,
-        "min_events": min_events,
+        "pseudonymised": options.pseudonymise is not None,
+        "top_users": options.top_users,
+        "min_events": options.min_events,
     }
-    with (
-        _naming_formats(reader),
-        new_cube(
-            uri,
-            regions,
-            calendar,
-            provenance=provenance,
-            pseudonyms=pseudonymise is not None,
-            force=force,
-        ) as writer,
-        beside(uri) as scratch,
-    ):
-        blocks, tally = shuffle(
-            cleaner,
-            packs,
-            block_bytes=block_bytes,
-            scratch=scratch,
-            tell=report_progress,
-            scheduler=scheduler,
+    cube = new_cube(
+        uri,
+        regions,
+        options.calendar,
+        provenance=provenance,
+        pseudonyms=options.pseudonymise is not None,
+        force=force,
+    )
+    with cube as writer, beside(uri) as scratch:
+        cleaner = Cleaner(
+            options.reader, options.locator, regions.names, options.calendar, options.pseudonymise
         )
+        blocks, tally = shuffle(cleaner, run, scratch)
         n_binned = sum(int(block.sizes.sum()) for block in blocks)
-        check_records(tally, n_binned, source=source, calendar=calendar)
-        users, n_filtered = merge.choose(blocks, top_users=top_users, min_events=min_events)
+        check_records(tally, n_binned, source=source, calendar=options.calendar)
+        users, n_filtered = merge.choose(
+            blocks, top_users=options.top_users, min_events=options.min_events
+        )
         tally.dropped["user_filtered"] = n_filtered
         for n_written in merge.copy(blocks, users, writer):
-            report_progress("write", n_written, len(users))
+            run.on_progress("write", n_written, len(users))
         report = IngestReport(
-            n_rows=tally.n_records // reader.events_per_row,
-            events_per_row=reader.events_per_row,
+            n_rows=tally.n_records // options.reader.events_per_row,
+            events_per_row=options.reader.events_per_row,
             n_events=n_binned - n_filtered,
             n_users=len(users),
             dropped={reason: tally.dropped[reason] for reason in REASONS},
-            seconds=time.perf_counter() - began,
         )
         provenance.update(report.counts())
     return report
@@ -163,39 +189,10 @@ def _naming_formats(reader: Reader) -> Iterator[None]:
         raise SourceError(f"{error}\nreader {reader.name} accepts {reader.accepts}") from None
 
 
-def _ignore_progress(stage: str, done: int, total: int) -> None:
-    """Do nothing."""
-
-
-def _check(
-    reader: Reader,
-    locator: Locator | None,
-    key: bytes | None,
-    top_users: int | None,
-    min_events: int,
-) -> None:
-    if key is not None:
-        check_key(key, where="`pseudonymise`")
-    if top_users is not None and top_users < 1:
-        raise InputError(f"`top_users` is {top_users}: keep at least 1")
-    if min_events < 1:
-        raise InputError(f"`min_events` is {min_events}: a user of a cube has at least 1")
-    if locator is None and not reader.gives_rois:
-        raise InputError(
-            f"reader {reader.name} gives positions: specify the regions with `locator`"
-        )
-
-
-def _regions(
-    reader: Reader,
-    locator: Locator | None,
-    packs: Sequence[Pack],
-    source: str,
-    scheduler: str | Client,
-) -> tuple[Regions, dict[str, Any]]:
-    if locator is not None:
-        return locator.regions, locator.describe()
-    names = find_names(reader, packs, scheduler=scheduler)
+def _regions(source: str, options: IngestOptions, run: DaskRun) -> tuple[Regions, dict[str, Any]]:
+    if options.locator is not None:
+        return options.locator.regions, options.locator.describe()
+    names = find_names(options.reader, run)
     if not names:
         raise SourceError(f"{source}: no record contains a ROI name")
     unknown = np.full(len(names), np.nan)

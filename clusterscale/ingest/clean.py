@@ -2,25 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from clusterscale import storage
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Locator
+from clusterscale.errors import InputError, MissingError
 from clusterscale.ingest.decode import Ids
-from clusterscale.ingest.pseudonyms import pseudonyms
+from clusterscale.ingest.merge import UserCells, combine, distinct
 from clusterscale.ingest.records import Position, Reader, Records
+from clusterscale.ingest.report import ReadingReport
 from clusterscale.ingest.sources import Pack
-from clusterscale.ingest.tally import ReadingReport
-from clusterscale.ingest.visits import UserCells, combine, distinct
 
-__all__ = ["Cleaner", "roi_names"]
+__all__ = ["Cleaner", "check_key", "pseudonyms", "read_key", "roi_names"]
+
+DIGEST_BYTES = 16  # two of a billion users collide with probability 10⁻²¹
+
+
+def read_key(path: str) -> bytes:
+    """Return the key in a file: its raw bytes, 16 to 64 of them.
+
+    Create one with ``head -c 32 /dev/urandom > KEYFILE``.
+
+    Raises
+    ------
+    MissingError
+        If there is no such file.
+    InputError
+        If the file is too short or too long for a key.
+    """
+    if not storage.exists(path):
+        raise MissingError(f"{path}: there is no such key file")
+    with fsspec.open(path, "rb") as stream:
+        key = bytes(stream.read(1 << 16))
+    check_key(key, where=path)
+    return key
+
+
+def check_key(key: bytes, *, where: str) -> None:
+    """Check the size of a key.
+
+    Raises
+    ------
+    InputError
+        If it does not have 16 to 64 bytes.
+    """
+    if not 16 <= len(key) <= 64:
+        raise InputError(f"{where}: a key has 16 to 64 bytes, this one has {len(key)}")
+
+
+def pseudonyms(users: Iterable[str], key: bytes) -> list[str]:
+    """Return the keyed BLAKE2b hash of each id, 32 hexadecimal digits.
+
+    >>> pseudonyms(["ann"], b"0123456789abcdef")
+    ['ba6f61e1790fb1cc3c1f3bced18a4f25']
+    """
+    return [blake2b(user.encode(), key=key, digest_size=DIGEST_BYTES).hexdigest() for user in users]
+
 
 Mask = NDArray[np.bool_]
 _LIMITS = {"lat": 90.0, "lon": 180.0}

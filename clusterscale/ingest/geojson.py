@@ -16,8 +16,7 @@ import pyarrow as pa
 from clusterscale.contracts import ConfigModel
 from clusterscale.errors import SourceError
 from clusterscale.ingest import decode, sources, tables
-from clusterscale.ingest.fields import Zone
-from clusterscale.ingest.records import Malformed, Position, Records
+from clusterscale.ingest.records import Malformed, Position, Records, Zone
 from clusterscale.ingest.sources import File, Piece
 
 __all__ = ["GeoJson"]

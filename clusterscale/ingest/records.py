@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator
 
 from clusterscale.ingest.decode import Ids, Numbers
 from clusterscale.ingest.sources import Piece
 
-__all__ = ["NONE", "Malformed", "Place", "Position", "Reader", "Records"]
+__all__ = ["NONE", "Delimiter", "Malformed", "Place", "Position", "Reader", "Records", "Zone"]
+
+
+def _known(zone: str) -> str:
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"{zone!r} is not an IANA name such as 'Europe/London' or 'UTC'") from None
+    return zone
+
+
+def _single(delimiter: str) -> str:
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"{delimiter!r} is not one character such as ',' or ';'")
+    return delimiter
+
+
+Zone = Annotated[str, AfterValidator(_known)]
+Delimiter = Annotated[str, AfterValidator(_single)]
 
 
 @dataclass(frozen=True, slots=True)

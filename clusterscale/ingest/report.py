@@ -1,12 +1,161 @@
-"""Report of an ingest."""
+"""Count every record as kept, or as dropped for one named reason, and report the counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
-__all__ = ["IngestReport"]
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.cube.calendar import Calendar
+from clusterscale.errors import SourceError
+
+__all__ = ["REASONS", "FileTally", "IngestReport", "ReadingReport", "Span", "check_records"]
+
+REASONS = (
+    "unparsable",
+    "out_of_range",
+    "outside_period",
+    "outside_region",
+    "unknown_roi",
+    "duplicate",
+    "user_filtered",
+)
+"""Reasons for dropping a record. It is counted under the first that applies, in this order."""
+
+_MILLISECONDS = 1e11  # as seconds, the year 5138
+
+
+@dataclass(slots=True)
+class Span:
+    """The smallest and largest value observed."""
+
+    low: float = np.inf
+    high: float = -np.inf
+
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Widen the span to ``values``."""
+        if len(values):
+            self.low = min(self.low, float(values.min()))
+            self.high = max(self.high, float(values.max()))
+
+    def merge(self, other: Span) -> None:
+        """Widen the span to another one."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+
+
+@dataclass(slots=True)
+class FileTally:
+    """Records of one file, how many could not be read, and the fault of the first of these."""
+
+    n_records: int = 0
+    n_unread: int = 0
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class ReadingReport:
+    """Counts of records by file and by reason, and the spans of the readable values.
+
+    The spans of positions include only records within the period.
+    """
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    files: dict[str, FileTally] = field(default_factory=dict)
+    time: Span = field(default_factory=Span)
+    lat: Span = field(default_factory=Span)
+    lon: Span = field(default_factory=Span)
+    unknown_roi: str = ""
+
+    @classmethod
+    def total(cls, tallies: Iterable[ReadingReport]) -> ReadingReport:
+        """Return the sum of tallies; faults are those of the first tally that has one."""
+        total = cls()
+        for tally in tallies:
+            total.dropped.update(tally.dropped)
+            for name, part in tally.files.items():
+                whole = total.file(name)
+                whole.n_records += part.n_records
+                whole.n_unread += part.n_unread
+                whole.fault = whole.fault or part.fault
+            total.time.merge(tally.time)
+            total.lat.merge(tally.lat)
+            total.lon.merge(tally.lon)
+            total.unknown_roi = total.unknown_roi or tally.unknown_roi
+        return total
+
+    def file(self, name: str) -> FileTally:
+        """Return the counts of a file, initially zero."""
+        return self.files.setdefault(name, FileTally())
+
+    @property
+    def n_records(self) -> int:
+        """Records read, kept or not."""
+        return sum(file.n_records for file in self.files.values())
+
+
+def check_records(tally: ReadingReport, n_kept: int, *, source: str, calendar: Calendar) -> None:
+    """Check that every file has readable records and that events remain.
+
+    Raises
+    ------
+    SourceError
+        If there is no record, no record of some file can be read, or no event remains; the message
+        gives the first fault, or the span of the data.
+    """
+    if tally.n_records == 0:
+        raise SourceError(f"{source} contains no records")
+    for name, file in tally.files.items():
+        if 0 < file.n_records == file.n_unread:
+            n = file.n_records
+            which = "its only record" if n == 1 else f"none of its {n} records"
+            verb = "cannot be used" if n == 1 else "can be used"
+            raise SourceError(f"{file.fault.format(file=name)}; {which} {verb}")
+    if n_kept:
+        return
+    reasons = [reason for reason in REASONS if tally.dropped[reason]]
+    hints = [_HINTS[reason](tally, calendar) for reason in reasons if reason in _HINTS]
+    counts = ", ".join(f"{tally.dropped[reason]} {reason}" for reason in reasons)
+    raise SourceError(f"{source}: no event is left ({counts}); " + "; ".join(hints))
+
+
+def _hint_region(tally: ReadingReport, calendar: Calendar) -> str:
+    lat, lon = tally.lat, tally.lon
+    return (
+        f"the data in the period spans lat {lat.low:.6g} to {lat.high:.6g}, "
+        f"lon {lon.low:.6g} to {lon.high:.6g}, outside the regions"
+    )
+
+
+def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
+    span, zone = tally.time, calendar.timezone
+    hint = ""
+    if abs(span.high) >= _MILLISECONDS:
+        hint = ": are its times in milliseconds? They must be in seconds"
+    return (
+        f"the data runs from {_moment(span.low, zone)} to {_moment(span.high, zone)}, "
+        f"the cube from {calendar.describe()}{hint}"
+    )
+
+
+_HINTS: dict[str, Callable[[ReadingReport, Calendar], str]] = {
+    "outside_period": _hint_period,
+    "outside_region": _hint_region,
+    "unknown_roi": lambda tally, _: f"the first unknown ROI is {tally.unknown_roi!r}",
+}
+
+
+def _moment(seconds: float, zone: str) -> str:
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(zone))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:.6g} s"
+    return f"{moment:%a %Y-%m-%d %H:%M}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +163,7 @@ class IngestReport:
     """Counts of kept and dropped records.
 
     ``n_rows * events_per_row`` records are read; each is one of the ``n_events`` of the cube or
-    is counted in ``dropped`` under one reason (see :data:`clusterscale.ingest.tally.REASONS`).
+    is counted in ``dropped`` under one reason (see :data:`clusterscale.ingest.report.REASONS`).
     """
 
     n_rows: int
@@ -22,7 +171,7 @@ class IngestReport:
     n_events: int
     n_users: int
     dropped: Mapping[str, int]
-    seconds: float
+    seconds: float = 0.0
 
     def counts(self) -> dict[str, Any]:
         """Return all fields except ``seconds``, as JSON-serialisable values."""

@@ -36,15 +36,17 @@ unscaled_fourier     FPA with too little noise, as published          POMACS20 t
 
 from clusterscale.contracts import Mechanism
 from clusterscale.mechanisms.accounting import UserLevel, user_level
-from clusterscale.mechanisms.base import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
-from clusterscale.mechanisms.catalogue import STEPS
-from clusterscale.mechanisms.chain import Chain
-from clusterscale.mechanisms.mean_response import Response, respond
-from clusterscale.mechanisms.trace_steps import group_by_trace_steps
+from clusterscale.mechanisms.base import (
+    FLOAT_NOISE_REMEDY,
+    FLOAT_NOISE_RISK,
+    group_by_trace_steps,
+)
+from clusterscale.mechanisms.chain import STEPS, Chain
+from clusterscale.mechanisms.law import Response, respond
 from clusterscale.registry import Registry
 
 __all__ = ["FLOAT_NOISE_REMEDY", "FLOAT_NOISE_RISK", "MECHANISMS", "Response", "UserLevel"]
 __all__ += ["create", "group_by_trace_steps", "respond", "user_level"]
 
-MECHANISMS: Registry[Mechanism] = Registry("mechanism", Chain, *STEPS.classes)
+MECHANISMS: Registry[Mechanism] = Registry("mechanism", Chain, *STEPS.classes, base=Mechanism)
 create = MECHANISMS.create

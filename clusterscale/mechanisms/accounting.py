@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Mechanism, PrivacyLossSpec
+from clusterscale.contracts import Bounds, Mechanism, PrivacyLoss
 
-__all__ = ["ACCOUNTED_DELTA", "UserLevel", "gaussian_epsilon", "user_level"]
+__all__ = ["ACCOUNTED_DELTA", "ApproximateLoss", "GaussianLoss", "LaplaceLoss", "UserLevel"]
+__all__ += ["gaussian_epsilon", "user_level"]
 
 ACCOUNTED_DELTA = 1e-6
 """The δ that accounting may use in addition to those of the components."""
@@ -56,18 +57,16 @@ def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
     of these components are composed, whatever the unit of the stated guarantee. To replace a user
     is to remove one and add another, which doubles the number of components.
     """
-    loss_spec = mechanism.user_privacy_loss(bounds)
-    if loss_spec is None:
-        return UserLevel(np.inf, 0.0, np.inf, 0.0, ())
-    return _convert(loss_spec)
+    loss = mechanism.user_privacy_loss(bounds)
+    return UserLevel(np.inf, 0.0, np.inf, 0.0, ()) if loss is None else _convert(loss)
 
 
 @cache
-def _convert(loss_spec: PrivacyLossSpec) -> UserLevel:
-    epsilon, delta = _sum(loss_spec, 1)
-    once, twice = _accountant(loss_spec, 1), _accountant(loss_spec, 2)
-    composed_delta = min(1.0, _own_delta(loss_spec) + ACCOUNTED_DELTA)
-    curve = (_sum(loss_spec, 2), *((twice(delta), delta) for delta in _CURVE))
+def _convert(loss: PrivacyLoss) -> UserLevel:
+    epsilon, delta = loss.total(1)
+    once, twice = loss.accountant(1), loss.accountant(2)
+    composed_delta = min(1.0, loss.least_delta + ACCOUNTED_DELTA)
+    curve = (loss.total(2), *((twice(delta), delta) for delta in _CURVE))
     return UserLevel(
         epsilon=epsilon,
         delta=delta,
@@ -77,54 +76,75 @@ def _convert(loss_spec: PrivacyLossSpec) -> UserLevel:
     )
 
 
-def _sum(loss_spec: PrivacyLossSpec, times: int) -> tuple[float, float]:
-    """Return the basic composition of all components, ``times`` over: (nε, 1 − (1 − δ)ⁿ)."""
-    n = loss_spec.n * times
-    if loss_spec.law == "laplace":
-        return n * loss_spec.ratio, 0.0
-    if loss_spec.law == "gaussian":
-        return _accountant(loss_spec, times)(loss_spec.delta), loss_spec.delta
-    return n * loss_spec.epsilon, float(-np.expm1(n * np.log1p(-loss_spec.delta)))
+@dataclass(frozen=True, slots=True)
+class GaussianLoss:
+    """Privacy loss of normal noise on a change of ``ratio`` deviations in L2 norm.
 
+    ``delta`` is the δ at which the loss is stated.
+    """
 
-def _own_delta(loss_spec: PrivacyLossSpec) -> float:
-    return 0.0 if loss_spec.law == "gaussian" else _sum(loss_spec, 1)[1]
+    ratio: float
+    delta: float
+    least_delta: ClassVar[float] = 0.0
 
+    def total(self, times: int) -> tuple[float, float]:
+        """Return the exact ε at ``delta``, and ``delta``."""
+        return self.accountant(times)(self.delta), self.delta
 
-def _accountant(loss_spec: PrivacyLossSpec, times: int) -> Callable[[float], float]:
-    """Return the function from δ to the smallest known ε of all components, ``times`` over."""
-    if loss_spec.law == "gaussian":
+    def accountant(self, times: int) -> Callable[[float], float]:
+        """Return the function from δ to ε."""
         # −1 in the cells of one user, +1 in those of the other: √2 times the L2 norm of one
-        deviation = 1 / (loss_spec.ratio * np.sqrt(times))
-        return lambda delta: gaussian_epsilon(deviation, delta)
-    plain, least = _sum(loss_spec, times)
-    if not 0 < _component_epsilon(loss_spec) < _HOPELESS:
-        return lambda delta: plain if delta >= least else np.inf
-    losses = _losses(loss_spec, loss_spec.n * times)
-
-    def smallest_epsilon(delta: float) -> float:
-        with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
-            accounted = float(losses.get_epsilon_for_delta(delta))
-        return min(accounted, plain if delta >= least else np.inf)
-
-    return smallest_epsilon
+        return partial(gaussian_epsilon, 1 / (self.ratio * np.sqrt(times)))
 
 
-def _component_epsilon(loss_spec: PrivacyLossSpec) -> float:
-    """Return the ε of one component."""
-    return loss_spec.ratio if loss_spec.law == "laplace" else loss_spec.epsilon
+@dataclass(frozen=True, slots=True)
+class ApproximateLoss:
+    """Privacy loss of ``n`` independent (``epsilon``, ``delta``)-DP mechanisms."""
+
+    n: int
+    epsilon: float
+    delta: float = 0.0
+
+    @property
+    def least_delta(self) -> float:
+        """1 − (1 − δ)ⁿ."""
+        return self.total(1)[1]
+
+    def total(self, times: int) -> tuple[float, float]:
+        """Return the basic composition of all components, ``times`` over: (nε, 1 − (1 − δ)ⁿ)."""
+        n = self.n * times
+        return n * self.epsilon, float(-np.expm1(n * np.log1p(-self.delta)))
+
+    def accountant(self, times: int) -> Callable[[float], float]:
+        """Return the function from δ to the smallest known ε of all components."""
+        plain, least = self.total(times)
+        if not 0 < self.epsilon < _HOPELESS:
+            return lambda delta: plain if delta >= least else np.inf
+        n = self.n * times
+        step = max(_FINEST, n * self.epsilon / _MOST_STEPS)
+        losses = self._component(step).self_compose(n)
+
+        def smallest_epsilon(delta: float) -> float:
+            with np.errstate(over="ignore"):  # the loss of a tail of negligible mass is infinite
+                accounted = float(losses.get_epsilon_for_delta(delta))
+            return min(accounted, plain if delta >= least else np.inf)
+
+        return smallest_epsilon
+
+    def _component(self, step: float) -> Any:
+        """Return the privacy-loss distribution of one component, rounded up, never down."""
+        from dp_accounting.pld import common
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        parameters = common.DifferentialPrivacyParameters(self.epsilon, self.delta)
+        return pld.from_privacy_parameters(parameters, value_discretization_interval=step)
 
 
-def _losses(loss_spec: PrivacyLossSpec, n: int) -> Any:
-    """Return the privacy-loss distribution of ``n`` components, rounded up, never down."""
-    from dp_accounting.pld import common
-    from dp_accounting.pld import privacy_loss_distribution as pld
+@dataclass(frozen=True, slots=True)
+class LaplaceLoss(ApproximateLoss):
+    """Privacy loss of Laplace noise on ``n`` changes of ``epsilon`` times its scale."""
 
-    epsilon = _component_epsilon(loss_spec)
-    step = max(_FINEST, n * epsilon / _MOST_STEPS)
-    if loss_spec.law == "laplace":
-        component = pld.from_laplace_mechanism(1 / epsilon, value_discretization_interval=step)
-    else:
-        parameters = common.DifferentialPrivacyParameters(epsilon, loss_spec.delta)
-        component = pld.from_privacy_parameters(parameters, value_discretization_interval=step)
-    return component.self_compose(n)
+    def _component(self, step: float) -> Any:
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        return pld.from_laplace_mechanism(1 / self.epsilon, value_discretization_interval=step)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,10 +15,10 @@ from clusterscale.contracts import (
     Bounds,
     Counts,
     Guarantee,
-    NamedModel,
+    Mechanism,
     Noise,
     NoiseScope,
-    PrivacyLossSpec,
+    Support,
     TraceStep,
     Values,
 )
@@ -31,9 +32,11 @@ __all__ = [
     "STAGES",
     "AdditiveNoise",
     "BaseMechanism",
+    "Exact",
     "Identity",
     "PostProcessing",
     "Stage",
+    "group_by_trace_steps",
     "no_guarantee",
 ]
 
@@ -55,12 +58,10 @@ def no_guarantee(reason: str) -> Guarantee:
     return Guarantee("none", np.inf, 0.0, "add_remove", reason)
 
 
-class BaseMechanism(NamedModel):
-    """Defaults of a mechanism: no noise and no guarantee."""
+class BaseMechanism(Mechanism):
+    """A mechanism that can be a step of a chain, and checks its counts."""
 
     stage: ClassVar[Stage] = "publish"
-    reach: ClassVar[NoiseScope] = "cell"
-    noise_is_count_independent: ClassVar[bool] = True
     whole_output: ClassVar[bool] = False
     """Whether published values are on a fixed grid, such as whole numbers, for any input."""
 
@@ -71,45 +72,11 @@ class BaseMechanism(NamedModel):
         The low-order bits of floating-point noise can reveal the count that it was added to
         (Mironov, CCS 2012). True for mechanisms that add noise, unless they override it.
         """
-        return self.stage == "noise" and not self.whole_output
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No guarantee, unless overridden."""
-        return no_guarantee("nothing is added that would hide a member")
-
-    @property
-    def noise(self) -> Noise | None:
-        """None: no known distribution of independent noise on every count."""
-        return None
+        return not self.whole_output and (self.stage == "noise" or super().publishes_float_noise)
 
     def law(self, group_size: int) -> OutputDistribution | None:
         """Return None: no known output distribution of a single count."""
         return None
-
-    @property
-    def trace_steps(self) -> tuple[TraceStep, ...]:
-        """No steps: traces are counted unchanged."""
-        return ()
-
-    def bind(self, bounds: Bounds) -> Self:
-        """Return the mechanism itself: it has no sensitivity to set."""
-        return self
-
-    def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return NaN: no sensitivity is needed."""
-        return np.nan
-
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
-        """Return None: the privacy loss is unlimited."""
-        return None
-
-    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Accept counts of any size."""
-
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return the published values of ``counts``, float64, the same shape (…, roi, epoch)."""
-        raise NotImplementedError
 
     def _check_shape(self, counts: NDArray[Any], group_size: int) -> None:
         if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iuf":
@@ -144,6 +111,9 @@ class BaseMechanism(NamedModel):
 class Identity(BaseMechanism):
     """A mechanism that publishes counts unchanged, whatever was done before counting."""
 
+    noise_scope: ClassVar[NoiseScope] = "cell"
+    noise_is_count_independent: ClassVar[bool] = True
+
     @property
     def noise(self) -> Noise:
         """No noise: counts are published unchanged."""
@@ -152,6 +122,10 @@ class Identity(BaseMechanism):
     def law(self, group_size: int) -> OutputDistribution:
         """Return the distribution of unchanged counts."""
         return OutputDistribution()
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return ``before``."""
+        return before
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the counts as float64, the same shape (…, roi, epoch).
@@ -165,8 +139,22 @@ class Identity(BaseMechanism):
         return counts.astype(np.float64)
 
 
+class Exact(Identity):
+    """Publish the counts unchanged."""
+
+    name: Literal["exact"] = "exact"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No guarantee."""
+        return no_guarantee("counts are published as they are")
+
+
 class PostProcessing(BaseMechanism):
     """A deterministic function of values, noisy or not, and of nothing else."""
+
+    noise_scope: ClassVar[NoiseScope] = "cell"
+    noise_is_count_independent: ClassVar[bool] = True
 
     @property
     def guarantee(self) -> Guarantee:
@@ -175,7 +163,7 @@ class PostProcessing(BaseMechanism):
 
     def law(self, group_size: int) -> OutputDistribution | None:
         """Return the distribution of a revised count; None unless counts are revised one by one."""
-        return OutputDistribution().then(self.revise) if self.reach == "cell" else None
+        return OutputDistribution().then(self.revise) if self.noise_scope == "cell" else None
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return revised values, float64, shape (…, roi, epoch); ``rng`` is not used.
@@ -189,6 +177,12 @@ class PostProcessing(BaseMechanism):
         values: Values = np.array(counts, np.float64, order="C")
         self.revise(values)
         return values
+
+    def _ends(self, before: Support) -> tuple[float, float]:
+        """Return the revised ends of a support."""
+        ends = np.array([[before.low, before.high]], np.float64)
+        self.revise(ends)
+        return float(ends[0, 0]), float(ends[0, 1])
 
     def revise(self, values: Values) -> None:
         """Revise ``values``, C-contiguous, shape (…, roi, epoch), in place."""
@@ -209,6 +203,8 @@ class AdditiveNoise(BaseMechanism):
     integers: Literal["round", "floor", "none"] = "none"
 
     stage: ClassVar[Stage] = "noise"
+    noise_scope: ClassVar[NoiseScope] = "cell"
+    noise_is_count_independent: ClassVar[bool] = True
     _sensitivity: ClassVar[str] = ""
     _label_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
 
@@ -261,12 +257,27 @@ class AdditiveNoise(BaseMechanism):
     def law(self, group_size: int) -> OutputDistribution | None:
         """Return the distribution of noise, clipping and rounding; None if that is not known."""
         noise = self.noise
-        if noise is None or self.reach != "cell" or not np.isfinite(noise.scale):
+        if noise is None or self.noise_scope != "cell" or not np.isfinite(noise.scale):
             return None
         law = OutputDistribution(noise)
         if self.clip or self.integers != "none":
             law = law.then(partial(self.finish, group_size=group_size))
         return law
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return all values of the noise, clipped and rounded."""
+        after = self._noisy(before, group_size)
+        if self.clip:
+            low, high = (float(np.clip(end, 0, group_size)) for end in (after.low, after.high))
+            after = replace(after, low=low, high=high)
+        if self.integers == "none":
+            return after
+        return Support(np.floor(after.low), np.ceil(after.high), 1.0)  # rounded beyond the ends
+
+    def _noisy(self, before: Support, group_size: int) -> Support:
+        """Return the values before clipping and rounding."""
+        whole = self.noise is not None and self.noise.whole
+        return Support(-np.inf, np.inf, before.step if whole else 0.0)
 
     def finish(self, values: Values, group_size: int) -> None:
         """Clip and round ``values`` in place."""
@@ -275,13 +286,38 @@ class AdditiveNoise(BaseMechanism):
         if self.integers != "none":
             (np.rint if self.integers == "round" else np.floor)(values, out=values)
 
-    def _add(self, counts: Counts, group_size: int, draw: Callable[[int], NDArray[Any]]) -> Values:
-        """Return counts plus ``draw(n)`` noise, clipped and rounded, block by block."""
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return noisy counts, float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        ConfigError, InputError
+            If a sensitivity is not known, or the counts are not (…, roi, epoch).
+        """
+        if self._sensitivity:
+            self._norm()
         self._check_shape(counts, group_size)
         values: Values = np.empty(counts.shape)
         flat, raw = values.reshape(-1), counts.reshape(-1)
         for start in range(0, len(flat), _BLOCK):
             block = flat[start : start + _BLOCK]
-            np.add(draw(len(block)), raw[start : start + _BLOCK], out=block)
+            np.add(self._draw(len(block), rng), raw[start : start + _BLOCK], out=block)
             self.finish(block, group_size)
         return values
+
+    def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return ``n`` values of the noise."""
+        noise = self.noise
+        if noise is None:
+            raise NotImplementedError
+        return noise.sample(n, rng=rng)
+
+
+def group_by_trace_steps(
+    mechanisms: Iterable[Mechanism],
+) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
+    """Return the mechanisms grouped by their trace steps, so that these are applied once."""
+    groups: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
+    for mechanism in mechanisms:
+        groups.setdefault(mechanism.trace_steps, []).append(mechanism)
+    return list(groups.items())

@@ -11,23 +11,29 @@ from pydantic import Strict, model_validator
 
 from clusterscale.contracts import (
     NO_NOISE,
-    REACHES,
+    NOISE_SCOPES,
     Bounds,
     Counts,
     Guarantee,
     Noise,
     NoiseScope,
-    PrivacyLossSpec,
+    PrivacyLoss,
+    Support,
     TraceStep,
     Values,
 )
 from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing, no_guarantee
 from clusterscale.mechanisms.capping import CapContributions
-from clusterscale.mechanisms.catalogue import STEPS
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.sampling import SampleEvents
+from clusterscale.registry import Registry
 
-__all__ = ["Chain"]
+__all__ = ["STEPS", "Chain"]
+
+STEPS: Registry[BaseMechanism] = Registry.of_package(
+    "mechanism", "clusterscale.mechanisms", BaseMechanism, skip="chain"
+)
+"""The mechanisms that can be used alone or as a step of a chain."""
 
 if TYPE_CHECKING:
     Steps = tuple[BaseMechanism, ...]
@@ -126,10 +132,17 @@ class Chain(BaseMechanism):
         law: OutputDistribution | None = OutputDistribution()
         for step in self.steps:
             if isinstance(step, PostProcessing):
-                law = law and (law.then(step.revise) if step.reach == "cell" else None)
-            elif step.stage != "trace":
-                law = law and step.law(group_size)
+                law = law and (law.then(step.revise) if step.noise_scope == "cell" else None)
+            elif step.stage != "trace":  # the distribution is known if counts were unchanged
+                raw = law is not None and law.noise == NO_NOISE and not law.revised
+                law = step.law(group_size) if raw else None
         return law
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the values after all steps."""
+        for step in self.steps:
+            before = step.support(replace(before, per_series=None), group_size)
+        return before
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
@@ -137,9 +150,9 @@ class Chain(BaseMechanism):
         return tuple(step for step in self.steps if isinstance(step, TraceStep))
 
     @property
-    def reach(self) -> NoiseScope:  # type: ignore[override]
-        """The widest reach of any step."""
-        return max((step.reach for step in self.steps), key=REACHES.index)
+    def noise_scope(self) -> NoiseScope:  # type: ignore[override]
+        """The widest scope of any step."""
+        return max((step.noise_scope for step in self.steps), key=NOISE_SCOPES.index)
 
     @property
     def noise_is_count_independent(self) -> bool:  # type: ignore[override]
@@ -161,7 +174,7 @@ class Chain(BaseMechanism):
         noise = self._step("noise")
         return np.nan if noise is None else noise.required_sensitivity(bounds)
 
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss | None:
         """Return the privacy loss of the noise; None without noise."""
         noise = self._step("noise")
         return None if noise is None else noise.user_privacy_loss(bounds)

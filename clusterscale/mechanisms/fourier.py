@@ -14,11 +14,12 @@ from clusterscale.contracts import (
     Guarantee,
     NoiseScope,
     Positive,
-    PrivacyLossSpec,
+    PrivacyLoss,
     Probability,
     Values,
 )
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.accounting import ApproximateLoss
 from clusterscale.mechanisms.base import AdditiveNoise, no_guarantee
 from clusterscale.mechanisms.gaussian import deviation, promised
 from clusterscale.validation_messages import exact_number, plural
@@ -37,7 +38,7 @@ class _Transformed(AdditiveNoise):
 
     l2_sensitivity: Positive | None = None
 
-    reach: ClassVar[NoiseScope] = "series"
+    noise_scope: ClassVar[NoiseScope] = "series"
     _sensitivity: ClassVar[str] = "l2_sensitivity"
 
     def required_sensitivity(self, bounds: Bounds) -> float:
@@ -119,11 +120,9 @@ class Fourier(_FirstWaves):
         reason = "Laplace noise of scale √κ·Δ₂/ε on κ Fourier coefficients; L2 norm of one series"
         return Guarantee("roi_series", self.epsilon, 0.0, "add_remove", reason, self._known_norm)
 
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component for each ROI that a user visits."""
-        return PrivacyLossSpec(
-            "approximate", bounds.rois, epsilon=self.epsilon * self._part(bounds)
-        )
+        return ApproximateLoss(bounds.rois, self.epsilon * self._part(bounds))
 
     @staticmethod
     def _most(n_epochs: int) -> int:
@@ -212,12 +211,12 @@ class EnhancedFourier(_Transformed):
             reason += f"; the rule for σ fails at ε = {self.epsilon / 2:g}, this is the exact sum"
         return Guarantee("roi_series", epsilon, self.delta, "add_remove", reason, self._known_norm)
 
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec | None:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss | None:
         """Return one component for each ROI that a user visits; None if Δ₂ is too small."""
         if self._part(bounds) > 1 + 1e-9:  # no (ε, δ) is known for a larger change
             return None
         part = self.guarantee
-        return PrivacyLossSpec("approximate", bounds.rois, epsilon=part.epsilon, delta=part.delta)
+        return ApproximateLoss(bounds.rois, part.epsilon, part.delta)
 
     def _perturb(self, series: Values, rng: np.random.Generator) -> Values:
         coefficients = np.asarray(scipy.fft.dct(series, type=2, norm="ortho", axis=-1))

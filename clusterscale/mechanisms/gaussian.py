@@ -6,18 +6,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import (
-    Bounds,
-    Counts,
-    Guarantee,
-    Noise,
-    Positive,
-    PrivacyLossSpec,
-    Probability,
-    Values,
-)
-from clusterscale.mechanisms.accounting import gaussian_epsilon
+from clusterscale.contracts import Bounds, Guarantee, Noise, Positive, PrivacyLoss, Probability
+from clusterscale.mechanisms.accounting import GaussianLoss, gaussian_epsilon
 from clusterscale.mechanisms.base import AdditiveNoise
+from clusterscale.mechanisms.noise import GaussianNoise
 from clusterscale.validation_messages import exact_number
 
 __all__ = ["Gaussian", "deviation", "promised"]
@@ -74,18 +66,12 @@ class Gaussian(AdditiveNoise):
     @property
     def noise(self) -> Noise:
         """Normal noise on every count; its scale is NaN until the sensitivity is known."""
-        return Noise("gaussian", deviation(self.epsilon, self.delta) * self._known_norm)
+        return GaussianNoise(deviation(self.epsilon, self.delta) * self._known_norm)
 
     def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √Δ₁."""
         return float(np.sqrt(bounds.user))
 
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component: all counts of a user together."""
-        ratio = self.required_sensitivity(bounds) / self.sigma
-        return PrivacyLossSpec("gaussian", 1, ratio=ratio, delta=self.delta)
-
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return noisy counts, float64, the same shape (…, roi, epoch)."""
-        sigma = self.sigma
-        return self._add(counts, group_size, lambda n: rng.normal(0.0, sigma, n))
+        return GaussianLoss(self.required_sensitivity(bounds) / self.sigma, self.delta)

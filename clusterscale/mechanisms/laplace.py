@@ -1,4 +1,4 @@
-"""The Laplace mechanism, continuous or discrete."""
+"""The Laplace mechanism, continuous or discrete, and a known bug in published code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from clusterscale.contracts import (
     Guarantee,
     Noise,
     Positive,
-    PrivacyLossSpec,
+    PrivacyLoss,
+    Support,
     Values,
 )
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.accounting import ApproximateLoss, LaplaceLoss
 from clusterscale.mechanisms.base import AdditiveNoise
+from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, LaplaceNoise
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["Laplace"]
+__all__ = ["Laplace", "TruncatedLaplace"]
 
 _UNITS = {"event": "one event", "user_day": "one user's day", "user": "one user"}
 _PER = {"event": "event", "user_day": "user and day", "user": "user"}
@@ -87,21 +90,21 @@ class Laplace(AdditiveNoise):
     def noise(self) -> Noise:
         """Noise on every count; its scale is NaN until the sensitivity is known."""
         scale = self._known_norm / self.epsilon
-        return Noise("geometric" if self.discrete else "laplace", scale)
+        return DiscreteLaplaceNoise(scale) if self.discrete else LaplaceNoise(scale)
 
     def required_sensitivity(self, bounds: Bounds) -> float:
         """Return the L1 norm of one unit."""
         return float(getattr(bounds, self.unit))
 
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component for each count that a user changes by 1.
 
         For counts that differ by 1, the privacy loss of geometric noise is that of randomized
         response, the worst case of ε-DP, so it composes to more than Laplace noise does.
         """
         if self.discrete:
-            return PrivacyLossSpec("approximate", bounds.user, epsilon=1 / self.scale)
-        return PrivacyLossSpec("laplace", bounds.user, ratio=1 / self.scale)
+            return ApproximateLoss(bounds.user, 1 / self.scale)
+        return LaplaceLoss(bounds.user, 1 / self.scale)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return noisy counts, float64, the same shape (…, roi, epoch).
@@ -111,15 +114,57 @@ class Laplace(AdditiveNoise):
         ConfigError
             If discrete noise is too large for 64-bit integers.
         """
-        scale = self.scale
-        if not self.discrete:
-            return self._add(counts, group_size, lambda n: rng.laplace(0.0, scale, n))
-        # Two-sided geometric: the difference of two geometrics of success 1 − exp(−1/scale).
-        if scale > _MOST_DISCRETE:  # two draws that saturate at the largest integer would cancel
+        if self.discrete and self.scale > _MOST_DISCRETE:  # draws at the largest integer cancel
             raise ConfigError(
-                f"{self.name}: discrete noise of scale {scale:g} is too large for 64-bit integers"
+                f"{self.name}: discrete noise of scale {self.scale:g} is too large for 64-bit "
+                "integers"
             )
-        success = -np.expm1(-1.0 / scale)
-        return self._add(
-            counts, group_size, lambda n: rng.geometric(success, n) - rng.geometric(success, n)
+        return super().release(counts, group_size=group_size, rng=rng)
+
+
+class TruncatedLaplace(AdditiveNoise):
+    """Truncate Laplace noise of scale 1/ε to integers, then add it: less private than claimed.
+
+    Published code for POPETS24 stores its noise in an integer type before adding it, and claims
+    that the release is ε-DP for one event. All noise between −1 and 1 becomes 0, so
+    P(0) = 1 − e^−ε, but P(±1) = ½e^−ε(1 − e^−ε): the exact ε for one event is ε + ln 2. Rounding
+    the noisy count instead (``integers`` of ``laplace``) is post-processing and keeps ε-DP.
+
+    Use it to test audits, never to publish: an audit that does not refute the claim is too weak.
+    ``guarantee`` repeats the false claim; ``user_privacy_loss`` is the true one.
+    """
+
+    name: Literal["truncated_laplace"] = "truncated_laplace"
+    epsilon: Positive
+
+    whole_output: ClassVar[bool] = True
+    _claimed: ClassVar[float] = 1.0  # L1 sensitivity that the code assumes for one event
+
+    @property
+    def _noise_phrase(self) -> str:
+        return (
+            f"Laplace noise truncated to integers, stated ε {exact_number(self.epsilon)} per event"
         )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """ε for one event, as the published code claims, which is false."""
+        reason = (
+            "the claim of published code, which is false: truncating Laplace noise to integers "
+            "before adding it gives epsilon + ln 2 for one event"
+        )
+        return Guarantee("event", self.epsilon, 0.0, "add_remove", reason, self._claimed)
+
+    def required_sensitivity(self, bounds: Bounds) -> float:
+        """Return the L1 norm of one event."""
+        return float(bounds.event)
+
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
+        """Return one component of ε + ln 2, not ε, for each count that a user changes by 1."""
+        return ApproximateLoss(bounds.user, self.epsilon + float(np.log(2)))
+
+    def _noisy(self, before: Support, group_size: int) -> Support:
+        return Support(-np.inf, np.inf, before.step)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Values:
+        return np.trunc(rng.laplace(0.0, 1 / self.epsilon, n))

@@ -1,4 +1,4 @@
-"""Distribution of a published value given its count, where counts are published independently."""
+"""Distribution of a published value given its count, and its mean and variance."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import NO_NOISE, Noise, Values
+from clusterscale.contracts import NO_NOISE, Mechanism, Noise, Values
+from clusterscale.errors import ConfigError
 
-__all__ = ["OutputDistribution"]
+__all__ = ["OutputDistribution", "Response", "respond"]
 
 Floats = NDArray[np.float64]
 Revise = Callable[[Values], None]
 
 _FAR, _HALVINGS = 1e7, 80  # limit of noisy counts; bisections to the last bit of a float
 _QUANTILES = 1 << 14  # enough for the mean of clipped noise to 5e-5 of its scale
+_DRAWS = 1 << 14  # releases, where no output distribution is known
 _POINT = 1e-6  # a shorter preimage is a single point
 
 
@@ -76,33 +77,21 @@ class OutputDistribution:
         low, high = self._preimages(distinct)
         which = which.reshape(values.shape)
         low, high = low[which][..., None] - counts, high[which][..., None] - counts
-        if self._whole:
+        if self.noise.whole:
             return self._between(low, high)
         point = high - low < _POINT
-        return np.where(point, self._density((low + high) / 2), self._between(low, high))
+        return np.where(point, self.noise.density((low + high) / 2), self._between(low, high))
 
     def moments(self, counts: NDArray[Any]) -> tuple[Floats, Floats]:
         """Return the mean and the variance of the published value of each count, (count,).
 
         Computed from quantiles of the noise, without random draws.
         """
-        values = np.asarray(counts, np.float64)[:, None] + self._quantiles()
+        middles = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+        noise = self.noise.quantile(middles) if self.noise != NO_NOISE else np.zeros(1)
+        values = np.asarray(counts, np.float64)[:, None] + noise
         self.revise(values)
         return values.mean(axis=1), values.var(axis=1)
-
-    def _quantiles(self) -> Floats:
-        """Return equally probable quantiles of the noise, increasing."""
-        middles, scale = (np.arange(_QUANTILES) + 0.5) / _QUANTILES, self.noise.scale
-        if self.noise.law == "none":
-            return np.zeros(1)
-        if self.noise.law == "geometric":
-            return np.asarray(scipy.stats.dlaplace.ppf(middles, 1 / scale), np.float64)
-        law = scipy.stats.laplace if self.noise.law == "laplace" else scipy.stats.norm
-        return np.asarray(scale * law.ppf(middles), np.float64)
-
-    @property
-    def _whole(self) -> bool:
-        return self.noise.law in ("none", "geometric")
 
     def _preimages(self, values: Floats) -> tuple[Floats, Floats]:
         """Return the smallest and largest noisy value that is published as each value, (value,).
@@ -110,7 +99,7 @@ class OutputDistribution:
         For values that are never published, the largest is below the smallest.
         """
         low, high = self._edge(values, np.greater_equal), self._edge(values, np.greater)
-        if not self._whole:
+        if not self.noise.whole:
             never = np.abs(self._published(low) - values) > _POINT
             return low, np.where(never, -np.inf, high)
         low, high = np.ceil(low - _POINT), np.floor(high + _POINT)
@@ -135,23 +124,47 @@ class OutputDistribution:
         """Return the probability of noise from ``low`` to ``high``, accurate in both tails."""
         mirrored = low > 0  # all noise is symmetric, and 1 − (1 − x) would lose a small x
         low, high = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
-        before = low - 1 if self._whole else low
-        return np.asarray(np.maximum(self._at_most(high) - self._at_most(before), 0.0))
+        before = low - 1 if self.noise.whole else low
+        return np.asarray(np.maximum(self.noise.cdf(high) - self.noise.cdf(before), 0.0))
 
-    def _at_most(self, x: Floats) -> Floats:
-        law, scale = self.noise.law, self.noise.scale
-        if law == "none":
-            return np.asarray(x >= 0, np.float64)
-        if law == "gaussian":
-            return np.asarray(scipy.special.ndtr(x / scale))
-        if law == "laplace":
-            half = np.exp(-np.abs(x) / scale) / 2
-            return np.asarray(np.where(x < 0, half, 1 - half))
-        tail = np.exp(np.where(x < 0, x, -x - 1) / scale) / (1 + np.exp(-1 / scale))
-        return np.asarray(np.where(x < 0, tail, 1 - tail))
 
-    def _density(self, x: Floats) -> Floats:
-        scale = self.noise.scale
-        if self.noise.law == "gaussian":
-            return np.asarray(scipy.stats.norm.pdf(x / scale) / scale)
-        return np.asarray(np.exp(-np.abs(x) / scale) / (2 * scale))
+@dataclass(frozen=True, slots=True, eq=False)
+class Response:
+    """Moments of the published values of counts, float64, shape (count,)."""
+
+    mean: Floats
+    variance: Floats
+
+
+def respond(
+    mechanism: Mechanism, counts: NDArray[Any], *, group_size: int, rng: np.random.Generator
+) -> Response:
+    """Return the mean and variance of the published value of each count.
+
+    They are computed without random draws if the output distribution is known. Otherwise releases
+    of constant series of that count are drawn from ``rng``.
+
+    Parameters
+    ----------
+    mechanism
+        A bound mechanism.
+    counts
+        Whole numbers between 0 and the group size, shape (count,).
+    group_size
+        Members of a group.
+
+    Raises
+    ------
+    ConfigError
+        If one count can change the whole release, or a sensitivity is not known.
+    """
+    if mechanism.noise_scope == "release":
+        raise ConfigError(
+            f"{mechanism.label}: a published value depends on all counts, so a single count has no "
+            "mean response"
+        )
+    if law := mechanism.law(group_size):
+        return Response(*law.moments(counts))
+    values = np.repeat(np.asarray(counts, np.int32)[:, None], _DRAWS, axis=1)
+    released = mechanism.release(values, group_size=group_size, rng=rng)
+    return Response(released.mean(axis=1), released.var(axis=1))

@@ -6,7 +6,16 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Bounds, Counts, Guarantee, PrivacyLossSpec, Probability, Values
+from clusterscale.contracts import (
+    Bounds,
+    Counts,
+    Guarantee,
+    PrivacyLoss,
+    Probability,
+    Support,
+    Values,
+)
+from clusterscale.mechanisms.accounting import ApproximateLoss
 from clusterscale.mechanisms.base import AdditiveNoise
 from clusterscale.validation_messages import exact_percent
 
@@ -40,9 +49,12 @@ class RandomizedResponse(AdditiveNoise):
         reason = "a 'no' is always true: no finite epsilon; total variation of an answer is 1 − p"
         return Guarantee("event", 0.0, 1 - self.p, "replace", reason)
 
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLossSpec:
+    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss:
         """Return one component for each answer."""
-        return PrivacyLossSpec("approximate", bounds.user, epsilon=0.0, delta=1 - self.p)
+        return ApproximateLoss(bounds.user, 0.0, 1 - self.p)
+
+    def _noisy(self, before: Support, group_size: int) -> Support:
+        return Support(-group_size * self.p / (1 - self.p), float(group_size), 0.0)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return estimated counts, float64, the same shape (…, roi, epoch).

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import Count, NoiseScope, Values
+from clusterscale.contracts import Count, NoiseScope, Support, Values
 from clusterscale.errors import ConfigError
 from clusterscale.jit import kernel
 from clusterscale.mechanisms.base import PostProcessing
@@ -41,6 +42,11 @@ class FixedRanges(PostProcessing):
                 f"{self.name}: size {self.size} is larger than any count of {group_size} members"
             )
 
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the middles of the ranges."""
+        step = 0.5 if self.size % 2 and self.integers == "none" else 1.0
+        return Support(*self._ends(before), step)
+
     def revise(self, values: Values) -> None:
         """Replace each value by the middle of its range, in place."""
         values /= self.size
@@ -65,7 +71,7 @@ class AdaptiveRanges(PostProcessing):
     ranges: Count
     publish: Literal["median", "middle"] = "median"
 
-    reach: ClassVar[NoiseScope] = "series"
+    noise_scope: ClassVar[NoiseScope] = "series"
 
     @property
     def phrase(self) -> str:
@@ -78,6 +84,11 @@ class AdaptiveRanges(PostProcessing):
             raise ConfigError(
                 f"{self.name}: {self.ranges} ranges are more than the {group_size} members"
             )
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return ``before`` and the midpoints between two values, a few for each ROI."""
+        step = before.step / 2 if before.step >= 1 else 0.0
+        return replace(before, step=step, per_series=self.ranges)
 
     def revise(self, values: Values) -> None:
         """Replace each value by the median or the middle of its range, in place."""

@@ -12,7 +12,9 @@ from clusterscale.contracts import (
     CellCoordinates,
     Counts,
     Guarantee,
+    NoiseScope,
     Probability,
+    Support,
     Traces,
     Values,
 )
@@ -38,7 +40,7 @@ class SampleEvents(BaseMechanism):
     remove: Probability
 
     stage: ClassVar[Stage] = "sample"
-    noise_is_count_independent: ClassVar[bool] = False
+    noise_scope: ClassVar[NoiseScope] = "cell"
 
     @property
     def phrase(self) -> str:
@@ -64,6 +66,10 @@ class SampleEvents(BaseMechanism):
                 "ROI, which counts do not show: set null_roi: false"
             )
         return self
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return ``before``: a sample of the events can have any smaller count."""
+        return before
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return the sampled counts, float64, the same shape (…, roi, epoch).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from clusterscale.contracts import (
     NoiseScope,
     Positive,
     Probability,
+    Support,
     Values,
 )
 from clusterscale.errors import ConfigError
@@ -58,6 +60,11 @@ class SuppressSmall(PostProcessing):
         if self.up_to is not None and self.up_to >= group_size:
             raise ConfigError(f"{self.name}: up to {self.up_to} covers all counts of {group_size}")
 
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the values that are not small, and 0."""
+        low, high = self._ends(before)
+        return Support(min(low, 0.0), max(high, 0.0), before.step)
+
     def revise(self, values: Values) -> None:
         """Zero small values in place."""
         small = values < self.below if self.below is not None else values <= (self.up_to or 0)
@@ -74,7 +81,7 @@ class SuppressUnpopular(PostProcessing):
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
     fraction: Probability
 
-    reach: ClassVar[NoiseScope] = "release"
+    noise_scope: ClassVar[NoiseScope] = "release"
 
     @property
     def phrase(self) -> str:
@@ -89,6 +96,10 @@ class SuppressUnpopular(PostProcessing):
                 f"{self.name}: fraction {self.fraction} of {n_rois} ROIs or {n_epochs} epochs "
                 "is less than one"
             )
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return ``before``, and 0."""
+        return replace(before, low=min(before.low, 0.0), high=max(before.high, 0.0))
 
     def revise(self, values: Values) -> None:
         """Zero cells in place, by popularity in each (roi, epoch) matrix."""
@@ -114,7 +125,7 @@ class PerturbSmall(BaseMechanism):
     epsilon: Positive
 
     stage: ClassVar[Stage] = "noise"
-    noise_is_count_independent: ClassVar[bool] = False
+    noise_scope: ClassVar[NoiseScope] = "cell"
     whole_output: ClassVar[bool] = True
 
     @property
@@ -134,6 +145,10 @@ class PerturbSmall(BaseMechanism):
         """Raise :class:`ConfigError` if the threshold exceeds every count."""
         if self.below > group_size:
             raise ConfigError(f"{self.name}: below {self.below} covers all counts of {group_size}")
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return the whole numbers from 0."""
+        return Support(0.0, np.inf, 1.0)
 
     def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
         """Return counts with noise on the small ones, float64, the same shape (…, roi, epoch).

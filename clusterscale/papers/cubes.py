@@ -65,14 +65,16 @@ class Cubes:
 
 def _ingest(source: str, uri: str) -> None:
     """Ingest fixes on a grid of ten by ten cells and hourly epochs, as in NDSS18 §V-A."""
-    from clusterscale.ingest import READERS, ingest
+    from clusterscale.ingest import READERS, IngestOptions, ingest
 
     ingest(
         source,
         uri,
-        reader=READERS.create("events" if source.endswith(".parquet") else "cabspotting"),
-        locator=Grid.parse(_GRID),
-        calendar=Calendar.parse(_START, "1h", _HOURS, _ZONE),
+        IngestOptions(
+            reader=READERS.create("events" if source.endswith(".parquet") else "cabspotting"),
+            locator=Grid.parse(_GRID),
+            calendar=Calendar.parse(_START, "1h", _HOURS, _ZONE),
+        ),
     )
 
 

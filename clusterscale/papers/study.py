@@ -9,7 +9,7 @@ from pydantic import Strict, model_validator
 
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import ConfigModel, Count
-from clusterscale.contracts.lists import OptionalUnique
+from clusterscale.contracts.component import OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.papers.claims import Claim
 from clusterscale.papers.published import PublishedNumbers

@@ -10,7 +10,7 @@ from clusterscale.papers.published import ALL, BEST, PEOPLE, Label, ResultSelect
 from clusterscale.papers.study import PaperStudy
 from clusterscale.recovery import RECOVERY, RecoveryPlan
 from clusterscale.recovery.estimates import DECISION_RULES
-from clusterscale.recovery.task import ALONE
+from clusterscale.recovery.task import BASELINES
 from clusterscale.schema import RESULTS, Variable
 from clusterscale.traits import TRAITS
 from clusterscale.validation_messages import choices
@@ -80,7 +80,7 @@ def _of_recovery(plan: RecoveryPlan) -> dict[str, list[Label]]:
     return {
         "mechanism": [mechanism.label for mechanism in plan.published],
         "prior": [prior.label for prior in plan.priors],
-        "strategy": [*ALONE, *(strategy.label for strategy in plan.strategies)],
+        "strategy": [*BASELINES, *(strategy.label for strategy in plan.strategies)],
         "reading": list(DECISION_RULES),
         "epoch": list(range(*plan.inferred)),
     }

@@ -25,6 +25,6 @@ from clusterscale.registry import Registry
 __all__ = ["PRIORS", "create"]
 
 PRIORS: Registry[Prior] = Registry(
-    "prior", DifferentGroups, KnownSubset, Perfect, SameGroups, ZeroKnowledge
+    "prior", DifferentGroups, KnownSubset, Perfect, SameGroups, ZeroKnowledge, base=Prior
 )
 create = PRIORS.create

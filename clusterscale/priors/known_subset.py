@@ -13,7 +13,7 @@ from clusterscale.contracts import (
     GroupRequest,
     Ints,
     Labels,
-    NamedModel,
+    Prior,
     Share,
     TargetKnowledge,
 )
@@ -23,7 +23,7 @@ from clusterscale.validation_messages import exact_percent
 __all__ = ["KnownSubset"]
 
 
-class KnownSubset(NamedModel):
+class KnownSubset(Prior):
     """Knows the traces of a random share of users, including the target (NDSS18 §VI-A).
 
     Training groups are drawn from the known users, challenges from all others and the target, so
@@ -44,7 +44,6 @@ class KnownSubset(NamedModel):
     sampling: Literal["independent", "paired"] = "independent"
     known_fraction: Share = 1.0
 
-    needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
 
@@ -76,10 +75,6 @@ class KnownSubset(NamedModel):
     def n_known(self, n_users: int) -> int:
         """Return round(alpha · users), at least 1, including the target."""
         return max(1, round(self.alpha * n_users))
-
-    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """Return (0, 0): the training groups are drawn beforehand."""
-        return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if a pool is too small for the groups."""

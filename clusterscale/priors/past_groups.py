@@ -13,7 +13,7 @@ from clusterscale.contracts import (
     GroupRequest,
     GroupSample,
     Members,
-    NamedModel,
+    Prior,
     Traces,
 )
 from clusterscale.errors import InputError
@@ -22,7 +22,7 @@ from clusterscale.groups import Counter, Pool, check_pool
 __all__ = ["DifferentGroups", "SameGroups"]
 
 
-class _PastGroups(NamedModel):
+class _PastGroups(Prior):
     """Groups of all users, observed in every past period; no knowledge of locations.
 
     Of ``beta`` groups, the first ``_n_training`` are observed in the past, and the last
@@ -34,8 +34,6 @@ class _PastGroups(NamedModel):
 
     _same: ClassVar[bool]
     needs_past: ClassVar[bool] = True
-    gives_whereabouts: ClassVar[bool] = False
-    adds_challenges: ClassVar[bool] = False
 
     @property
     def n_challenges(self) -> int:
@@ -51,10 +49,6 @@ class _PastGroups(NamedModel):
         # New groups of both kinds are the controls if the challenges are training groups.
         n_control = self.n_challenges // (1 if self._same else 2)
         return self._n_training * n_past + self.n_challenges + n_control * control
-
-    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """Return (0, 0): the training groups are drawn beforehand."""
-        return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""

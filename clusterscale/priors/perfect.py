@@ -9,7 +9,7 @@ from clusterscale.contracts import (
     Even,
     Game,
     GroupRequest,
-    NamedModel,
+    Prior,
     TargetKnowledge,
 )
 from clusterscale.groups import Pool, check_pool, count_visits
@@ -17,7 +17,7 @@ from clusterscale.groups import Pool, check_pool, count_visits
 __all__ = ["Perfect"]
 
 
-class Perfect(NamedModel):
+class Perfect(Prior):
     """Knows the raw counts and the membership of the released groups (NDSS18 §VII-B).
 
     Of ``groups`` groups of all users, half contain the target. The adversary trains on them, and
@@ -30,9 +30,7 @@ class Perfect(NamedModel):
     adversary: Literal["strategic", "passive"] = "strategic"
 
     _label_always: ClassVar[tuple[str, ...]] = ("adversary",)
-    needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
-    adds_challenges: ClassVar[bool] = False
 
     @property
     def phrase(self) -> str:
@@ -49,10 +47,6 @@ class Perfect(NamedModel):
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:
         """Return the number of groups, which are training groups and challenges, plus controls."""
         return self.groups * (1 + control)
-
-    def studies(self, *, validate: bool, control: bool) -> tuple[int, int]:
-        """Return (0, 0): the training groups are drawn beforehand."""
-        return 0, 0
 
     def check(self, n_users: int, group_size: int, *, most: int = 0) -> None:
         """Raise :class:`~clusterscale.errors.PoolError` if there are too few users."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import Address, ConfigModel, Count, Mechanism
-from clusterscale.contracts.lists import OptionalUnique
+from clusterscale.contracts.component import OptionalUnique
 from clusterscale.mechanisms import MECHANISMS
 
 __all__ = ["PLACES", "Declared", "First", "Name", "ReleaseEntry", "ReleaseMetadata", "Size"]

@@ -21,7 +21,6 @@ True
 """
 
 from clusterscale.recovery.analysis import RecoveryAnalysis, run
-from clusterscale.recovery.budget import RecoveryCost, check, predict
 from clusterscale.recovery.errors import (
     localization_error,
     privacy_gain,
@@ -49,6 +48,7 @@ from clusterscale.recovery.functional import (
 )
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.priors import BELIEFS
+from clusterscale.recovery.resources import RecoveryCost, check, predict
 from clusterscale.recovery.results import RECOVERY, open_recovery
 from clusterscale.recovery.strategies import STRATEGIES
 

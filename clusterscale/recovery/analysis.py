@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from clusterscale import study
 from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
-from clusterscale.recovery.budget import check, predict
 from clusterscale.recovery.plan import RecoveryPlan
-from clusterscale.recovery.release import ReleaseTask, measure
+from clusterscale.recovery.resources import check, predict
 from clusterscale.recovery.results import RecoveryStore, open_recovery
-from clusterscale.recovery.task import Recovered, RecoveryTask, recover
-from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost, each
+from clusterscale.recovery.task import Recovered, RecoveryTask, ReleaseTask, measure, recover
+from clusterscale.study import Analysis, Stage, Study, each
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -45,12 +44,7 @@ class RecoveryAnalysis(Analysis):
         return {
             "users": f"{cost.n_users:,}",
             "tasks": f"{cost.n_tasks:,}",
-            **describe_cost(
-                read=f"{describe_bytes(cost.store_bytes)}, by each worker",
-                worker=describe_bytes(cost.worker_bytes),
-                core_seconds=cost.core_seconds,
-                seconds=(cost.seconds,),
-            ),
+            **cost.describe("by each worker"),
         }
 
     def open(self, uri: str) -> xr.Dataset:
@@ -61,7 +55,7 @@ class RecoveryAnalysis(Analysis):
         """Yield the errors of each release, then the recovery of each mechanism and prior."""
         plan, store = self.plan, RecoveryStore(job.uri, self.plan, job.cube)
         mechanisms = [mechanism.id for mechanism in plan.published]
-        priors = [belief.id for belief in plan.priors]
+        priors = [prior.id for prior in plan.priors]
 
         def keep_error(task: ReleaseTask, error: float) -> None:
             store.add_error(mechanisms.index(task.mechanism.id), error)

@@ -52,9 +52,9 @@ def profiling_error(truth: ArrayLike, estimate: ArrayLike, *, base: float = 2) -
     true, estimated = _check(truth, estimate)
     total = np.zeros(len(true))
     for epoch in range(true.shape[2]):
-        column, weights = EpochBelief.of_table(estimated[:, :, epoch]), np.ones(true.shape[1])
+        belief, weights = EpochBelief.of_table(estimated[:, :, epoch]), np.ones(true.shape[1])
         visited = EpochBelief.of_table(true[:, :, epoch])
-        errors = compare(visited, WeightedBelief(column, weights, normalised=True), 1.0)
+        errors = compare(visited, WeightedBelief(belief, weights, normalised=True), 1.0)
         total = total + to_base(np.where(errors.n_true > 0, errors.distance, NO_MASS), base)
     mean: Values = total / true.shape[2]
     return mean

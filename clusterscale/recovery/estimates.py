@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class WeightedBelief:
     divided by the user's sum over ROIs.
     """
 
-    column: EpochBelief
+    belief: EpochBelief
     weights: Values
     normalised: bool
 
@@ -46,7 +47,7 @@ class EstimateErrors:
     distance
         float64, shape (user,): Jensen–Shannon distance of profiles in base *e*, or
         :data:`NO_MASS`.
-    hits, told
+    hits, predicted
         int64, shape (reading, user): numbers of correct and of all predicted ROIs.
     n_true
         int64, shape (user,): number of true ROIs.
@@ -54,7 +55,7 @@ class EstimateErrors:
 
     distance: Values
     hits: Ids
-    told: Ids
+    predicted: Ids
     n_true: Ids
 
 
@@ -70,24 +71,35 @@ def compare(truth: EpochBelief, estimate: WeightedBelief, threshold: float) -> E
     InputError
         If truth and estimate are of different users or ROIs.
     """
-    column, weights = estimate.column, estimate.weights
-    sizes = [(belief.n_users, belief.n_rois) for belief in (truth, column)]
+    belief, weights = estimate.belief, estimate.weights
+    sizes = [(side.n_users, side.n_rois) for side in (truth, belief)]
     if sizes[0] != sizes[1]:
         raise InputError(f"the truth is of {sizes[0]} users and ROIs, the estimate of {sizes[1]}")
-    mass = column.mass(weights)
+    mass = belief.mass(weights)
     least = threshold * (mass if estimate.normalised else np.ones_like(mass))
-    begin, end, which = column.segments()
+    begin, end, which = belief.segments()
     order = np.lexsort((weights, which))
     bounds = np.searchsorted(which[order], np.arange(len(begin) + 1))
-    entries = column.user, column.probability
-    predicted = _count_predicted(begin, end, *entries, weights[order], bounds, least)
+    distinct = _Segments.of(belief)._replace(begin=begin, end=end)
+    predicted = _count_predicted(distinct, weights[order], bounds, least)
     n_true = np.bincount(truth.user, minlength=truth.n_users)
-    distance, hits = _match(
-        truth.begin, truth.end, truth.user, n_true, column.begin, column.end, *entries,
-        weights, mass, least,
-    )  # fmt: skip
+    sides = (_Segments.of(truth), _Segments.of(belief))
+    distance, hits = _match(*sides, n_true, weights, mass, least)
     _predict_null_roi(truth, predicted[0], hits[0])
     return EstimateErrors(distance, hits, predicted, n_true)
+
+
+class _Segments(NamedTuple):
+    """Arrays of an :class:`EpochBelief`, as kernels take them."""
+
+    begin: Ids
+    end: Ids
+    user: Ranks
+    probability: Values
+
+    @classmethod
+    def of(cls, belief: EpochBelief) -> Self:
+        return cls(belief.begin, belief.end, belief.user, belief.probability)
 
 
 def _predict_null_roi(truth: EpochBelief, predicted: Ids, hits: Ids) -> None:
@@ -100,20 +112,13 @@ def _predict_null_roi(truth: EpochBelief, predicted: Ids, hits: Ids) -> None:
 
 
 @kernel
-def _count_predicted(
-    begin: Ids,
-    end: Ids,
-    user: Ranks,
-    probability: Values,
-    weights: Values,
-    bounds: Ids,
-    least: Values,
-) -> Ids:
+def _count_predicted(belief: _Segments, weights: Values, bounds: Ids, least: Values) -> Ids:
     """Return the number of predicted ROIs of each user, by both decision rules.
 
     ``weights`` are sorted within each segment, those of segment ``i`` being
     ``weights[bounds[i]:bounds[i + 1]]``, so all ROIs after a predicted one are predicted too.
     """
+    begin, end, user, probability = belief
     predicted = np.zeros((2, len(least)), np.int64)
     for segment in range(len(begin)):
         last = bounds[segment + 1]
@@ -140,19 +145,11 @@ def _first(weights: Values, low: int, high: int, factor: float, least: float) ->
 
 @kernel
 def _match(
-    true_begin: Ids,
-    true_end: Ids,
-    true_user: Ranks,
-    n_true: Ids,
-    begin: Ids,
-    end: Ids,
-    user: Ranks,
-    probability: Values,
-    weights: Values,
-    mass: Values,
-    least: Values,
+    truth: _Segments, belief: _Segments, n_true: Ids, weights: Values, mass: Values, least: Values
 ) -> tuple[Values, Ids]:
     """Return distances and hits by looking up each true visit in the estimate."""
+    true_begin, true_end, true_user, _ = truth
+    begin, end, user, probability = belief
     distance, shared = np.zeros(len(mass)), np.zeros(len(mass))
     hits = np.zeros((2, len(mass)), np.int64)
     for roi in range(len(true_begin)):
@@ -163,7 +160,6 @@ def _match(
             value = 0.0
             if at < end[roi] and user[at] == who:
                 value = probability[at] * weights[roi]
-
             if value > 0:
                 hits[0, who] += value >= least[who]
                 hits[1, who] += 1

@@ -13,14 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Traces, Values
 from clusterscale.errors import InputError
-from clusterscale.recovery.epoch_belief import EpochBelief, by_activity
-from clusterscale.recovery.priors.last import LastDay, LastHour, LastWeek
-from clusterscale.recovery.priors.seasonal import FreqRoi, RoiDay, RoiDayWeek
-from clusterscale.recovery.priors.timely import TimeDay, TimeDayWeek
+from clusterscale.recovery.epoch_belief import EpochBelief, Visits, by_activity
+from clusterscale.recovery.priors import (
+    FreqRoi,
+    LastDay,
+    LastHour,
+    LastWeek,
+    RoiDay,
+    RoiDayWeek,
+    TimeDay,
+    TimeDayWeek,
+)
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
-from clusterscale.recovery.strategies.bayes import Bayes
-from clusterscale.recovery.strategies.greedy import MaxRoi, MaxUser
-from clusterscale.recovery.visits import Visits
+from clusterscale.recovery.strategies import Bayes, MaxRoi, MaxUser
 
 __all__ = ["assign", "bayes", "every", "freq_roi", "last_day", "last_hour", "last_week", "learn"]
 __all__ += ["max_roi", "max_user", "popular", "remember", "roi_day", "roi_day_week", "time_day"]
@@ -50,12 +55,12 @@ def with_null(traces: ArrayLike) -> Flags:
     return np.concatenate([visits, ~visits.any(axis=1, keepdims=True)], axis=1)
 
 
-def learn(belief: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
+def learn(prior: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
     """Return the shares that a prior learns from observed epochs for the following ones.
 
     Parameters
     ----------
-    belief
+    prior
         The prior.
     observed
         Bool, shape (user, roi, observed epoch), with a null ROI: visits of each user.
@@ -72,16 +77,16 @@ def learn(belief: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         If the array has another form, no epoch follows, or no full cycle was observed.
     """
-    visits = _turn(observed)
-    return _stack(belief, visits, visits.n_epochs, n_epochs)
+    visits = _visits_of(observed)
+    return _stack(prior, visits, visits.n_epochs, n_epochs)
 
 
-def remember(belief: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
+def remember(prior: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
     """Return the assignment of a prior that knows the users' ROIs one lag before each epoch.
 
     Parameters
     ----------
-    belief
+    prior
         The prior.
     traces
         Bool, shape (user, roi, epoch), with a null ROI: visits of each user, up to the last epoch
@@ -99,8 +104,8 @@ def remember(belief: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
         If the array has another form, or begins less than one lag before the first epoch to be
         inferred.
     """
-    visits = _turn(traces)
-    return _stack(belief, visits, visits.n_epochs - n_epochs, n_epochs) > 0
+    visits = _visits_of(traces)
+    return _stack(prior, visits, visits.n_epochs - n_epochs, n_epochs) > 0
 
 
 def freq_roi(observed: ArrayLike, n_epochs: int) -> Values:
@@ -218,10 +223,9 @@ def assign(
     order, reports = by_activity(activity, len(shares)), np.asarray(activity, np.int64)
     estimates = np.zeros_like(shares)
     for epoch in range(shares.shape[2]):
-        column = EpochBelief.of_table(shares[order, :, epoch])
-        known = Aggregate(published[:, epoch], reports[order])
-        estimate = strategy.estimate(column, known)
-        estimates[order, :, epoch] = estimate.column.table() * estimate.weights
+        belief = EpochBelief.of_table(shares[order, :, epoch])
+        estimate = strategy.estimate(belief, Aggregate(published[:, epoch], reports[order]))
+        estimates[order, :, epoch] = estimate.belief.table() * estimate.weights
     total = estimates.sum(axis=1, keepdims=True)
     posterior: Values = np.divide(estimates, total, out=np.zeros_like(estimates), where=total > 0)
     return posterior
@@ -251,17 +255,17 @@ def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Fla
     return assign(MaxUser(), prior, aggregate, activity) > 0
 
 
-def _stack(belief: InferencePrior, visits: Visits, observed: int, n_epochs: int) -> Values:
-    if n_epochs < 1 or observed < belief.needs:
+def _stack(prior: InferencePrior, visits: Visits, observed: int, n_epochs: int) -> Values:
+    if n_epochs < 1 or observed < prior.needs:
         raise InputError(
-            f"{belief.name} needs {belief.needs} observed epochs and at least one to infer, not "
+            f"{prior.name} needs {prior.needs} observed epochs and at least one to infer, not "
             f"{observed} and {n_epochs}"
         )
-    columns = (belief.column(visits, observed, observed + i) for i in range(n_epochs))
-    return np.stack([column.table() for column in columns], axis=2)
+    beliefs = (prior.belief(visits, observed, observed + i) for i in range(n_epochs))
+    return np.stack([belief.table() for belief in beliefs], axis=2)
 
 
-def _turn(traces: ArrayLike) -> Visits:
+def _visits_of(traces: ArrayLike) -> Visits:
     visits = _check_traces(traces)
     if visits.shape[1] < 2 or not np.array_equal(visits[:, -1], ~visits[:, :-1].any(axis=1)):
         raise InputError("the last ROI is not a null ROI: with_null adds one")

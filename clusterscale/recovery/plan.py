@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
-from clusterscale.contracts.lists import NonEmptyUnique, OptionalUnique
+from clusterscale.contracts.component import NonEmptyUnique, OptionalUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
 from clusterscale.html_tables import list_facts
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.mechanisms.exact import Exact
+from clusterscale.mechanisms.base import Exact
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import STRATEGIES
@@ -90,7 +90,7 @@ class RecoveryPlan(ConfigModel):
             {
                 "observed epochs": f"{self.observed:,}, from epoch {first:,} on",
                 "inferred epochs": f"{self.epochs:,}, up to epoch {stop - 1:,}",
-                "priors": [belief.label for belief in self.priors],
+                "priors": [prior.label for prior in self.priors],
                 "mechanisms": [mechanism.label for mechanism in self.published],
                 "strategies": [strategy.label for strategy in self.strategies],
                 "seed": str(self.seed),
@@ -105,17 +105,17 @@ class RecoveryPlan(ConfigModel):
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support the plan."""
         faults = [
-            f"priors.{i}: {belief.name} needs {belief.needs} observed epochs, but observed is "
+            f"priors.{i}: {prior.name} needs {prior.needs} observed epochs, but observed is "
             f"{self.observed}"
-            for i, belief in enumerate(self.priors)
-            if belief.needs > self.observed
+            for i, prior in enumerate(self.priors)
+            if prior.needs > self.observed
         ]
         if cube.calendar.step != _HOUR:
             faults += [
-                f"priors.{i}: {belief.name} needs epochs of an hour, but an epoch of this cube has "
+                f"priors.{i}: {prior.name} needs epochs of an hour, but an epoch of this cube has "
                 f"{cube.calendar.step / 60:g} minutes"
-                for i, belief in enumerate(self.priors)
-                if belief.hourly
+                for i, prior in enumerate(self.priors)
+                if prior.hourly
             ]
         if self.span[1] > cube.n_epochs:
             faults.append(
@@ -128,14 +128,14 @@ class RecoveryPlan(ConfigModel):
     def tasks(self, cube: TraceCube) -> Iterator[RecoveryTask]:
         """Yield the tasks of every mechanism and prior, one per block of epochs."""
         source = Source.of(cube, null_roi=True, seed=self.seed)
-        for mechanism, belief in product(self.published, self.priors):
+        for mechanism, prior in product(self.published, self.priors):
             for start in range(0, self.epochs, BLOCK):
                 yield RecoveryTask(
                     source=source,
                     first=self.first,
                     observed=self.observed,
                     epochs=self.epochs,
-                    belief=belief,
+                    prior=prior,
                     strategies=self.strategies,
                     mechanism=mechanism,
                     threshold=self.threshold,

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from clusterscale.contracts import Values
-from clusterscale.recovery.epoch_belief import EpochBelief, Ids
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Visits
 from clusterscale.recovery.estimates import WeightedBelief
-from clusterscale.recovery.visits import Visits
 
 __all__ = ["Aggregate", "InferencePrior", "InferenceStrategy"]
 
@@ -56,7 +55,7 @@ class InferencePrior(Protocol):
     def season(self, epoch: int) -> int:
         """Return a number that is equal for epochs with the same belief."""
 
-    def column(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
+    def belief(self, visits: Visits, observed: int, epoch: int) -> EpochBelief:
         """Return the belief about an epoch.
 
         Parameters

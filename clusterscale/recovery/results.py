@@ -12,11 +12,11 @@ import numpy as np
 
 from clusterscale.contracts import names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin
+from clusterscale.cube.describe import describe_origin
 from clusterscale.recovery.errors import one_minus_f1, privacy_gain, privacy_loss
 from clusterscale.recovery.estimates import DECISION_RULES
 from clusterscale.recovery.plan import RecoveryPlan
-from clusterscale.recovery.task import ALONE, Recovered
+from clusterscale.recovery.task import BASELINES, Recovered
 from clusterscale.schema import RECOVERY_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 
@@ -90,7 +90,7 @@ class RecoveryStore(TableStore):
         profiling = sums.distance / self._plan.epochs
         self.array("profiling_error")[at] = profiling
         self.array("profiling_loss")[at] = privacy_loss(profiling[0], profiling)
-        localization = one_minus_f1(sums.hits, sums.told, sums.true[:, None])
+        localization = one_minus_f1(sums.hits, sums.predicted, sums.true[:, None])
         self.array("localization_error")[at] = localization
         self.array("localization_loss")[at] = privacy_loss(localization[0], localization)
         self.array("profiling_error_of_epoch")[at] = sums.by_epoch[:, 0]
@@ -133,7 +133,8 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
 
 def _create(uri: str, plan: RecoveryPlan, cube: TraceCube) -> None:
     strategies = {
-        name: [*ALONE, *values] for name, values in names_of("strategy", plan.strategies).items()
+        name: [*BASELINES, *values]
+        for name, values in names_of("strategy", plan.strategies).items()
     }
     columns: dict[str, Sequence[Any]] = {
         "user": range(cube.n_users),

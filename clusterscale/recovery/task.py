@@ -1,31 +1,85 @@
-"""Task of a recovery: one prior, one mechanism and some epochs, for all users and strategies."""
+"""Tasks of a recovery: a release of all users; and one prior, mechanism and some epochs of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Mechanism, Values
-from clusterscale.cube.blocks import Source, open_source, read_users
-from clusterscale.recovery.epoch_belief import EpochBelief, Ids, by_activity
+from clusterscale.contracts import Bounds, CellCoordinates, Counts, Mechanism, Values
+from clusterscale.cube.blocks import Source, Window, expand, open_source, read_users
+from clusterscale.mechanisms.base import Exact
+from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
 from clusterscale.recovery.errors import one_minus_f1, to_base
 from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
-from clusterscale.recovery.release import ReleaseTask, publish
-from clusterscale.recovery.strategies.bayes import crowd
-from clusterscale.recovery.visits import Visits
+from clusterscale.recovery.strategies import count_users
+from clusterscale.seeds import stream
+from clusterscale.utility import mean_relative_error
 
-__all__ = ["ALONE", "BLOCK", "Recovered", "RecoveryTask", "recover"]
+__all__ = ["BASELINES", "BLOCK", "Recovered", "RecoveryTask", "ReleaseTask", "measure", "recover"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseTask:
+    """Task to release all users of a cube in the epochs ``first`` up to ``stop``."""
+
+    source: Source
+    first: int
+    stop: int
+    mechanism: Mechanism
+
+
+@lru_cache(maxsize=4)
+def publish(task: ReleaseTask) -> Values:
+    """Return a mechanism's release of all users of a cube, on the cells of the cube.
+
+    The values are the same in every task: the noise has its own random stream.
+
+    Returns
+    -------
+    float64, shape (roi, epoch)
+        The last ROI is the null ROI.
+    """
+    source, span, mechanism = task.source, (task.first, task.stop), task.mechanism
+    counts, bounds, frames = _count(source, (span, mechanism.trace_steps))
+    rng = stream(source.seed, "recovery", *span, mechanism.id)
+    n_users = open_source(source).n_users
+    values = mechanism.bind(bounds).release(counts, group_size=n_users, rng=rng)
+    return expand(values, mechanism.trace_steps, frames)
+
+
+def measure(task: ReleaseTask) -> float:
+    """Return the mean relative error of a release (PETS17 eq. 17).
+
+    The floor is 0.1 % of the total count of an epoch, which reproduces PETS17's tables 3 to 5. ROIs
+    without visits are excluded.
+    """
+    raw, released = publish(replace(task, mechanism=Exact())), publish(task)
+    visited = raw.any(axis=1)
+    return mean_relative_error(raw[visited].T, released[visited].T)
+
+
+@lru_cache(maxsize=4)
+def _count(source: Source, window: Window) -> tuple[Counts, Bounds, tuple[CellCoordinates, ...]]:
+    """Count all users of a cube, once for all mechanisms with the same trace steps."""
+    (block,) = read_users(source, [window], (0, open_source(source).n_users))
+    traces = block.traces
+    counts = np.bincount(traces.cells, minlength=traces.n_cells).astype(np.int32)
+    counts = counts.reshape(traces.n_rois, traces.n_epochs)
+    if traces.idle is not None:
+        counts[-1] = traces.idle.sum(axis=0)
+    return counts, block.bounds, block.frames
+
 
 BLOCK = 24
 """Number of epochs per task."""
 
-ALONE = ("prior", "release")
+BASELINES = ("prior", "release")
 """Estimates without a strategy: the prior, and the published profile for every user."""
 
 
@@ -40,7 +94,7 @@ class RecoveryTask:
     first: int
     observed: int
     epochs: int
-    belief: InferencePrior
+    prior: InferencePrior
     strategies: tuple[InferenceStrategy, ...]
     mechanism: Mechanism
     threshold: float
@@ -51,20 +105,20 @@ class RecoveryTask:
     @property
     def case(self) -> tuple[str, str]:
         """The ids of mechanism and prior."""
-        return self.mechanism.id, self.belief.id
+        return self.mechanism.id, self.prior.id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovered:
     """Sums over the epochs of a task.
 
-    Users are in the order of the cube; estimates are those of :data:`ALONE` and of the strategies.
+    Users are in the order of the cube; estimates are :data:`BASELINES`, then those of strategies.
 
     Attributes
     ----------
     distance
         float64, shape (estimate, user): profiling errors.
-    hits, told
+    hits, predicted
         int32, shape (estimate, reading, user): numbers of correct and of all predicted ROIs.
     true
         int32, shape (estimate, user): number of true ROIs, the same for all estimates.
@@ -75,36 +129,36 @@ class Recovered:
 
     distance: Values
     hits: NDArray[np.int32]
-    told: NDArray[np.int32]
+    predicted: NDArray[np.int32]
     true: NDArray[np.int32]
     by_epoch: Values
 
     @classmethod
-    def nothing(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
+    def zeros(cls, n_estimates: int, n_users: int, n_epochs: int) -> Self:
         """Return empty sums."""
         n_readings = len(DECISION_RULES)
-        hits, told = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
+        hits, predicted = (np.zeros((n_estimates, n_readings, n_users), np.int32) for _ in range(2))
         true = np.zeros((n_estimates, n_users), np.int32)
         by_epoch = np.empty((n_estimates, 1 + n_readings, n_epochs))
-        return cls(np.zeros((n_estimates, n_users)), hits, told, true, by_epoch)
+        return cls(np.zeros((n_estimates, n_users)), hits, predicted, true, by_epoch)
 
     def add(self, estimate: int, epoch: int, errors: EstimateErrors, base: float) -> None:
         """Add the errors of an estimate and epoch, both given by index."""
         distances = to_base(errors.distance, base)
         self.distance[estimate] += distances
         self.hits[estimate] += errors.hits
-        self.told[estimate] += errors.told
+        self.predicted[estimate] += errors.predicted
         self.true[estimate] += errors.n_true
-        sums = errors.hits.sum(axis=1), errors.told.sum(axis=1), errors.n_true.sum()
+        sums = errors.hits.sum(axis=1), errors.predicted.sum(axis=1), errors.n_true.sum()
         self.by_epoch[estimate, :, epoch] = distances.mean(), *one_minus_f1(*sums)
 
-    def of_users(self, place: Ids) -> Recovered:
-        """Return the sums of the users with the indices ``place``."""
+    def of_users(self, users: Ids) -> Recovered:
+        """Return the sums of the users with these indices."""
         return Recovered(
-            self.distance[:, place],
-            self.hits[:, :, place],
-            self.told[:, :, place],
-            self.true[:, place],
+            self.distance[:, users],
+            self.hits[:, :, users],
+            self.predicted[:, :, users],
+            self.true[:, users],
             self.by_epoch,
         )
 
@@ -113,41 +167,36 @@ class Recovered:
         return Recovered(
             self.distance + later.distance,
             self.hits + later.hits,
-            self.told + later.told,
+            self.predicted + later.predicted,
             self.true + later.true,
             np.concatenate([self.by_epoch, later.by_epoch], axis=2),
         )
 
 
 def recover(task: RecoveryTask) -> Recovered:
-    """Infer the locations of all users and compare them with the truth; a pure function.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is not the planned one.
-    """
+    """Infer the locations of all users and compare them with the truth; a pure function."""
     inferred = task.first + task.observed
     known = _read(task.source, (task.first, inferred + task.epochs), task.observed)
     published = publish(ReleaseTask(task.source, inferred, inferred + task.epochs, task.mechanism))
-    columns = _Columns(task.belief, known.visits, task.observed)
-    n_estimates = len(ALONE) + len(task.strategies)
-    sums = Recovered.nothing(n_estimates, known.visits.n_users, task.stop - task.start)
+    beliefs = _Beliefs(task.prior, known.visits, task.observed)
+    n_estimates = len(BASELINES) + len(task.strategies)
+    sums = Recovered.zeros(n_estimates, known.visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
-        truth, prior = (side.column(task.observed + epoch) for side in (known.visits, columns))
+        truth = known.visits.truth(task.observed + epoch)
+        belief = beliefs.about(task.observed + epoch)
         aggregate = Aggregate(published[:, epoch], known.activity)
-        for j, estimate in enumerate(_estimates(prior, aggregate, task.strategies)):
+        for j, estimate in enumerate(_estimates(belief, aggregate, task.strategies)):
             sums.add(j, i, compare(truth, estimate, task.threshold), task.base)
-    return sums.of_users(known.place)
+    return sums.of_users(known.rank)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _AllVisits:
-    """Visits of all users by rank; ``place`` is the rank of each user, shape (user,)."""
+    """Visits of all users by rank; ``rank`` is the rank of each user, shape (user,)."""
 
     visits: Visits
     activity: Ids
-    place: Ids
+    rank: Ids
 
 
 @lru_cache(maxsize=1)
@@ -162,18 +211,18 @@ def _read(source: Source, span: tuple[int, int], observed: int) -> _AllVisits:
     return _AllVisits(Visits.of(traces, order), activity[order], np.argsort(order))
 
 
-class _Columns:
+class _Beliefs:
     """Beliefs of a prior, computed once per season."""
 
-    def __init__(self, belief: InferencePrior, visits: Visits, observed: int) -> None:
-        self._belief, self._visits, self._observed = belief, visits, observed
+    def __init__(self, prior: InferencePrior, visits: Visits, observed: int) -> None:
+        self._prior, self._visits, self._observed = prior, visits, observed
         self._last: tuple[int, EpochBelief] | None = None
 
-    def column(self, epoch: int) -> EpochBelief:
+    def about(self, epoch: int) -> EpochBelief:
         """Return the belief about an epoch."""
-        season = self._belief.season(epoch)
+        season = self._prior.season(epoch)
         if self._last is None or self._last[0] != season:
-            self._last = season, self._belief.column(self._visits, self._observed, epoch)
+            self._last = season, self._prior.belief(self._visits, self._observed, epoch)
         return self._last[1]
 
 
@@ -182,7 +231,7 @@ def _estimates(
 ) -> Iterator[WeightedBelief]:
     yield WeightedBelief(prior, np.ones(prior.n_rois), normalised=False)
     yield WeightedBelief(
-        EpochBelief.of_all(prior.n_rois, prior.n_users), crowd(aggregate), normalised=True
+        EpochBelief.of_all(prior.n_rois, prior.n_users), count_users(aggregate), normalised=True
     )
     for strategy in strategies:
         yield strategy.estimate(prior, aggregate)

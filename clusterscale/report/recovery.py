@@ -10,7 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.recovery import privacy_loss
-from clusterscale.recovery.task import ALONE
+from clusterscale.recovery.task import BASELINES
 from clusterscale.report import figures
 from clusterscale.report.figures import Floats
 from clusterscale.report.section import (
@@ -252,7 +252,7 @@ def _boxes(errors: Errors, prior: int, prices: figures.Floats) -> Markup:
             quantity(float(prices[mechanism])),
             [
                 _line(errors.gain[mechanism, prior, place], errors, place)
-                for place in range(len(ALONE), len(errors.strategies))
+                for place in range(len(BASELINES), len(errors.strategies))
             ],
         )
         for mechanism, name in enumerate(errors.mechanisms)

@@ -8,8 +8,8 @@ can be audited; learned attacks are then run only on the most exposed users.
 """
 
 from clusterscale.screening.analysis import ScreenAnalysis, run
-from clusterscale.screening.budget import ScreenCost, check, predict
 from clusterscale.screening.plan import Screen, ScreenPlan
+from clusterscale.screening.resources import ScreenCost, check, predict
 from clusterscale.screening.results import SCREEN, is_counted, open_screen
 
 __all__ = [

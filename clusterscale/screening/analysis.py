@@ -13,19 +13,19 @@ from clusterscale.contracts import Executor, Finished, Mechanism, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
 from clusterscale.screening.base_groups import new_base, open_base
-from clusterscale.screening.budget import (
+from clusterscale.screening.counting import CountTask, GroupContributions, combine, count
+from clusterscale.screening.plan import Screen, ScreenSetting
+from clusterscale.screening.resources import (
     check,
     part_size,
     plan_screen_resources,
     predict,
     slice_size,
 )
-from clusterscale.screening.counting import CountTask, GroupContributions, combine, count
-from clusterscale.screening.plan import Screen, ScreenSetting
 from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import Scored, ScreenTask, score
 from clusterscale.storage import exists
-from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost, each
+from clusterscale.study import Analysis, Stage, Study, each
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -57,12 +57,7 @@ class ScreenAnalysis(Analysis):
             "users": f"{cost.n_users:,}",
             "rows": f"{cost.n_rows:,}",
             "blocks of users": f"{cost.n_blocks:,}",
-            **describe_cost(
-                read=f"{describe_bytes(cost.store_bytes)}, {cost.n_readings} times",
-                worker=describe_bytes(cost.worker_bytes),
-                core_seconds=cost.core_seconds,
-                seconds=(cost.seconds,),
-            ),
+            **cost.describe(f"{cost.n_readings} times"),
         }
 
     def open(self, uri: str) -> xr.Dataset:

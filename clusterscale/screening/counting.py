@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,15 @@ from clusterscale.jit import kernel
 from clusterscale.screening.plan import LEAST_GROUPS, ScreenSetting
 from clusterscale.seeds import stream
 
-__all__ = ["CountTask", "GroupContributions", "check_groups", "combine", "count", "members_within"]
+__all__ = [
+    "CountTask",
+    "GroupContributions",
+    "Memberships",
+    "check_groups",
+    "combine",
+    "count",
+    "members_within",
+]
 
 
 def check_groups(n_users: int, group_size: int, n_groups: int) -> None:
@@ -74,20 +83,26 @@ class GroupContributions:
     frame: CellCoordinates
 
 
+class Memberships(NamedTuple):
+    """Members of groups among some users.
+
+    Int64 arrays of shape (membership,): user, counted from the first and not decreasing; group; and
+    whether the user is its stand-in (1) or not (0).
+    """
+
+    user: Ints
+    group: Ints
+    stand_in: Ints
+
+
 def members_within(
     source: Source, setting: ScreenSetting, groups: range, n_users: int, start: int, stop: int
-) -> tuple[Ints, Ints, Ints]:
+) -> Memberships:
     """Return the group memberships of the users ``start`` up to ``stop``.
 
     A group is ``group_size`` random users; a random one of them is the stand-in. Its draw depends
     only on the seed, the period, the size and its number, so that mechanisms are compared on the
     same users.
-
-    Returns
-    -------
-    tuple of int64 arrays
-        User, counted from ``start`` and not decreasing; group; and whether the user is its stand-in
-        (1) or not (0); shape (membership,).
     """
     users, numbers, stand_ins = [], [], []
     for group in groups:
@@ -102,7 +117,7 @@ def members_within(
         stand_ins.append(chosen[here])
     user, number, stand_in = (np.concatenate(part) for part in (users, numbers, stand_ins))
     order = np.argsort(user, kind="stable")
-    return user[order], number[order], stand_in[order]
+    return Memberships(user[order], number[order], stand_in[order])
 
 
 def count(task: CountTask) -> GroupContributions:
@@ -114,11 +129,10 @@ def count(task: CountTask) -> GroupContributions:
         traces, bounds = block.traces, block.bounds
         if total is None:
             total = _zeros(len(groups), traces, block.frames[-1], bounds)
-        memberships = members_within(task.source, task.setting, groups, task.n_users, start, stop)
-        user, group, stand_in = memberships
-        members = (user, group - task.first, stand_in)
+        members = members_within(task.source, task.setting, groups, task.n_users, start, stop)
+        members = members._replace(group=members.group - task.first)
         events = traces.offsets, traces.cells, traces.idle_epochs
-        _count(*events, *members, total.base, total.stand_in, total.seen)
+        _count(events, members, total.base, total.stand_in, total.seen)
         total = replace(total, bounds=merge_bounds(total.bounds, bounds))
     if total is None:
         raise InputError(f"there are no users from {task.start} to {task.stop} to count")
@@ -146,17 +160,15 @@ def _zeros(
 
 @kernel
 def _count(
-    offsets: Ints,
-    cells: Ints,
-    idle: NDArray[np.bool_],
-    users: Ints,
-    groups: Ints,
-    is_stand_in: Ints,
+    traces: tuple[Ints, Ints, NDArray[np.bool_]],
+    members: Memberships,
     base: Counts,
     stand_in: NDArray[np.uint8],
     seen: NDArray[np.int64],
 ) -> None:
-    """Add every user to ``seen`` and members to their groups; ``users`` are not decreasing."""
+    """Add every user to ``seen`` and members to their groups."""
+    offsets, cells, idle = traces
+    users, groups, is_stand_in = members
     nowhere = base.shape[1] - idle.shape[1]
     at = 0
     for user in range(len(offsets) - 1):

@@ -47,12 +47,12 @@ LOG_ZERO = -1e4  # replaces −∞: less than all other evidence, but finite
 class PublishedGroups:
     """Releases of some groups, float32, shape (group, cell).
 
-    ``nobody``: of all members except the stand-in; ``present``: with one more visit in every cell;
+    ``absent``: of all members except the stand-in; ``present``: with one more visit in every cell;
     ``stand_in``: of all members. All three share as much noise as possible, so that the two
     releases for a user differ in little but the user.
     """
 
-    nobody: Singles
+    absent: Singles
     present: Singles
     stand_in: Singles
 
@@ -94,7 +94,7 @@ def publish(base: Base, mechanism: Mechanism, groups: range, *, key: str) -> Pub
     counts, stand_in = base.counts(groups)
     for i, group in enumerate(groups):
         path = base, mechanism, key, group
-        releases.nobody[i] = _release(*path, "nobody", counts[i])
+        releases.absent[i] = _release(*path, "nobody", counts[i])
         releases.present[i] = _release(*path, "present", counts[i] + 1)
         releases.stand_in[i] = _release(*path, "stand-in", counts[i] + stand_in[i])
     return releases
@@ -133,18 +133,18 @@ def _release(
 
 def tabulate(published: PublishedGroups, rules: list[CellScore], base: Base) -> EvidenceTable:
     """Return the evidence of releases in the visited cells, by the rule of every attack."""
-    n_groups, cells = len(published.nobody), base.cells
+    n_groups, cells = len(published.absent), base.cells
     size = base.setting.group_size
     usual = np.rint((size - 1) * base.mean_trace)[None, :]
     terms = np.empty((len(cells), len(rules), 2, n_groups), np.float32)
     start, shift = np.zeros((len(rules), 2, n_groups)), np.empty((len(cells), len(rules)))
     for first in range(0, len(cells), _CELLS):
         some = cells[first : first + _CELLS]
-        nobody, present, stand_in = (
+        absent, present, stand_in = (
             values[:, some].astype(np.float64)
-            for values in (published.nobody, published.present, published.stand_in)
+            for values in (published.absent, published.present, published.stand_in)
         )
-        off = np.concatenate([nobody, stand_in, usual[:, some]])
+        off = np.concatenate([absent, stand_in, usual[:, some]])
         on = np.concatenate([present, stand_in, usual[:, some] + 1])
         for attack, rule in enumerate(rules):
             away = np.maximum(rule.cell_evidence(off, some, here=False), LOG_ZERO)

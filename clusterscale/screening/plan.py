@@ -20,7 +20,7 @@ from clusterscale.contracts import (
     TraceStep,
     hash_of,
 )
-from clusterscale.contracts.lists import distinct
+from clusterscale.contracts.component import distinct
 from clusterscale.cube.blocks import Window
 from clusterscale.mechanisms import group_by_trace_steps
 

@@ -13,11 +13,11 @@ import numpy as np
 from clusterscale import storage
 from clusterscale.contracts import ConfigModel, names_of
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin
+from clusterscale.cube.describe import describe_origin
 from clusterscale.cube.summary import count_events
 from clusterscale.schema import SCREEN_FORMAT, Variable, name_variables
-from clusterscale.screening.budget import part_size
 from clusterscale.screening.plan import Screen
+from clusterscale.screening.resources import part_size
 from clusterscale.screening.scoring import CONFIDENCE, STATISTICS, Scored
 from clusterscale.storage.result_table import TableStore, create_table, open_table
 

@@ -11,21 +11,28 @@ import scipy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import CellScore, Mechanism, Reference, Traces
+from clusterscale.contracts import CellScore, Counts, Ints, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, read_block
 from clusterscale.screening.base_groups import Base, open_base
 from clusterscale.screening.counting import members_within
-from clusterscale.screening.evidence_table import EvidenceTable, moments, publish, tabulate
+from clusterscale.screening.evidence_table import (
+    EvidenceTable,
+    PublishedGroups,
+    moments,
+    publish,
+    tabulate,
+)
 from clusterscale.screening.kernels import gather, rank_targets
 from clusterscale.screening.plan import ScreenPlan, ScreenSetting
-from clusterscale.screening.series import SeriesEvidence, inside_by_series, weigh_series
+from clusterscale.seeds import stream
 
 __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
 
 STATISTICS = ("auc", "auc_low", "auc_high", "score_gap")
 CONFIDENCE = 0.95
 
+Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 _USERS = 256  # users scored together: their sums stay in cache
@@ -74,13 +81,7 @@ class Scored:
 
 
 def score(task: ScreenTask) -> Scored:
-    """Score the users of a block; a pure function of the task, its cube and its groups.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube or the groups cannot be read.
-    """
+    """Score the users of a block; a pure function of the task, its cube and its groups."""
     with threadpool_limits(limits=1):
         base = open_base(task.base, task.setting, task.source)
         (block,) = read_block(task.source, [task.setting.window], *task.block)
@@ -127,6 +128,22 @@ def _score(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _SeriesEvidence:
+    """Evidence of the series of groups without their stand-in.
+
+    For mechanisms in which one count changes the whole series of its ROI: transforms and ranges of
+    a series cannot be tabulated by cell. But a user visits few ROIs, and only the series of these
+    ROIs are published again for each user, with noise from the user's own stream.
+
+    ``counts``: int32, shape (group, roi, epoch); ``away``: float64, shape (attack, group, roi),
+    evidence of their published series for a user without events.
+    """
+
+    counts: Counts
+    away: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Prepared:
     """Evidence of a mechanism's releases of some groups, computed once for all users."""
 
@@ -134,7 +151,7 @@ class _Prepared:
     key: str
     rules: list[CellScore]
     table: EvidenceTable
-    series: SeriesEvidence | None
+    series: _SeriesEvidence | None
 
 
 _CACHE: OrderedDict[Hashable, _Prepared] = OrderedDict()
@@ -152,8 +169,8 @@ def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) 
     reference = _build_reference(task, base, bound, name)
     rules = [attack.cell_score(reference) for attack in task.plan.attacks]
     published = publish(base, bound, groups, key=name)
-    by_series = mechanism.reach == "series"
-    series = weigh_series(base, published, rules, groups) if by_series else None
+    by_series = mechanism.noise_scope == "series"
+    series = _weigh_series(base, published, rules, groups) if by_series else None
     _CACHE[key] = _Prepared(bound, name, rules, tabulate(published, rules, base), series)
     return _CACHE[key]
 
@@ -176,9 +193,54 @@ def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some
     gather(*events, base.rows, terms.reshape(len(terms), -1), some.start, total)
     sums = total.reshape(len(total), *terms.shape[1:])
     if prepared.series is not None:
-        parts = (prepared.mechanism, prepared.key, prepared.rules, prepared.table)
         for i, user in enumerate(range(some.start, some.stop)):
             cells = traces.trace(user).astype(np.int64)
-            name = task.start + user
-            sums[i, :, 0] = inside_by_series(base, *parts, prepared.series, cells, name)
+            index = task.start + user
+            sums[i, :, 0] = _join_series(base, prepared, prepared.series, cells, index)
     return sums
+
+
+def _weigh_series(
+    base: Base, published: PublishedGroups, rules: list[CellScore], groups: range
+) -> _SeriesEvidence:
+    """Return the evidence of each published series by every attack's rule, in visited cells."""
+    counts, _ = base.counts(groups)
+    n_rois, n_epochs = base.shape
+    away = np.zeros((len(rules), len(groups), n_rois))
+    cells = base.cells
+    for roi in np.unique(cells // n_epochs):
+        some = cells[cells // n_epochs == roi]
+        values = published.absent[:, some].astype(np.float64)
+        for attack, rule in enumerate(rules):
+            away[attack, :, roi] = rule.total(values, some, np.zeros(len(some), np.bool_))
+    return _SeriesEvidence(counts.reshape(len(groups), n_rois, n_epochs), away)
+
+
+def _join_series(
+    base: Base, prepared: _Prepared, series: _SeriesEvidence, cells: Ints, user: int
+) -> Floats:
+    """Return the change of the evidence when one user joins, shape (attack, group).
+
+    ``cells``: sorted flat cells of the user, including those of the null ROI; ``user``: index in
+    the cube, which is part of the path of the noise stream.
+    """
+    n_epochs = base.shape[1]
+    rois = np.unique(cells // n_epochs)
+    touched = (rois[:, None] * n_epochs + np.arange(n_epochs)).ravel()
+    own = np.searchsorted(touched, cells)
+    counts = series.counts[:, rois].copy()
+    counts.reshape(len(counts), -1)[:, own] += 1
+    path = ("screen noise", *base.setting.path, prepared.key, "user", user)
+    size = base.setting.group_size
+    rng = stream(base.source.seed, *path)
+    values = prepared.mechanism.release(counts, group_size=size, rng=rng)
+    released, here = values.reshape(len(values), -1), np.zeros(len(touched), np.bool_)
+    here[own] = True
+    known = base.rows[touched] >= 0
+    if not known.all():
+        released, touched, here = released[:, known], touched[known], here[known]
+    change: Floats = -series.away[:, :, rois].sum(axis=2)
+    for attack, rule in enumerate(prepared.rules):
+        change[attack] += rule.total(released, touched, here)
+    shift: Floats = prepared.table.shift[base.rows[cells]].sum(axis=0)
+    return change - shift[:, None]

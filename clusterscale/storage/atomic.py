@@ -30,7 +30,7 @@ __all__ = ["staged"]
 
 _ROOT = "zarr.json"
 _COPIES = 16  # concurrent copies
-_BARE_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+_EMPTY_ROOT = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
 @contextmanager
@@ -99,7 +99,7 @@ def _publish_by_copy(staging: str, uri: str) -> None:
     names = {path[len(source) :].lstrip("/") for path in filesystem.find(source)} - {_ROOT}
     try:
         # Until the real root metadata is copied, readers find a group that is not a cube.
-        filesystem.pipe_file(root, _BARE_ROOT)
+        filesystem.pipe_file(root, _EMPTY_ROOT)
         filesystem.invalidate_cache()
         if old := [path for path in filesystem.find(target) if path != root]:
             filesystem.rm(old)

@@ -24,13 +24,13 @@ R = TypeVar("R")
 
 ATTEMPTS = 5
 _FIRST, _LONGEST = 0.5, 10.0  # seconds to wait
-_DICE = SystemRandom()  # operating system's, so that no random stream of an audit changes
+_RNG = SystemRandom()  # operating system's, so that no random stream of an audit changes
 
-_PLAIN = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+_UNCHANGED = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 """Errors that callers handle themselves: neither retried nor replaced."""
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_LASTING = _FULL | {
+_PERMANENT = _FULL | {
     errno.EACCES,
     errno.EFBIG,
     errno.EINVAL,
@@ -51,7 +51,7 @@ _FULL_CODES = {
     "XMinioAdminBucketQuotaExceeded",
     "XMinioStorageFull",
 }
-_PASSING_CODES = {
+_TRANSIENT_CODES = {
     "BadDigest",
     "ConditionalRequestConflict",
     "IncompleteBody",
@@ -63,12 +63,12 @@ _PASSING_CODES = {
     "ThrottlingException",
     "XAmzContentSHA256Mismatch",
 }
-_PASSING_STATUS = {408, 425, 429}
+_TRANSIENT_STATUS = {408, 425, 429}
 _NOT_IMPLEMENTED, _INSUFFICIENT_STORAGE = 501, 507
 
 _CLIENTS = {"adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests"}
 _CLIENTS |= {"s3fs", "urllib3"}
-_PASSING_NAMES = {
+_TRANSIENT_NAMES = {
     "ClientConnectionError",
     "ClientPayloadError",
     "ConnectionError",
@@ -98,26 +98,28 @@ def retry(where: str, call: Callable[..., R], *args: Any, **options: Any) -> R:
     FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError
         As ``call`` raised them.
     """
-    try:
+    with _naming(where):
         return Retrying(**_policy())(call, *args, **options)
-    except Exception as error:
-        replacement = _replace_error(error, where)
-        if replacement is error:
-            raise
-        # Not `from error`: the cause may contain secrets, and tracebacks are stored.
-        raise replacement from None
 
 
 async def attempt_async(
     where: str, call: Callable[..., Awaitable[R]], *args: Any, **options: Any
 ) -> R:
     """Await ``call(*args, **options)`` as :func:`retry` does."""
-    try:
+    with _naming(where):
         return await AsyncRetrying(**_policy())(call, *args, **options)
+
+
+@contextmanager
+def _naming(where: str) -> Iterator[None]:
+    """Replace errors of a store by :class:`StoreError`, which names it."""
+    try:
+        yield
     except Exception as error:
         replacement = _replace_error(error, where)
         if replacement is error:
             raise
+        # Not `from error`: the cause may contain secrets, and tracebacks are stored.
         raise replacement from None
 
 
@@ -132,16 +134,16 @@ def to_write(where: str) -> Iterator[None]:
 
 def is_transient(error: BaseException) -> bool:
     """Return whether the same call may succeed a moment later."""
-    if isinstance(error, (ClusterscaleError, *_PLAIN)) or _is_full(error):
+    if isinstance(error, (ClusterscaleError, *_UNCHANGED)) or _is_full(error):
         return False
-    if _is_of_client(error) and _PASSING_NAMES & _names(error):
+    if _is_of_client(error) and _TRANSIENT_NAMES & _names(error):
         return True
-    code, status = _answer(error)
+    code, status = _response_of(error)
     if status is not None:
-        return code in _PASSING_CODES or status in _PASSING_STATUS or _is_fault(status)
+        return code in _TRANSIENT_CODES or status in _TRANSIENT_STATUS or _is_server_fault(status)
     return (
         isinstance(error, OSError)
-        and error.errno not in _LASTING
+        and error.errno not in _PERMANENT
         and not isinstance(error, PermissionError)
     )
 
@@ -158,12 +160,12 @@ def _policy() -> dict[str, Any]:
 def _wait(state: RetryCallState) -> float:
     """Return seconds to wait: doubled each time, shortened at random so that workers spread out."""
     longest = min(_FIRST * 2.0 ** (state.attempt_number - 1), _LONGEST)
-    return longest * _DICE.uniform(0.5, 1.0)
+    return longest * _RNG.uniform(0.5, 1.0)
 
 
 def _replace_error(error: Exception, where: str) -> Exception:
     """Return the error to raise instead of ``error``, or ``error`` itself if it is clear enough."""
-    if isinstance(error, (ClusterscaleError, *_PLAIN)):
+    if isinstance(error, (ClusterscaleError, *_UNCHANGED)):
         return error
     if not (isinstance(error, OSError) or _is_of_client(error)):
         return error
@@ -183,17 +185,17 @@ def _replace_error(error: Exception, where: str) -> Exception:
 
 
 def _is_full(error: BaseException) -> bool:
-    code, status = _answer(error)
+    code, status = _response_of(error)
     if code in _FULL_CODES or status == _INSUFFICIENT_STORAGE:
         return True
     return any(isinstance(cause, OSError) and cause.errno in _FULL for cause in _causes(error))
 
 
-def _is_fault(status: int) -> bool:
+def _is_server_fault(status: int) -> bool:
     return status >= 500 and status != _NOT_IMPLEMENTED
 
 
-def _answer(error: BaseException) -> tuple[str, int | None]:
+def _response_of(error: BaseException) -> tuple[str, int | None]:
     """Return the error code and the HTTP status of a server's response, if known."""
     for cause in _causes(error):
         response = getattr(cause, "response", None)

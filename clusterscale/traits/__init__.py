@@ -26,7 +26,6 @@ True
 True
 """
 
-from clusterscale.traits.analysis_spec import AnalysisSpec, View
 from clusterscale.traits.characteristics import (
     CHARACTERISTICS,
     TITLES,
@@ -37,7 +36,7 @@ from clusterscale.traits.comparison import WHO, frequency
 from clusterscale.traits.components import loading
 from clusterscale.traits.exposure import Exposed, TargetAUCs, hash_exposures, list_exposures
 from clusterscale.traits.importance import LEAST, MOST, Importance, extreme_groups, importance
-from clusterscale.traits.plan import TraitsPlan
+from clusterscale.traits.plan import AnalysisSpec, TraitsPlan, View
 from clusterscale.traits.results import TRAITS, TraitsStore, open_traits
 from clusterscale.traits.stages import comparison_stage, mobility_stages
 from clusterscale.traits.unicity import unicity

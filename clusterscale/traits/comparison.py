@@ -54,15 +54,7 @@ class ComparisonResult:
 
 
 def compare(task: CompareTask) -> ComparisonResult:
-    """Return the result of a comparison; pure except for reading stores.
-
-    Raises
-    ------
-    InputError
-        If there are too few users for two groups.
-    ClusterscaleError
-        If a store cannot be read.
-    """
+    """Return the result of a comparison; pure except for reading stores."""
     exposed = task.exposure.read()
     users, auc = exposed.users, exposed.auc
     top, bottom = exposed.sides(task.plan.share)

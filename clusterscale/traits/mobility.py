@@ -12,7 +12,7 @@ from clusterscale.contracts import Traces
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, block_size, open_source, ranges
 from clusterscale.cube.transforms import cut
-from clusterscale.errors import ConfigError
+from clusterscale.study import PROCESS_BYTES, require_memory
 from clusterscale.traits.characteristics import movement
 from clusterscale.traits.unicity import SLOT_BYTES, Sets, n_slots
 
@@ -20,7 +20,6 @@ __all__ = ["MeasureTask", "MobilityMeasures", "UnicityTask", "count_unique", "me
 __all__ += ["slices"]
 
 _USERS = 1 << 14  # users per task
-_PROCESS = 350 * 10**6  # the interpreter and its libraries
 _READ_TIMES = 6  # memory of a block in multiples of its events, while they are decoded and cut
 
 Ints = NDArray[np.int64]
@@ -71,13 +70,7 @@ def part_size(cube: TraceCube) -> int:
 
 
 def measure(task: MeasureTask) -> list[MobilityMeasures]:
-    """Return the mobility of some users over each span; a pure function.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is not the planned one.
-    """
+    """Return the mobility of some users over each span; a pure function."""
     cube = open_source(task.source)
     first, last = min(begin for begin, _ in task.spans), max(end for _, end in task.spans)
     traces = cube.block(task.start, task.stop, (first, last))
@@ -87,13 +80,10 @@ def measure(task: MeasureTask) -> list[MobilityMeasures]:
         own = cut(traces, begin - first, end - first)
         roi, epoch = np.divmod(own.cells, own.n_epochs)
         values = movement(own, days[begin:end]).astype(np.float32)
-        by_roi, by_epoch = np.bincount(roi, minlength=own.n_rois), _by_epoch(epoch, own)
+        by_roi = np.bincount(roi, minlength=own.n_rois)
+        by_epoch = np.bincount(epoch, minlength=own.n_epochs)
         measures.append(MobilityMeasures(values, by_roi, by_epoch, _active(epoch, own)))
     return measures
-
-
-def _by_epoch(epoch: NDArray[np.integer], traces: Traces) -> Ints:
-    return np.bincount(epoch, minlength=traces.n_epochs)
 
 
 def _active(epoch: NDArray[np.integer], traces: Traces) -> Ints:
@@ -108,11 +98,6 @@ def count_unique(task: UnicityTask) -> NDArray[np.int32]:
     """Return in how many epochs each user's set of ROIs is unique, int32, shape (user,); pure.
 
     All users are read block by block; only hashes are kept.
-
-    Raises
-    ------
-    ClusterscaleError
-        If the cube cannot be read or is not the planned one.
     """
     cube = open_source(task.source)
     sets = Sets(cube.n_users, task.n_sets)
@@ -150,10 +135,7 @@ def slices(
     for epoch, number in enumerate(active.tolist()):
         if n_slots(number) * SLOT_BYTES > room:
             needed = n_slots(int(active.max())) * SLOT_BYTES + _overhead(cube)
-            raise ConfigError(
-                f"memory: {memory:,} bytes per worker are too few to compare {number:,} users in "
-                f"an epoch; set `memory` to {needed:,} or more"
-            )
+            require_memory(memory, needed, f"to compare {number:,} users in an epoch")
         full = total + number > target or n_slots(total + number) * SLOT_BYTES > room
         if full and epoch > first:
             yield (span[0] + first, span[0] + epoch), total
@@ -166,4 +148,4 @@ def _overhead(cube: TraceCube) -> int:
     """Return the bytes that a worker needs in addition to the table."""
     size = part_size(cube)
     events = min(cube.n_events, -(-cube.n_events // cube.n_users) * size)
-    return int(_PROCESS + _READ_TIMES * cube.cell_bytes * events + 12 * cube.n_users)
+    return int(PROCESS_BYTES + _READ_TIMES * cube.cell_bytes * events + 12 * cube.n_users)

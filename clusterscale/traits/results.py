@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Values
 from clusterscale.cube import TraceCube
-from clusterscale.cube.provenance import describe_origin, describe_shapes
+from clusterscale.cube.describe import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
 from clusterscale.schema import TRAITS_FORMAT, Variable, name_variables
 from clusterscale.storage.result_table import TableStore, create_table, open_table
-from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.characteristics import CHARACTERISTICS, TITLES, UNICITY
 from clusterscale.traits.comparison import WHO, ComparisonResult
 from clusterscale.traits.importance import Importance
 from clusterscale.traits.mobility import part_size
+from clusterscale.traits.plan import AnalysisSpec
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -107,9 +107,9 @@ TRAITS: Mapping[str, Variable] = {
 class TraitsStore(TableStore):
     """Writes traits: of users, of comparisons, of views."""
 
-    def __init__(self, uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
-        super().__init__(uri, TRAITS_FORMAT, partial(_create, question=question, cube=cube))
-        self._question, self._n_users = question, cube.n_users
+    def __init__(self, uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
+        super().__init__(uri, TRAITS_FORMAT, partial(_create, spec=spec, cube=cube))
+        self._spec, self._n_users = spec, cube.n_users
 
     @property
     def table(self) -> str:
@@ -127,11 +127,11 @@ class TraitsStore(TableStore):
 
         ``active``: number of users with an event in each epoch; the others are in the null ROI.
         """
-        if self._question.null_roi:
+        if self._spec.null_roi:
             nowhere = self._n_users * len(active) - active.sum()
             roi_events = np.append(roi_events, nowhere)
         self.array("roi_events")[period] = roi_events
-        self.array("epoch_events")[period, self._question.within(period)] = epoch_events
+        self.array("epoch_events")[period, self._spec.slice_of(period)] = epoch_events
 
     def add_unicity(self, period: int, share: Values) -> None:
         """Write the unicity of all users, float64, shape (user,), and mark the period as done."""
@@ -143,19 +143,19 @@ class TraitsStore(TableStore):
 
     def add_comparison(self, number: int, result: ComparisonResult) -> None:
         """Write the result of a comparison."""
-        period = self._question.place(self._question.exposures[number].period)
+        period = self._spec.period_index(self._spec.exposures[number].period)
         for name in ("n_compared", "auc_top", "auc_bottom"):
             self.array(name)[number] = getattr(result, name)
         for field in fields(Importance):
             self.array(field.name)[number] = getattr(result.importance, field.name)
-        self.array("frequency")[number, :, self._question.within(period)] = result.frequency
+        self.array("frequency")[number, :, self._spec.slice_of(period)] = result.frequency
         self.mark_done(f"comparison-{number}")
 
     def add_view(self, number: int, n_viewed: Sequence[int], loading: Values) -> None:
         """Write loadings, float64, shape (who, roi, epoch), means over ``n_viewed`` targets."""
-        period = self._question.place(self._question.views[number].period)
+        period = self._spec.period_index(self._spec.views[number].period)
         self.array("n_viewed")[number] = np.asarray(n_viewed)
-        self.array("loading")[number, :, :, self._question.within(period)] = loading
+        self.array("loading")[number, :, :, self._spec.slice_of(period)] = loading
         self.mark_done(f"view-{number}")
 
 
@@ -177,19 +177,19 @@ def open_traits(uri: str | Path) -> xr.Dataset:
     return open_table(uri, "traits", TRAITS_FORMAT, TRAITS)
 
 
-def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
-    regions = cube.regions.with_null() if question.null_roi else cube.regions
-    views, epochs = question.views, question.epochs
-    n_events = count_events(cube, tuple(span for _, span in question.periods))[:-1]
+def _create(uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
+    regions = cube.regions.with_null() if spec.null_roi else cube.regions
+    views, epochs = spec.views, spec.epochs
+    n_events = count_events(cube, tuple(span for _, span in spec.periods))[:-1]
     columns: dict[str, Sequence[Any]] = {
         "user": range(cube.n_users),
         "n_events": n_events.T,  # type: ignore[dict-item]
         "n_seen": (n_events > 0).sum(axis=1).tolist(),
-        "period": [name for name, _ in question.periods],
+        "period": [name for name, _ in spec.periods],
         "characteristic": CHARACTERISTICS,
         "characteristic_title": list(TITLES.values()),
-        "comparison": range(len(question.exposures)),
-        "source": [exposure.source for exposure in question.exposures],
+        "comparison": range(len(spec.exposures)),
+        "source": [exposure.source for exposure in spec.exposures],
         "who": WHO,
         "epoch": epochs.tolist(),
         "time": cube.calendar.clocks()[epochs].tolist(),
@@ -200,12 +200,12 @@ def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         "view": range(len(views)),
     }
     for name in ("period", "prior", "group_size", "mechanism", "attack"):
-        columns[f"compared_{name}"] = [getattr(exposure, name) for exposure in question.exposures]
+        columns[f"compared_{name}"] = [getattr(exposure, name) for exposure in spec.exposures]
     for name in ("period", "prior", "group_size", "mechanism"):
         columns[f"view_{name}"] = [getattr(view, name) for view in views]
     for name in ("compared_prior", "compared_mechanism", "compared_attack", "view_prior"):
-        columns |= question.names_of(name, columns[name])
-    columns |= question.names_of("view_mechanism", columns["view_mechanism"])
+        columns |= spec.names_of(name, columns[name])
+    columns |= spec.names_of("view_mechanism", columns["view_mechanism"])
     chunks = {
         "user": part_size(cube),
         "characteristic": len(CHARACTERISTICS),
@@ -213,17 +213,17 @@ def _create(uri: str, question: AnalysisSpec, cube: TraceCube) -> None:
         "roi": len(regions),
         "epoch": len(epochs),
     }
-    create_table(uri, TRAITS, columns, chunks, _attributes(question, cube))
+    create_table(uri, TRAITS, columns, chunks, _attributes(spec, cube))
 
 
-def _attributes(question: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
+def _attributes(spec: AnalysisSpec, cube: TraceCube) -> dict[str, Any]:
     return {
         "format": TRAITS_FORMAT,
         "complete": False,
-        "plan": json.dumps(dict(question.description)),
-        "plan_digest": question.digest,
-        "seed": question.seed,
-        "exposure_digest": question.exposure_digest,
+        "plan": json.dumps(dict(spec.description)),
+        "plan_digest": spec.digest,
+        "seed": spec.seed,
+        "exposure_digest": spec.exposure_digest,
         "roi_shapes": json.dumps(describe_shapes(cube)),
-        **describe_origin(cube, null_roi=question.null_roi),
+        **describe_origin(cube, null_roi=spec.null_roi),
     }

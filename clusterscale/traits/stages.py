@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from clusterscale.cube.blocks import ranges
 from clusterscale.study import Stage, Study, each
-from clusterscale.traits.analysis_spec import AnalysisSpec
 from clusterscale.traits.comparison import CompareTask, ComparisonResult, compare
 from clusterscale.traits.mobility import (
     MeasureTask,
@@ -21,13 +20,14 @@ from clusterscale.traits.mobility import (
     part_size,
     slices,
 )
+from clusterscale.traits.plan import AnalysisSpec
 from clusterscale.traits.results import TraitsStore
 
 __all__ = ["comparison_stage", "mobility_stages"]
 
 
 def mobility_stages(
-    question: AnalysisSpec, job: Study, store: TraitsStore
+    spec: AnalysisSpec, job: Study, store: TraitsStore
 ) -> Iterator[Stage[Any, Any]]:
     """Yield the stage that measures all users' mobility, then the unicity of each period.
 
@@ -36,11 +36,11 @@ def mobility_stages(
     ConfigError
         If the memory is too small.
     """
-    done, n_periods = store.done(), len(question.periods)
+    done, n_periods = store.done(), len(spec.periods)
     left = [i for i in range(n_periods) if f"unicity-{i}" not in done]
     if not left:
         return
-    spans = tuple(question.periods[i][1] for i in left)
+    spans = tuple(spec.periods[i][1] for i in left)
     parts = ranges(0, job.cube.n_users, part_size(job.cube))
     tasks = [MeasureTask(job.source, spans, *part) for part in parts]
     sums: list[MobilityMeasures] = []
@@ -53,17 +53,17 @@ def mobility_stages(
     yield Stage("measure", measure, tasks, each(keep), len(tasks))
     for period, total in zip(left, sums, strict=True):
         store.add_popularity(period, total.roi_events, total.epoch_events, total.active)
-        yield from _unicity_stages(period, total, question, job, store)
+        yield from _unicity_stages(period, total, spec, job, store)
 
 
 def _unicity_stages(
     period: int,
     measured: MobilityMeasures,
-    question: AnalysisSpec,
+    spec: AnalysisSpec,
     job: Study,
     store: TraitsStore,
 ) -> Iterator[Stage[UnicityTask, NDArray[np.int64]]]:
-    first, last = span = question.periods[period][1]
+    first, last = span = spec.periods[period][1]
     parts = slices(job.cube, measured.active, span, memory=job.memory, n_workers=job.n_workers)
     tasks = [UnicityTask(job.source, *part) for part in parts]
     total = np.zeros(job.cube.n_users, np.int64)
@@ -76,21 +76,21 @@ def _unicity_stages(
 
 
 def comparison_stage(
-    question: AnalysisSpec, job: Study, store: TraitsStore
+    spec: AnalysisSpec, job: Study, store: TraitsStore
 ) -> Stage[CompareTask, ComparisonResult]:
     """Return the stage that compares the most with the least exposed in each setting."""
     done, tasks = store.done(), dict[CompareTask, int]()
-    for number, exposure in enumerate(question.exposures):
+    for number, exposure in enumerate(spec.exposures):
         if f"comparison-{number}" not in done:
-            period = question.place(exposure.period)
-            span = question.periods[period][1]
+            period = spec.period_index(exposure.period)
+            span = spec.periods[period][1]
             reference = job.source, store.table, period, span
-            tasks[CompareTask(*reference, exposure, question.plan)] = number
+            tasks[CompareTask(*reference, exposure, spec.plan)] = number
 
     def keep(task: CompareTask, result: ComparisonResult) -> None:
         store.add_comparison(tasks[task], result)
 
-    n_tasks = len(question.exposures)
+    n_tasks = len(spec.exposures)
     return Stage("compare", compare, list(tasks), each(keep), n_tasks, n_tasks - len(tasks))
 
 

@@ -10,6 +10,8 @@ structure in the numbers of ROIs does not make both collide.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,8 +71,8 @@ class Sets:
     def __init__(self, n_users: int, n_sets: int) -> None:
         size = n_slots(n_sets)
         self._n_users, self._n_sets, self._n_added = n_users, n_sets, 0
-        self._a, self._b = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
-        self._owner = np.full(size, _FREE, np.int32)
+        halves = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
+        self._table = _Table(*halves, np.full(size, _FREE, np.int32))
 
     def add(self, traces: Traces, start: int = 0) -> None:
         """Add users from index ``start`` on, who must not have been added before.
@@ -86,10 +88,7 @@ class Sets:
                 "declared users"
             )
         most = self._n_sets - self._n_added
-        n_epochs = traces.n_epochs
-        n_added = _add(
-            traces.offsets, traces.cells, n_epochs, start, most, self._a, self._b, self._owner
-        )
+        n_added = _add(traces.offsets, traces.cells, traces.n_epochs, start, most, self._table)
         if n_added < 0:
             raise InputError(f"there are more than the {self._n_sets} declared sets")
         self._n_added += n_added
@@ -97,21 +96,20 @@ class Sets:
     def counts(self) -> NDArray[np.int32]:
         """Return in how many epochs each user's set is unique, int32, shape (user,)."""
         counts = np.zeros(self._n_users, np.int32)
-        _count(self._owner, counts)
+        _count(self._table.owner, counts)
         return counts
 
 
+class _Table(NamedTuple):
+    """Slots of hashes, one per pair of user and epoch: the halves of a hash, and its user."""
+
+    a: Words
+    b: Words
+    owner: NDArray[np.int32]
+
+
 @kernel
-def _add(
-    offsets: Ints,
-    cells: Ints,
-    n_epochs: int,
-    start: int,
-    most: int,
-    a: Words,
-    b: Words,
-    owner: NDArray[np.int32],
-) -> int:
+def _add(offsets: Ints, cells: Ints, n_epochs: int, start: int, most: int, table: _Table) -> int:
     """Hash each user's sorted ROIs by epoch; return the number of sets, −1 if there are too many.
 
     A hash starts with the epoch, so that sets of different epochs differ.
@@ -136,14 +134,13 @@ def _add(
         if n_sets > most:
             return -1
         for epoch in active[:n_active]:
-            _insert(hash_a[epoch], hash_b[epoch], start + user, a, b, owner)
+            _insert(hash_a[epoch], hash_b[epoch], start + user, table)
     return n_sets
 
 
 @kernel
-def _insert(
-    one: np.uint64, other: np.uint64, user: int, a: Words, b: Words, owner: NDArray[np.int32]
-) -> None:
+def _insert(one: np.uint64, other: np.uint64, user: int, table: _Table) -> None:
+    a, b, owner = table
     last = len(owner) - 1
     slot = np.int64(one & np.uint64(last))
     while owner[slot] != _FREE:

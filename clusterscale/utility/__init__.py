@@ -43,7 +43,6 @@ from clusterscale.utility.divergence import (
     jensen_shannon_distance,
     total_variation,
 )
-from clusterscale.utility.guess import random_guess
 from clusterscale.utility.hotspots import (
     HotspotF1,
     HotspotTau,
@@ -52,7 +51,7 @@ from clusterscale.utility.hotspots import (
     hotspot_tau,
     hotspot_tau_listwise,
 )
-from clusterscale.utility.measure import Utility
+from clusterscale.utility.measure import Utility, random_guess
 from clusterscale.utility.relative_error import (
     NEARLY_EMPTY,
     BusiestRelativeError,
@@ -93,5 +92,6 @@ UTILITIES: Registry[Utility] = Registry(
     Pearson,
     EventsKept,
     TotalVariation,
+    base=Utility,
 )
 create = UTILITIES.create

@@ -1,13 +1,12 @@
 """Correlation of published series with the counts."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import NamedModel, Values
-from clusterscale.utility.measure import MeasureKind
-from clusterscale.utility.pair import check_pair
+from clusterscale.contracts import Values
+from clusterscale.utility.measure import FunctionUtility, check_pair
 
 __all__ = ["Pearson", "pearson"]
 
@@ -60,15 +59,11 @@ def _or_one(divisors: Values) -> Values:
     return np.where(divisors > 0, divisors, 1)
 
 
-class Pearson(NamedModel):
+class Pearson(FunctionUtility):
     """Correlation over time, as :func:`pearson` computes it (POMACS20 eq. 6)."""
 
-    ideal: ClassVar[float] = 1.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "Pearson correlation"
+    ideal = 1.0
+    phrase = "Pearson correlation"
+    function = staticmethod(pearson)
 
     name: Literal["pearson"] = "pearson"
-
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the correlation, between −1 and 1."""
-        return pearson(raw, released)

@@ -1,15 +1,14 @@
 """Distances between the raw and the released distribution of visits over ROIs, by epoch."""
 
 from math import log
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import NamedModel, Values
-from clusterscale.utility.measure import MeasureKind
-from clusterscale.utility.pair import check_pair, mean_known
+from clusterscale.contracts import Values
+from clusterscale.utility.measure import FunctionUtility, check_pair, mean_known
 
 __all__ = [
     "JensenShannon",
@@ -115,44 +114,32 @@ def _shares(values: Values) -> Values:
     return mass
 
 
-class JensenShannon(NamedModel):
+class JensenShannon(FunctionUtility):
     """Divergence over ROIs, as :func:`jensen_shannon` computes it (POMACS20 eq. 5)."""
 
-    ideal: ClassVar[float] = 0.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "Jensen–Shannon divergence"
+    ideal = 0.0
+    phrase = "Jensen–Shannon divergence"
+    function = staticmethod(jensen_shannon)
 
     name: Literal["jensen_shannon"] = "jensen_shannon"
 
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the divergence in bits, between 0 and 1."""
-        return jensen_shannon(raw, released)
 
-
-class JensenShannonDistance(NamedModel):
+class JensenShannonDistance(FunctionUtility):
     """Distance over ROIs, by :func:`jensen_shannon_distance` (POMACS20 appendix A)."""
 
-    ideal: ClassVar[float] = 0.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "Jensen–Shannon distance"
+    ideal = 0.0
+    phrase = "Jensen–Shannon distance"
+    function = staticmethod(jensen_shannon_distance)
 
     name: Literal["jensen_shannon_distance"] = "jensen_shannon_distance"
 
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the distance, between 0 and √(ln 2)."""
-        return jensen_shannon_distance(raw, released)
 
-
-class TotalVariation(NamedModel):
+class TotalVariation(FunctionUtility):
     """Share of visits put elsewhere, as :func:`total_variation` computes it."""
 
-    ideal: ClassVar[float] = 0.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "total-variation distance"
-    events_only: ClassVar[bool] = True
+    ideal = 0.0
+    phrase = "total-variation distance"
+    events_only = True
+    function = staticmethod(total_variation)
 
     name: Literal["total_variation"] = "total_variation"
-
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the distance, between 0 and 1."""
-        return total_variation(raw, released)

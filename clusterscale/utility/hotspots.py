@@ -1,14 +1,13 @@
 """Compare which ROIs are the busiest, and in which order, in raw and released, by epoch."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import NamedModel, Share, Values
+from clusterscale.contracts import Share, Values
 from clusterscale.jit import kernel
-from clusterscale.utility.measure import MeasureKind
-from clusterscale.utility.pair import busiest, check_pair, mean_known
+from clusterscale.utility.measure import FunctionUtility, busiest, check_pair, mean_known
 
 __all__ = [
     "HotspotF1",
@@ -142,46 +141,34 @@ def _tau_b(
             taus[i] = net / ordered if n_ordered_second > 0 else 0.0
 
 
-class HotspotF1(NamedModel):
+class HotspotF1(FunctionUtility):
     """F1 score of hotspots, as :func:`hotspot_f1` computes it (POMACS20 eq. 3)."""
 
-    ideal: ClassVar[float] = 1.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "hotspot F1"
+    ideal = 1.0
+    phrase = "hotspot F1"
+    function = staticmethod(hotspot_f1)
 
     name: Literal["hotspot_f1"] = "hotspot_f1"
     top: Share = 0.1
 
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the F1 score, between 0 and 1."""
-        return hotspot_f1(raw, released, top=self.top)
 
-
-class HotspotTau(NamedModel):
+class HotspotTau(FunctionUtility):
     """Order of raw's hotspots, as :func:`hotspot_tau` computes it (POMACS20 eq. 4)."""
 
-    ideal: ClassVar[float] = 1.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "hotspot τ-b"
+    ideal = 1.0
+    phrase = "hotspot τ-b"
+    function = staticmethod(hotspot_tau)
 
     name: Literal["hotspot_tau"] = "hotspot_tau"
     top: Share = 0.1
 
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the rank correlation, between −1 and 1."""
-        return hotspot_tau(raw, released, top=self.top)
 
-
-class HotspotTauListwise(NamedModel):
+class HotspotTauListwise(FunctionUtility):
     """Lists of hotspots, as :func:`hotspot_tau_listwise` compares them (POMACS20 appendix A)."""
 
-    ideal: ClassVar[float] = 1.0
-    kind: ClassVar[MeasureKind] = ""
-    phrase: ClassVar[str] = "hotspot τ of ordered lists"
+    ideal = 1.0
+    phrase = "hotspot τ of ordered lists"
+    function = staticmethod(hotspot_tau_listwise)
 
     name: Literal["hotspot_tau_listwise"] = "hotspot_tau_listwise"
     top: Share = 0.1
-
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the rank correlation, between −1 and 1."""
-        return hotspot_tau_listwise(raw, released, top=self.top)

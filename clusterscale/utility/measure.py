@@ -1,48 +1,150 @@
-"""The protocol of utility measures."""
+"""Base of utility measures, checks of the arrays they compare, and a random baseline."""
 
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from __future__ import annotations
 
-from numpy.typing import ArrayLike
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Literal
 
-__all__ = ["MeasureKind", "Utility"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clusterscale.contracts import NamedModel, Values
+from clusterscale.errors import InputError
+
+__all__ = ["FunctionUtility", "MeasureKind", "Utility", "busiest", "check_pair", "mean_known"]
+__all__ += ["random_guess"]
 
 MeasureKind = Literal["", "relative", "total"]
 
 
-@runtime_checkable
-class Utility(Protocol):
+class Utility(NamedModel):
     """A measure of the utility of a release, compared with the raw counts.
 
-    A class that has ``events_only = True`` compares visits only: in an audit with a null ROI it is
+    A subclass defines ``measure`` and ``ideal``, the value when the release equals the raw counts.
+    ``kind`` is ``relative`` if the loss can exceed 1, ``total`` for the share of events that is
+    kept. A measure with ``events_only`` compares visits only: in an audit with a null ROI it is
     given all other ROIs.
-
-    Attributes
-    ----------
-    ideal
-        The value when the release equals the raw counts.
     """
 
-    ideal: ClassVar[float]
-    kind: ClassVar[MeasureKind]
+    ideal: ClassVar[float] = np.nan
+    kind: ClassVar[MeasureKind] = ""
+    events_only: ClassVar[bool] = False
+    phrase: ClassVar[str]
 
-    @property
-    def name(self) -> str:
-        """Key in the registry: the name of the function that computes it."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
-
-    @property
-    def heading(self) -> str:
-        """Title, or the measure in words, for tables and figures."""
-
+    @abstractmethod
     def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
         """Compare raw counts and published values, both of shape (roi, epoch).
 
         NaN where raw has nothing to measure, such as no counts at all.
         """
+
+
+class FunctionUtility(Utility):
+    """A measure that is computed by a function of the same name, whose options are its fields."""
+
+    function: ClassVar[Callable[..., float]]
+
+    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
+        """Return the value of the function."""
+        options = self.model_dump(exclude={"name", "title"})
+        return type(self).function(raw, released, **options)
+
+
+def check_pair(raw: ArrayLike, released: ArrayLike) -> tuple[Values, Values]:
+    """Return raw counts and published values as float64, if they can be compared.
+
+    Parameters
+    ----------
+    raw
+        Real, shape (roi, epoch), visits: finite, not negative.
+    released
+        Real, shape (roi, epoch): finite.
+
+    Raises
+    ------
+    InputError
+        If either array violates this, or their shapes differ.
+    """
+    before, after = _as_real(raw, "raw"), _as_real(released, "released")
+    if before.ndim != 2 or before.shape != after.shape:
+        raise InputError(
+            f"raw {before.shape} and released {after.shape} must have one shape (roi, epoch)"
+        )
+    if n_bad := int((~np.isfinite(before) | (before < 0)).sum()):
+        raise InputError(f"{n_bad} of {before.size} raw counts are negative or not finite")
+    if n_bad := int((~np.isfinite(after)).sum()):
+        raise InputError(f"{n_bad} of {after.size} released values are not finite")
+    return before, after
+
+
+def mean_known(values: Values) -> float:
+    """Return the mean of the values that are not NaN; NaN if there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def busiest(values: Values, top: float) -> NDArray[np.int64]:
+    """Return the busiest ROIs, busiest first, equally busy ones by index.
+
+    Parameters
+    ----------
+    values
+        float64, shape (…, roi).
+    top
+        Share of the ROIs, in (0, 1]. It is rounded down to whole ROIs, at least one.
+
+    Returns
+    -------
+    NDArray
+        int64, shape (…, hotspot): indices of the ROIs.
+
+    Raises
+    ------
+    InputError
+        If ``top`` is out of range.
+    """
+    if not 0 < top <= 1:
+        raise InputError(f"top must be a share of the ROIs, above 0 and at most 1, not {top}")
+    # .29 * 100 is 28.999…96 in floating point: round up a product just below a whole number.
+    n_top = max(1, int(top * values.shape[-1] * (1 + 1e-12)))
+    return np.argsort(-values, axis=-1, kind="stable")[..., :n_top]
+
+
+def random_guess(counts: ArrayLike, *, group_size: int, rng: np.random.Generator) -> Values:
+    """Draw every value uniformly from 0, 1, …, ``group_size`` (POMACS20 Table 4).
+
+    Only the shape of the counts is used.
+
+    Parameters
+    ----------
+    counts
+        Shape (…, roi, epoch).
+    group_size
+        Members of the group, the largest possible count.
+    rng
+        Source of the draws.
+
+    Returns
+    -------
+    Values
+        float64, the shape of ``counts``, visits.
+
+    Raises
+    ------
+    InputError
+        If ``counts`` has fewer than two axes, or the group has no members.
+    """
+    shape = np.shape(counts)
+    if len(shape) < 2:
+        raise InputError(f"counts {shape} must have the shape (…, roi, epoch)")
+    if group_size < 1:
+        raise InputError(f"a group has at least one member, not {group_size}")
+    return rng.integers(group_size, size=shape, endpoint=True).astype(np.float64)
+
+
+def _as_real(values: ArrayLike, name: str) -> Values:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{name} is {array.dtype}, not real numbers")
+    return array.astype(np.float64)

@@ -1,14 +1,13 @@
 """Errors of published values relative to the counts."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterscale.contracts import NamedModel, Positive, Share, Values
+from clusterscale.contracts import Positive, Share, Values
 from clusterscale.errors import InputError
-from clusterscale.utility.measure import MeasureKind
-from clusterscale.utility.pair import busiest, check_pair, mean_known
+from clusterscale.utility.measure import FunctionUtility, busiest, check_pair, mean_known
 
 __all__ = [
     "NEARLY_EMPTY",
@@ -115,47 +114,38 @@ def _relative_error(before: Values, after: Values, floor: float) -> float:
     return mean_known(np.abs(after - before) / np.maximum(least, before))
 
 
-class MeanRelativeError(NamedModel):
+class MeanRelativeError(FunctionUtility):
     """Error relative to the counts, as :func:`mean_relative_error` computes it (NDSS18 eq. 7)."""
 
-    ideal: ClassVar[float] = 0.0
-    kind: ClassVar[MeasureKind] = "relative"
-    phrase: ClassVar[str] = "mean relative error"
+    ideal = 0.0
+    kind = "relative"
+    phrase = "mean relative error"
+    function = staticmethod(mean_relative_error)
 
     name: Literal["mean_relative_error"] = "mean_relative_error"
     floor: Positive = 0.001
 
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the error, 0 or more."""
-        return mean_relative_error(raw, released, floor=self.floor)
 
-
-class BusiestRelativeError(NamedModel):
+class BusiestRelativeError(FunctionUtility):
     """Error in the busiest ROIs, as :func:`busiest_relative_error` computes it (POMACS20 §5.1)."""
 
-    ideal: ClassVar[float] = 0.0
-    kind: ClassVar[MeasureKind] = "relative"
-    phrase: ClassVar[str] = "mean relative error, busiest ROIs"
+    ideal = 0.0
+    kind = "relative"
+    phrase = "mean relative error, busiest ROIs"
+    function = staticmethod(busiest_relative_error)
 
     name: Literal["busiest_relative_error"] = "busiest_relative_error"
     top: Share = 0.1
     floor: Positive = 0.001
 
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the error, 0 or more."""
-        return busiest_relative_error(raw, released, top=self.top, floor=self.floor)
 
-
-class EventsKept(NamedModel):
+class EventsKept(FunctionUtility):
     """Released total over raw total, as :func:`events_kept` computes it."""
 
-    ideal: ClassVar[float] = 1.0
-    kind: ClassVar[MeasureKind] = "total"
-    phrase: ClassVar[str] = "events kept"
-    events_only: ClassVar[bool] = True
+    ideal = 1.0
+    kind = "total"
+    phrase = "events kept"
+    events_only = True
+    function = staticmethod(events_kept)
 
     name: Literal["events_kept"] = "events_kept"
-
-    def measure(self, raw: ArrayLike, released: ArrayLike) -> float:
-        """Return the released total as a share of the raw total."""
-        return events_kept(raw, released)

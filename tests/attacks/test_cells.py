@@ -11,10 +11,11 @@ from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create
 from clusterscale.attacks.cells import youden
-from clusterscale.contracts import Examples, Knowledge, Noise, Release, hash_of
+from clusterscale.contracts import Examples, Knowledge, Release, hash_of
+from clusterscale.mechanisms.noise import LaplaceNoise
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
-NOISES = [EXACT, Noise("laplace", 1.0)]
+NOISES = [EXACT, LaplaceNoise(1.0)]
 
 
 def fit(knowledge, **settings):

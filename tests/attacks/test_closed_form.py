@@ -12,9 +12,10 @@ from oracles.dense import traces_of
 from oracles.plays import EXACT, blind, deal
 
 from clusterscale.attacks import create
-from clusterscale.contracts import Examples, Knowledge, Noise, Release, TargetKnowledge
+from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release, TargetKnowledge
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
+from clusterscale.mechanisms.noise import GaussianNoise, LaplaceNoise
 
 RNG = np.random.default_rng(0)  # none of them draws from it
 
@@ -54,15 +55,15 @@ def variance_by_hand(noise, size, chance, values):
             mean = sum(values) / len(values)
             found = sum((value - mean) ** 2 for value in values) / len(values)
             return max(found, chance * (1 - chance))
-        case Noise("none"):
+        case _ if noise == NO_NOISE:
             return size * chance * (1 - chance)
-        case Noise("laplace", scale):
+        case LaplaceNoise(scale):
             return size * chance * (1 - chance) + 2 * scale**2
-        case Noise("gaussian", scale):
+        case GaussianNoise(scale):
             return size * chance * (1 - chance) + scale**2
 
 
-@pytest.mark.parametrize("noise", [EXACT, Noise("laplace", 1.5), Noise("gaussian", 4.0), None])
+@pytest.mark.parametrize("noise", [EXACT, LaplaceNoise(1.5), GaussianNoise(4.0), None])
 def test_diagonal_divides_each_cell_by_its_variance(noise):
     play = deal(1, noise=noise)
     training, where = play.knowledge.training, play.knowledge.whereabouts
@@ -122,7 +123,7 @@ def test_an_incomplete_trace_ignores_where_the_target_was_not_seen():
     assert not says_inside(holding([1], complete=False), everyone, 3)
 
 
-@pytest.mark.parametrize("noise", [Noise("laplace", 1.0), Noise("gaussian", 1.0), None])
+@pytest.mark.parametrize("noise", [LaplaceNoise(1.0), GaussianNoise(1.0), None])
 def test_altered_counts_contradict_nothing(noise):
     alibi = create("contradiction").fit(holding([0]), rng=RNG)
     values = np.array([[[0.0, 3.0, 3.0]], [[1.0, 0.0, 0.0]]])

@@ -16,8 +16,9 @@ from clusterscale.attacks.closed_form import Contradiction, Projection
 from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron
 from clusterscale.attacks.likelihood import Likelihood
-from clusterscale.contracts import Examples, Noise, Release
+from clusterscale.contracts import Examples, Release
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.noise import LaplaceNoise
 
 QUICK = (Logistic(), Nearest(), Forest(trees=5), Perceptron(hidden=20))
 WORTHLESS = Nearest(neighbours=10_000)  # asks all groups and so always says one half
@@ -94,7 +95,7 @@ def test_the_highest_mean_on_held_out_groups_is_chosen(folds, sampling):
     attack = CrossValidated(candidates=QUICK[:3], folds=folds)
     chosen = set()
     for seed in range(3):
-        knowledge = deal(seed, noise=Noise("laplace", 1.0), sampling=sampling).knowledge
+        knowledge = deal(seed, noise=LaplaceNoise(1.0), sampling=sampling).knowledge
         means, _ = mean_scores(QUICK[:3], knowledge, folds, rng())
         best = attack.choose(knowledge, rng=rng())
         assert best is attack.candidates[np.argmax(means)]
@@ -185,7 +186,7 @@ class Wrapped(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("noise", [EXACT, Noise("laplace", 1.0)], ids=["exact", "laplace"])
+@pytest.mark.parametrize("noise", [EXACT, LaplaceNoise(1.0)], ids=["exact", "laplace"])
 def test_dask_ml_chooses_the_same(noise, monkeypatch):
     search = pytest.importorskip("dask_ml.model_selection").GridSearchCV
     knowledge = deal(0, noise=noise, size=5).knowledge

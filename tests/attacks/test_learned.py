@@ -19,13 +19,14 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from clusterscale.attacks import create, learned
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features
-from clusterscale.contracts import Examples, Knowledge, Noise, Release
+from clusterscale.contracts import Examples, Knowledge, Release
+from clusterscale.mechanisms.noise import LaplaceNoise
 
 # liblinear stops early; where, is a matter of rounding, as the order of its features shows.
 ROUNDING = 2e-3
 
 NAMES = ["logistic", "nearest", "forest", "perceptron"]
-NOISES = [EXACT, Noise("laplace", 1.0)]
+NOISES = [EXACT, LaplaceNoise(1.0)]
 
 
 def rng():

@@ -7,13 +7,13 @@ from scipy.special import logsumexp
 from scipy.stats import binom, norm
 
 from clusterscale.attacks import create
-from clusterscale.attacks.moments import noise_variance
-from clusterscale.contracts import Examples, Knowledge, Noise, Release, TargetKnowledge
+from clusterscale.contracts import Examples, Knowledge, Release, TargetKnowledge
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
 LIKELIHOOD = create("likelihood")
-LAWS = [EXACT, Noise("laplace", 0.7), Noise("gaussian", 1.3), None]
+LAWS = [EXACT, LaplaceNoise(0.7), GaussianNoise(1.3), None]
 N_USERS = 10  # of the reference
 SHAPE = (2, 6)
 SEEN = np.array([0, 0, 1, 2, 3, 3, 4, 5, 5, 8, 10, 10])  # of the reference, in each cell
@@ -76,7 +76,7 @@ def test_laplace_noise_is_convolved_with_the_counts(scale, seen, here):
     """Anywhere, from far below the smallest count to far above the largest."""
     size, chance = 9, (seen + 0.5) / (N_USERS + 1)
     values = np.concatenate([np.linspace(-3, 12, 151), [-500.0, -20.0, 30.0, 500.0]])
-    knowledge = holding(Noise("laplace", scale), size, seen=[seen], here=[here], shape=(1, 1))
+    knowledge = holding(LaplaceNoise(scale), size, seen=[seen], here=[here], shape=(1, 1))
     found = score(knowledge, values[:, None, None])
     expected = log_ratio(values, size, chance, here, scale)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
@@ -90,7 +90,7 @@ def test_laplace_noise_in_large_groups(scale, seen, here):
     size, chance = 400, (seen + 0.5) / (N_USERS + 1)
     middle, reach = size * chance, 8 * np.sqrt(size * chance * (1 - chance))
     values = np.linspace(max(middle - reach, -9), min(middle + reach, size + 9), 201)
-    knowledge = holding(Noise("laplace", scale), size, seen=[seen], here=[here], shape=(1, 1))
+    knowledge = holding(LaplaceNoise(scale), size, seen=[seen], here=[here], shape=(1, 1))
     found = score(knowledge, values[:, None, None])
     expected = log_ratio(values, size, chance, here, scale)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
@@ -105,21 +105,21 @@ def test_geometric_noise_is_convolved_with_the_counts(scale, here):
     noise = -np.abs(values[:, None] - count) / scale + np.log(np.tanh(0.5 / scale))
     expected = logsumexp(noise + binom.logpmf(count - here, size - 1, chance), axis=1)
     expected -= logsumexp(noise + binom.logpmf(count, size, chance), axis=1)
-    law = Noise("geometric", scale)
+    law = DiscreteLaplaceNoise(scale)
     knowledge = holding(law, size, seen=[3], here=[here], shape=(1, 1))
     found = score(knowledge, values[:, None, None].astype(float))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
     drawn = np.arange(-4000, 4001)
     chance = np.exp(-np.abs(drawn) / scale) * np.tanh(0.5 / scale)
     assert chance.sum() == pytest.approx(1.0)
-    assert noise_variance(law) == pytest.approx((chance * drawn**2.0).sum())
+    assert law.variance == pytest.approx((chance * drawn**2.0).sum())
 
 
 @pytest.mark.parametrize("scale", [0.002, 0.3, 50.0])
 def test_evidence_saturates_under_laplace_noise(scale):
     far = np.array([-1e9, -1e3, 1e3, 1e9])[:, None, None] * np.ones(SHAPE)
     for size in (5, 400):
-        low, lower, high, higher = score(holding(Noise("laplace", scale), size), far)
+        low, lower, high, higher = score(holding(LaplaceNoise(scale), size), far)
         assert low == lower
         assert high == higher
         assert np.isfinite([low, high]).all()
@@ -130,7 +130,7 @@ def test_hardly_any_laplace_noise_is_none():
     counts = rng.integers(1, 6, (50, *SHAPE)).astype(np.float64)
     exact = score(holding(EXACT, 6), counts)
     for scale in (1e-9, 0.02):
-        np.testing.assert_allclose(score(holding(Noise("laplace", scale), 6), counts), exact)
+        np.testing.assert_allclose(score(holding(LaplaceNoise(scale), 6), counts), exact)
 
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 30.0])
@@ -142,7 +142,7 @@ def test_gaussian_noise_makes_normal_laws(sigma, size):
     outside = norm(out, np.sqrt(size * one + sigma**2))
     flat = values.reshape(40, -1)
     expected = (inside.logpdf(flat) - outside.logpdf(flat)).sum(axis=1)
-    found = score(holding(Noise("gaussian", sigma), size), values)
+    found = score(holding(GaussianNoise(sigma), size), values)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 
@@ -205,7 +205,7 @@ def area(labels, scores):
     return (inside > outside).mean() + (inside == outside).mean() / 2
 
 
-@pytest.mark.parametrize("noise", [EXACT, Noise("laplace", 1.0), Noise("gaussian", 1.0)])
+@pytest.mark.parametrize("noise", [EXACT, LaplaceNoise(1.0), GaussianNoise(1.0)])
 def test_likelihood_beats_projection_where_its_model_holds(noise):
     """On 100 crowds of independent members; the gain is some five standard errors."""
     gains = []

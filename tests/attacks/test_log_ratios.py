@@ -10,9 +10,10 @@ from scipy.special import logsumexp
 
 from clusterscale.attacks import create
 from clusterscale.attacks.log_ratios import BinomialCounts, LaplaceCounts, PublishedBinomialCounts
-from clusterscale.contracts import Examples, Knowledge, Noise, TargetKnowledge, publish
+from clusterscale.contracts import Examples, Knowledge, TargetKnowledge, publish
 from clusterscale.mechanisms import create as mechanism
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, LaplaceNoise
 from clusterscale.metrics import auc
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
@@ -136,15 +137,15 @@ def test_bare_counts_are_weighed_as_bare_counts_are(size, here):
     assert near.all() if size < 10 else not near.all()
 
 
-@pytest.mark.parametrize("law", ["laplace", "geometric"])
+@pytest.mark.parametrize("law", [LaplaceNoise, DiscreteLaplaceNoise])
 @pytest.mark.parametrize("scale", [0.3, 1.0, 20.0])
 @pytest.mark.parametrize("size", [1, 9, 400])
 def test_noise_alone_is_weighed_as_noise_is(law, scale, size):
-    ours = rules(OutputDistribution(Noise(law, scale)), size)
+    ours = rules(OutputDistribution(law(scale)), size)
     faded = LaplaceCounts(CHANCE, size, scale)
     reach = 3 * scale + 5
     values = np.linspace(-reach, reach, 41)[:, None] + size * CHANCE
-    values = np.rint(values) if law == "geometric" else values
+    values = np.rint(values) if law is DiscreteLaplaceNoise else values
     for here in (True, False):
         found, expected = (
             rule.cell_evidence(values, np.arange(12), here=here) for rule in (ours, faded)

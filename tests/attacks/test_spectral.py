@@ -14,11 +14,12 @@ from sklearn.preprocessing import StandardScaler
 
 from clusterscale.attacks import create, spectral
 from clusterscale.attacks.blocked_linalg import gram
-from clusterscale.contracts import Examples, Knowledge, Noise, Release
+from clusterscale.contracts import Examples, Knowledge, Release
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.noise import LaplaceNoise
 
 RNG = np.random.default_rng(0)  # nothing is drawn from it
-NOISES = [EXACT, Noise("laplace", 1.0)]
+NOISES = [EXACT, LaplaceNoise(1.0)]
 RULES = [{}, {"components": 5}, {"components": 1000}, {"variance": 0.9}, {"variance": 1.0}]
 RULES += [{**rule, "standardize": True} for rule in RULES]
 

@@ -38,8 +38,7 @@ import clusterscale as cs
 from clusterscale.audit import AuditPlan, predict, run
 from clusterscale.audit.task import run_task
 from clusterscale.contracts import Finished
-from clusterscale.cube.synthetic.generate import write_like
-from clusterscale.cube.synthetic.presets import PRESETS
+from clusterscale.cube.synthetic.presets import PRESETS, write_like
 from clusterscale.runtime import Local
 
 

@@ -123,6 +123,24 @@ def test_more_ranges_than_declared():
     many = np.array([len(np.unique(series)) > 3 for series in BARE])
     assert 0 < many.sum() < len(BARE)
     assert (found.level, found.measured) == ("inconsistent", many.sum() * 24)
+    assert " are in a series of more than 3 values under adaptive_ranges" in found.text
+    assert "only values possible" not in found.text
+
+
+def test_values_that_are_impossible_in_any_series_are_named_first():
+    declared = bound("adaptive_ranges", ranges=3)
+    values = np.where(np.arange(24) < 12, 2.0, 4.0) * np.ones((8, 1))
+    values[0] = np.arange(24) % 6
+    values[1, 0] = 2.25
+    found = find("possible_values", table(declared, np.full((8, 24), -1), values))
+    assert (found.level, found.measured) == ("inconsistent", 25)
+    assert (
+        "are not multiples of ½ from 0 up to 20, the only values possible, or are in a series of "
+        "more than 3 values under" in found.text
+    )
+    values[0] = 4.0
+    found = find("possible_values", table(declared, np.full((8, 24), -1), values))
+    assert (found.measured, "series" in found.text) == (1, False)
 
 
 def test_a_table_of_many_members_and_values():

@@ -27,7 +27,24 @@ def test_one_redacted_cell_of_a_row():
     assert COUNTS[2, 3] > 0
     found = find("totals", table(EXACT, COUNTS, values, roi_totals=COUNTS.sum(axis=1)))
     assert (found.level, found.measured, found.expected) == ("inconsistent", 1, 0)
-    assert "1 of 1 hidden cell follow" in found.text
+    assert found.text.startswith("1 of 1 hidden cell follows from the totals; ")
+    values[2, 5] = np.nan
+    by_epoch = COUNTS.sum(axis=0).astype(float)
+    by_epoch[5] = np.nan
+    found = find("totals", table(EXACT, COUNTS, values, epoch_totals=by_epoch))
+    assert found.text.startswith("1 of 2 hidden cells follows from the totals; ")
+    assert find(
+        "totals", table(EXACT, COUNTS, values, epoch_totals=COUNTS.sum(axis=0))
+    ).text.startswith("2 of 2 hidden cells follow from the totals; ")
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 of them counts"), (9, "0 of them count")])
+def test_one_small_cell_counts_and_others_count(count, words):
+    counts = np.array([[count, 7, 9], [8, 6, 7]])
+    values = counts.astype(float)
+    values[0, 0] = np.nan
+    found = find("totals", table(EXACT, counts, values, roi_totals=counts.sum(axis=1)))
+    assert found.text == f"1 of 1 hidden cell follows from the totals; {words} 1 to 4 people"
 
 
 def test_a_second_redaction_in_row_and_column_protects():

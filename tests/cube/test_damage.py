@@ -13,8 +13,8 @@ import zarr
 from cube import crowd
 
 from clusterscale.cube import TraceCube
-from clusterscale.cube.fingerprint import digest
 from clusterscale.cube.summary import summarise
+from clusterscale.cube.writer import digest
 from clusterscale.errors import (
     ClusterscaleError,
     DamagedError,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clusterscale.cube import Calendar, Grid, Hexagons, Points, Regions, TraceCube, new_cube
-from clusterscale.cube.provenance import describe_shapes
+from clusterscale.cube.describe import describe_shapes
 from clusterscale.cube.regions import Box
 from clusterscale.cube.synthetic import synthesise
 

@@ -8,7 +8,7 @@ from oracles.crowd import Crowd, dense
 from scipy.spatial import Delaunay
 
 from clusterscale import recovery
-from clusterscale.cube.synthetic import PRESETS, generate, synthesise
+from clusterscale.cube.synthetic import PRESETS, presets, synthesise
 from clusterscale.cube.synthetic.commuters import Commuters
 from clusterscale.cube.transforms import with_null_roi
 from clusterscale.errors import ExistsError, InputError, UnknownNameError
@@ -263,7 +263,7 @@ def test_overwrites_only_with_force(tmp_path):
 
 
 def test_every_preset_has_a_population():
-    assert set(generate._POPULATIONS) == set(PRESETS)
+    assert set(presets._POPULATIONS) == set(PRESETS)
 
 
 def test_ten_thousand_commuters_have_the_published_extremes(tmp_path):

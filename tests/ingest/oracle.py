@@ -8,10 +8,12 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Box, Grid
 from clusterscale.cube.store import TraceCube
+from clusterscale.ingest import Events, IngestOptions, IngestReport, ingest
 
 START = 1_700_000_000
 STEP = 100
@@ -20,6 +22,17 @@ SIDE = 4
 GRID = Grid(Box(0.0, 0.0, 8.0, 8.0), SIDE, SIDE)
 CALENDAR = Calendar(START, STEP, N_EPOCHS, "UTC")
 _ZONED = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})")
+
+
+def ingest_records(source: str, uri: str, **options: Any) -> IngestReport:
+    """Ingest events on ``GRID`` and ``CALENDAR`` unless ``options`` say otherwise."""
+    run = {
+        name: options.pop(name)
+        for name in ("force", "on_progress", "block_bytes", "scheduler")
+        if name in options
+    }
+    defaults = {"reader": Events(), "locator": GRID, "calendar": CALENDAR}
+    return ingest(source, uri, IngestOptions(**(defaults | options)), **run)
 
 
 @dataclass(frozen=True)

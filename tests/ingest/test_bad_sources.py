@@ -15,11 +15,11 @@ pytest.importorskip("dask")
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from ingest.oracle import CALENDAR, GRID, START
+from ingest.oracle import GRID, START, ingest_records
 
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.errors import ClusterscaleError, InputError, MissingError, SourceError
-from clusterscale.ingest import Cabspotting, Events, GeoJson, Reader, Trips, ingest
+from clusterscale.ingest import Cabspotting, Events, GeoJson, Reader, Trips
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -284,12 +284,11 @@ def test_error_says_what_is_wrong(name: str, tmp_path: Path) -> None:
     source = str(folder / single[0] if single else folder)
     cube = tmp_path / "cube.zarr"
     with pytest.raises(ClusterscaleError) as caught:
-        ingest(
+        ingest_records(
             source,
             str(cube),
             reader=case.reader or Events(),
             locator=case.locator,
-            calendar=CALENDAR,
             **case.options,
         )
     said = str(caught.value).replace(source, "SOURCE")

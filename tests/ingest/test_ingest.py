@@ -16,12 +16,12 @@ import pytest
 pytest.importorskip("dask")
 
 import dask
-from ingest.oracle import CALENDAR, GRID, START, content
+from ingest.oracle import GRID, START, content, ingest_records
 
 from clusterscale.cube.regions import Grid
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import ClusterscaleError, ExistsError, InputError, MissingError
-from clusterscale.ingest import Events, IngestReport, ingest, read_key
+from clusterscale.ingest import Events, IngestReport, read_key
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -45,8 +45,7 @@ def source(tmp_path: Path) -> str:
 
 def build(source: str, name: str = "cube.zarr", **options: Any) -> tuple[IngestReport, TraceCube]:
     uri = str(Path(source).with_name(name))
-    how = {"reader": Events(), "locator": GRID, "calendar": CALENDAR} | options
-    report = ingest(source, uri, **how)
+    report = ingest_records(source, uri, **options)
     return report, TraceCube(uri)
 
 
@@ -234,15 +233,14 @@ def test_an_interrupted_ingest_leaves_nothing(source: str) -> None:
 
 _VICTIM = """
 import sys, threading
-from ingest.oracle import CALENDAR, GRID
-from clusterscale.ingest import Events, ingest
+from ingest.oracle import ingest_records
 
 def stall(stage, done, total):
     if stage == sys.argv[3]:
         print("stalled", flush=True)
         threading.Event().wait()
 
-ingest(sys.argv[1], sys.argv[2], reader=Events(), locator=GRID, calendar=CALENDAR, force=True,
+ingest_records(sys.argv[1], sys.argv[2], force=True,
        on_progress=stall, block_bytes=600)
 """
 

@@ -16,11 +16,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
-from ingest.oracle import CALENDAR, GRID, N_EPOCHS, START, STEP, Row, content, expected
+from ingest.oracle import (
+    N_EPOCHS,
+    START,
+    STEP,
+    Row,
+    content,
+    expected,
+    ingest_records,
+)
 
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import SourceError
-from clusterscale.ingest import Events, IngestReport, ingest
+from clusterscale.ingest import IngestReport
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -47,15 +55,7 @@ def ingest_bytes(
 ) -> tuple[IngestReport, str]:
     source, cube = Path(folder, name), f"{folder}/cube-{block_bytes}.zarr"
     source.write_bytes(body)
-    report = ingest(
-        str(source),
-        cube,
-        reader=Events(),
-        locator=GRID,
-        calendar=CALENDAR,
-        block_bytes=block_bytes,
-        scheduler="synchronous",
-    )
+    report = ingest_records(str(source), cube, block_bytes=block_bytes, scheduler="synchronous")
     return report, cube
 
 

@@ -15,12 +15,12 @@ pytest.importorskip("dask")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from ingest.oracle import CALENDAR, GRID, N_EPOCHS, SIDE, START, content
+from ingest.oracle import GRID, N_EPOCHS, SIDE, START, content, ingest_records
 
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.cube.store import TraceCube
 from clusterscale.errors import ConfigError
-from clusterscale.ingest import READERS, IngestReport, Reader, ingest
+from clusterscale.ingest import READERS, IngestReport, Reader
 
 pytestmark = [pytest.mark.dask, pytest.mark.usefixtures("small_chunks")]
 
@@ -28,15 +28,8 @@ STATIONS = Points(Regions(("Bank", "Angel"), np.array([51.51, 51.53]), np.array(
 
 
 def run(source: Path | str, reader: Reader, locator: Any = GRID, **options: Any) -> IngestReport:
-    return ingest(
-        str(source),
-        str(source).rstrip("/") + ".zarr",
-        reader=reader,
-        locator=locator,
-        calendar=CALENDAR,
-        force=True,
-        **options,
-    )
+    uri = str(source).rstrip("/") + ".zarr"
+    return ingest_records(str(source), uri, reader=reader, locator=locator, force=True, **options)
 
 
 def cell(lat: float, lon: float, epoch: int) -> int:
@@ -81,13 +74,7 @@ def test_events_at_an_fsspec_address(tmp_path: Path) -> None:
     with fsspec.open("memory://ingest/calls.csv", "wb") as stream:
         stream.write(b"user,timestamp,lat,lon\nann,%d,1,1\n" % START)
     cube = "memory://ingest/cube.zarr"
-    ingest(
-        "memory://ingest/calls.csv",
-        cube,
-        reader=READERS.create("events"),
-        locator=GRID,
-        calendar=CALENDAR,
-    )
+    ingest_records("memory://ingest/calls.csv", cube, reader=READERS.create("events"))
     assert content(cube) == {"ann": {cell(1, 1, 0)}}
     left = fsspec.filesystem("memory").ls("/ingest", detail=False)
     assert sorted(left) == ["/ingest/calls.csv", "/ingest/cube.zarr"]

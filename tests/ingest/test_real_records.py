@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Grid
 from clusterscale.cube.store import TraceCube
-from clusterscale.ingest import READERS, IngestReport, ingest
+from clusterscale.ingest import READERS, IngestOptions, IngestReport, ingest
 
 pytestmark = [pytest.mark.dask, pytest.mark.slow]
 
@@ -31,7 +31,9 @@ def _ingest(
 ) -> tuple[IngestReport, TraceCube]:
     uri = str(folder / "cube.zarr")
     report = ingest(
-        str(source), uri, reader=READERS.create(reader), locator=grid, calendar=calendar
+        str(source),
+        uri,
+        IngestOptions(reader=READERS.create(reader), locator=grid, calendar=calendar),
     )
     assert report.n_rows == report.n_events + sum(report.dropped.values())
     return report, TraceCube(uri)

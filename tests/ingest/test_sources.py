@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.ingest import sources
+from clusterscale.ingest.merge import UserCells, combine, from_frame
 from clusterscale.ingest.sources import File, Piece
-from clusterscale.ingest.visits import UserCells, combine, from_frame
 
 pytestmark = pytest.mark.dask
 

@@ -16,14 +16,13 @@ import zarr
 
 pytest.importorskip("dask")
 
-from ingest.oracle import CALENDAR, GRID, START
+from ingest.oracle import CALENDAR, START, ingest_records
 from typer.testing import CliRunner
 
 from clusterscale.audit import open_results
 from clusterscale.cli import app
 from clusterscale.cube import TraceCube
-from clusterscale.cube.fingerprint import digest
-from clusterscale.ingest import Events, ingest
+from clusterscale.cube.writer import digest
 
 pytestmark = [pytest.mark.dask]
 
@@ -47,7 +46,7 @@ def records(tmp_path: Path) -> str:
 
 def build(records: str, **options: object) -> TraceCube:
     uri = str(Path(records).with_name("cube.zarr"))
-    ingest(records, uri, reader=Events(), locator=GRID, calendar=CALENDAR, **options)
+    ingest_records(records, uri, **options)
     return TraceCube(uri)
 
 

@@ -8,9 +8,10 @@ from cube import crowd
 from mechanisms.published import BOUNDS, WITH_NULL, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import NO_NOISE, CellCoordinates, Noise
+from clusterscale.contracts import NO_NOISE, CellCoordinates
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import user_level
+from clusterscale.mechanisms.noise import LaplaceNoise
 
 COUNTS = np.random.default_rng(2).integers(0, 30, (40, 5, 12)).astype(np.int32)
 SIZE = 30
@@ -192,7 +193,7 @@ def test_without_noise_nothing_is_promised():
 
 
 def test_law_of_noise_holds_only_where_nothing_stands_beside_it():
-    assert chain(CAP, LAPLACE).noise == Noise("laplace", 2.0)
+    assert chain(CAP, LAPLACE).noise == LaplaceNoise(2.0)
     assert chain(GAUSSIAN).noise == alone(GAUSSIAN).noise
     assert chain(CAP, TIME).noise == NO_NOISE
     for steps in ((SAMPLE,), (SMALL,), (SAMPLE, LAPLACE), (LAPLACE, SMALL), (FOURIER,)):

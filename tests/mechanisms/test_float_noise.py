@@ -9,9 +9,9 @@ from mechanisms.published import RARE
 from oracles.entries import build
 from scipy import stats
 
-from clusterscale.contracts import Bounds
+from clusterscale.contracts import Bounds, Guarantee
 from clusterscale.mechanisms import MECHANISMS, create
-from clusterscale.mechanisms.base import BaseMechanism
+from clusterscale.mechanisms.base import BaseMechanism, no_guarantee
 from clusterscale.metrics import epsilon_lower_bound
 
 BOUNDS = Bounds(event=1, user_day=3, user=6, series=3, rois=4, null_roi=False)
@@ -58,16 +58,30 @@ def test_what_a_mechanism_says_is_so(mechanism):
 
 
 def test_a_new_mechanism_is_taken_to_publish_what_it_draws():
-    class Cauchy(BaseMechanism):
+    class Unknown(BaseMechanism):
+        @property
+        def guarantee(self):
+            return no_guarantee("it is new")
+
+        def release(self, counts, *, group_size, rng):
+            return counts + rng.standard_cauchy(counts.shape)
+
+    class Cauchy(Unknown):
         name: Literal["cauchy"] = "cauchy"
         stage = "noise"
+
+    class Promising(Unknown):
+        @property
+        def guarantee(self):
+            return Guarantee("event", 1.0, 0.0, "add_remove", "it says so")
 
     class Rounded(Cauchy):
         whole_output = True
 
     assert Cauchy().publishes_float_noise
     assert not Rounded().publishes_float_noise
-    assert not BaseMechanism().publishes_float_noise
+    assert not Unknown().publishes_float_noise
+    assert Promising().publishes_float_noise
 
 
 # The experiment: what an adversary does who knows how the noise was drawn.

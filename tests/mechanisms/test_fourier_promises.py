@@ -5,8 +5,8 @@ import pytest
 from mechanisms.published import BOUNDS, WITH_NULL, enhanced, fourier, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import PrivacyLossSpec
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.accounting import ApproximateLoss
 
 COUNTS = np.random.default_rng(3).integers(0, 20, (3000, 2, 12)).astype(np.int32)
 
@@ -62,7 +62,7 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
         bound = free.bind(bounds)
         assert bound.l2_sensitivity == free.required_sensitivity(bounds) == np.sqrt(bounds.series)
         delta = more.get("delta", 0.0)
-        part = PrivacyLossSpec("approximate", bounds.rois, epsilon=1.0, delta=delta)
+        part = ApproximateLoss(bounds.rois, 1.0, delta)
         assert bound.user_privacy_loss(bounds) == part
         with pytest.raises(ConfigError) as caught:
             publish(free, COUNTS)

@@ -6,8 +6,9 @@ from mechanisms.published import BOUNDS, RARE, WITH_NULL, publish, refusal
 from scipy import optimize, stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Noise, PrivacyLossSpec
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.accounting import GaussianLoss
+from clusterscale.mechanisms.noise import GaussianNoise
 
 COUNTS = np.full((40, 30, 20), 6, dtype=np.int32)
 RULE = "normal noise of deviation √(2 ln(2/δ))·Δ₂/ε; L2 norm of one user"
@@ -37,7 +38,7 @@ def test_noise_has_the_stated_law(epsilon, delta, norm):
     mechanism = gaussian(epsilon=epsilon, delta=delta, l2_sensitivity=norm)
     sigma = np.sqrt(2 * np.log(2 / delta)) * norm / epsilon
     assert mechanism.sigma == pytest.approx(sigma, rel=1e-12)
-    assert mechanism.noise == Noise("gaussian", mechanism.sigma)
+    assert mechanism.noise == GaussianNoise(mechanism.sigma)
     noise = (publish(mechanism, COUNTS) - COUNTS).ravel()
     assert stats.kstest(noise, stats.norm(scale=sigma).cdf).pvalue > RARE
     assert noise.var() == pytest.approx(sigma**2, rel=0.05)
@@ -88,9 +89,7 @@ def test_sensitivity_is_taken_from_the_cube(bounds):
     assert bound.l2_sensitivity == free.required_sensitivity(bounds) == np.sqrt(bounds.user)
     assert bound.bind(BOUNDS) == bound
     ratio = 1 / np.sqrt(2 * np.log(20))
-    assert bound.user_privacy_loss(bounds) == PrivacyLossSpec(
-        "gaussian", 1, ratio=pytest.approx(ratio), delta=0.1
-    )
+    assert bound.user_privacy_loss(bounds) == GaussianLoss(pytest.approx(ratio), 0.1)
     given = gaussian(epsilon=1.0, delta=0.1, l2_sensitivity=1.0)
     assert given.bind(bounds) is given
     assert given.user_privacy_loss(bounds).ratio == pytest.approx(ratio * np.sqrt(bounds.user))

@@ -6,8 +6,9 @@ from mechanisms.published import BOUNDS, RARE, WITH_NULL, fits, publish, refusal
 from scipy import stats
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Noise, PrivacyLossSpec
 from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.accounting import ApproximateLoss, LaplaceLoss
+from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, LaplaceNoise
 
 COUNTS = np.full((50, 40, 20), 6, dtype=np.int32)
 
@@ -30,7 +31,7 @@ def test_noise_has_the_stated_law(params, scale):
     assert stats.kstest(noise, stats.laplace(scale=scale).cdf).pvalue > RARE
     assert noise.var() == pytest.approx(2 * scale**2, rel=0.05)
     assert mechanism.scale == scale
-    assert mechanism.noise == Noise("laplace", scale)
+    assert mechanism.noise == LaplaceNoise(scale)
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0, 20.0])
@@ -39,7 +40,7 @@ def test_discrete_noise_is_two_sided_geometric(scale):
     mechanism = laplace(epsilon=2.0, sensitivity=2 * scale, discrete=True)
     noise = (publish(mechanism, COUNTS) - COUNTS).ravel()
     assert (noise == np.rint(noise)).all()
-    assert mechanism.noise == Noise("geometric", pytest.approx(scale))
+    assert mechanism.noise == DiscreteLaplaceNoise(pytest.approx(scale))
     share = np.exp(-1 / scale)
     reach = int(40 * scale) + 2
     at = np.arange(-reach, reach + 1)
@@ -131,9 +132,7 @@ def test_sensitivity_is_taken_from_the_cube(unit, bounds):
     assert bound.sensitivity == free.required_sensitivity(bounds) == getattr(bounds, unit)
     assert bound.scale == 2 * getattr(bounds, unit)
     assert bound.bind(WITH_NULL) == bound
-    assert bound.user_privacy_loss(bounds) == PrivacyLossSpec(
-        "laplace", bounds.user, ratio=1 / bound.scale
-    )
+    assert bound.user_privacy_loss(bounds) == LaplaceLoss(bounds.user, 1 / bound.scale)
     given = laplace(epsilon=0.5, sensitivity=3.0, unit=unit)
     assert given.bind(bounds) is given
     assert given.required_sensitivity(bounds) == getattr(bounds, unit)
@@ -141,7 +140,7 @@ def test_sensitivity_is_taken_from_the_cube(unit, bounds):
 
 def test_discrete_noise_is_not_spent_as_laplace():
     mechanism = laplace(epsilon=0.5, sensitivity=2.0, discrete=True)
-    assert mechanism.user_privacy_loss(BOUNDS) == PrivacyLossSpec("approximate", 9, epsilon=0.25)
+    assert mechanism.user_privacy_loss(BOUNDS) == ApproximateLoss(9, 0.25)
 
 
 @pytest.mark.parametrize("unit", ["user_day", "user"])

@@ -8,10 +8,11 @@ from mechanisms.published import BOUNDS, fits, publish
 from oracles.entries import build
 from scipy import integrate, stats
 
-from clusterscale.contracts import NO_NOISE, Noise
+from clusterscale.contracts import NO_NOISE
 from clusterscale.contracts import publish as publish_release
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.mechanisms.noise import LaplaceNoise
 
 SIZE, N = 10, 40_000
 COUNTS = np.array([0, 1, 2, 5, 9, 10])
@@ -111,7 +112,7 @@ def test_chances_sum_to_one(mechanism):
 def scipy_law(mechanism):
     """The noise of a mechanism, which is that of its only step with a scale."""
     step = next(step for step in getattr(mechanism, "steps", [mechanism]) if step.stage == "noise")
-    kind = stats.laplace if step.noise.law == "laplace" else stats.norm
+    kind = stats.laplace if isinstance(step.noise, LaplaceNoise) else stats.norm
     return kind(scale=step.noise.scale), step.clip
 
 
@@ -171,7 +172,7 @@ def test_far_tails_are_neither_zero_nor_lost():
 
 def test_either_tail_is_as_precise():
     """A chance of e⁻¹⁰⁰ above is not one less a number next to one."""
-    law = OutputDistribution(Noise("laplace", 1.0)).then(
+    law = OutputDistribution(LaplaceNoise(1.0)).then(
         lambda values: np.clip(values, 0, 100, out=values)
     )
     low, high = (law.likelihood(np.array([[value]]), np.array([[100 - value]]))[0, 0, 0]

@@ -6,8 +6,8 @@ from cube import crowd
 from mechanisms.published import BOUNDS, alike, publish, refusal
 
 from clusterscale import mechanisms
-from clusterscale.contracts import PrivacyLossSpec
 from clusterscale.errors import InputError
+from clusterscale.mechanisms.accounting import ApproximateLoss
 
 DENSE = crowd.draw(12, 2, 3, share=0.4, seed=1)  # member, roi, epoch
 COUNTS = DENSE.sum(axis=0).astype(np.int32)
@@ -74,9 +74,7 @@ def test_guarantee_is_a_delta_alone():
     assert respond().noise is None
     assert respond().bind(BOUNDS) == respond()
     assert np.isnan(respond().required_sensitivity(BOUNDS))
-    assert respond().user_privacy_loss(BOUNDS) == PrivacyLossSpec(
-        "approximate", 9, epsilon=0.0, delta=pytest.approx(0.7)
-    )
+    assert respond().user_privacy_loss(BOUNDS) == ApproximateLoss(9, 0.0, pytest.approx(0.7))
 
 
 def test_guarantee_is_tight():

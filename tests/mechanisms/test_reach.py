@@ -48,14 +48,16 @@ def test_one_more_visit_changes_no_more_than_it_says(mechanism, data):
     np.testing.assert_equal(drawn, drawn_again)
     changed = before != after
     within = np.zeros(SHAPE, bool)
-    reach = {"cell": (roi, epoch), "series": roi, "release": ...}[mechanism.reach]
+    reach = {"cell": (roi, epoch), "series": roi, "release": ...}[mechanism.noise_scope]
     within[reach] = True
     assert not changed[~within].any()
 
 
 def test_what_is_said_is_no_more_than_is_so():
     """Each kind is needed: a series can change, everything can, the draws can."""
-    reaches = {mechanism.name: mechanism.reach for mechanism in EVERY if mechanism.name != "chain"}
+    reaches = {
+        mechanism.name: mechanism.noise_scope for mechanism in EVERY if mechanism.name != "chain"
+    }
     assert {name for name, reach in reaches.items() if reach == "series"} == {
         "adaptive_ranges",
         "fourier",
@@ -68,6 +70,6 @@ def test_what_is_said_is_no_more_than_is_so():
 
 
 def test_a_chain_reaches_as_far_as_its_steps():
-    assert EVERY[-1].reach == "series"
+    assert EVERY[-1].noise_scope == "series"
     assert EVERY[-1].noise_is_count_independent
     assert not EVERY[-2].noise_is_count_independent

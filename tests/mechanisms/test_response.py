@@ -13,7 +13,7 @@ COUNTS = np.array([0, 1, 2, 3, 7, 19, 20])
 N = 1 << 18
 
 CELL = [build(MECHANISMS, name).bind(BOUNDS) for name in MECHANISMS]
-CELL = [mechanism for mechanism in CELL if mechanism.reach == "cell"]
+CELL = [mechanism for mechanism in CELL if mechanism.noise_scope == "cell"]
 
 
 def noisy(law, clip, integers):

@@ -6,9 +6,10 @@ import numpy as np
 from oracles.dense import traces_of
 
 from clusterscale import priors
-from clusterscale.contracts import Examples, GroupRequest, Knowledge, Noise, Release
+from clusterscale.contracts import NO_NOISE, Examples, GroupRequest, Knowledge, Release
+from clusterscale.mechanisms.noise import LaplaceNoise
 
-EXACT = Noise("none")
+EXACT = NO_NOISE
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,7 @@ def publish(counts, size, noise, rng):
     """Release counts with noise of a stated law; None: of a law that is not stated."""
     if noise == EXACT:
         return Release(counts, size, "exact", noise)
-    scale = 2.0 if noise is None else noise.scale
-    draw = rng.normal if noise is not None and noise.law == "gaussian" else rng.laplace
-    values = counts + draw(0.0, scale, counts.shape)
+    values = counts + (LaplaceNoise(2.0) if noise is None else noise).sample(counts.shape, rng=rng)
     return Release(np.floor(values) if noise is None else values, size, "noisy", noise)
 
 

@@ -10,13 +10,15 @@ HOURS = 504
 
 def ingest_cabs(data: Path, uri: str) -> TraceCube:
     """Write the raw fixes in the folder ``data`` as a cube: 534 cabs, 100 ROIs, three weeks."""
-    from clusterscale.ingest import READERS, ingest  # needs dask, which readers of a cube do not
+    from clusterscale.ingest import READERS, IngestOptions, ingest  # needs dask
 
     ingest(
         str(data / "sfcabs.parquet"),
         uri,
-        reader=READERS.create("events"),
-        locator=Grid.parse(",".join(map(str, BOX)) + "/10x10"),
-        calendar=Calendar.parse("2008-05-19T00:00", "1h", HOURS, "America/Los_Angeles"),
+        IngestOptions(
+            reader=READERS.create("events"),
+            locator=Grid.parse(",".join(map(str, BOX)) + "/10x10"),
+            calendar=Calendar.parse("2008-05-19T00:00", "1h", HOURS, "America/Los_Angeles"),
+        ),
     )
     return TraceCube(uri)

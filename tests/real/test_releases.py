@@ -23,17 +23,19 @@ N_KILLED = 5  # of the releases are in the catalogue whose runs are killed; the 
 
 @pytest.fixture(scope="module")
 def cubes(real_data, tmp_path_factory):
-    from clusterscale.ingest import READERS, ingest
+    from clusterscale.ingest import READERS, IngestOptions, ingest
 
     folder = tmp_path_factory.mktemp("cubes")
     riders = str(folder / "riders.zarr")
     ingest(
         str(real_data / "valleybike_1min.parquet"),
         riders,
-        reader=READERS.create("events"),
-        locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
-        calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
-        min_events=10,
+        IngestOptions(
+            reader=READERS.create("events"),
+            locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
+            calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
+            min_events=10,
+        ),
     )
     cabs = ingest_cabs(real_data, str(folder / "cabs.zarr"))
     return {"cabs": cabs, "riders": TraceCube(riders)}

@@ -15,15 +15,17 @@ N_RIDERS, N_SEEN = 2645, [968, 868, 914, 722]
 
 def test_riders_are_chosen_among_those_of_the_week(real_data, tmp_path):
     """Counted in the events themselves; all four weeks together are the whole cube."""
-    from clusterscale.ingest import READERS, ingest  # needs dask
+    from clusterscale.ingest import READERS, IngestOptions, ingest  # needs dask
 
     uri = str(tmp_path / "cube")
     ingest(
         str(real_data / "valleybike_1min.parquet"),
         uri,
-        reader=READERS.create("events"),
-        locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
-        calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
+        IngestOptions(
+            reader=READERS.create("events"),
+            locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
+            calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
+        ),
     )
     cube = TraceCube(uri)
     weeks = [Period(name=f"week {i + 1}", first=168 * i) for i in range(4)]

@@ -64,16 +64,18 @@ def test_users_as_sparse_as_those_of_milan(tmp_path):
 
 def test_riders_of_bicycles(real_data, tmp_path):
     """Real ones, with ten events or more; others were at many times and places of theirs."""
-    from clusterscale.ingest import READERS, ingest  # needs dask
+    from clusterscale.ingest import READERS, IngestOptions, ingest  # needs dask
 
     uri = str(tmp_path / "cube")
     ingest(
         str(real_data / "valleybike_1min.parquet"),
         uri,
-        reader=READERS.create("events"),
-        locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
-        calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
-        min_events=10,
+        IngestOptions(
+            reader=READERS.create("events"),
+            locator=Grid.parse("42.05,-72.72,42.45,-72.48/20x12"),
+            calendar=Calendar.parse("2018-08-20T00:00", "1h", 28 * 24, "America/New_York"),
+            min_events=10,
+        ),
     )
     mechanisms = [{"name": "exact"}, laplace(1.0, "event", 1.0)]
     auc, error = study(TraceCube(uri), 2, 250, mechanisms)

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from clusterscale.recovery import assign
 from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.strategies.joint import Joint, _apportion, _supply
+from clusterscale.recovery.strategies import Joint, _apportion, _supply
 
 
 def best(prior, counts, supply):

@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.functional import _turn
+from clusterscale.recovery.functional import _visits_of
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170
@@ -17,11 +17,11 @@ OBSERVED = 170
 def visits():
     rng = np.random.default_rng(8)
     there = with_null((rng.random((30, 7, 180)) < 0.3) & (rng.random((30, 1, 180)) < 0.6))
-    return _turn(there)
+    return _visits_of(there)
 
 
-def column(name, visits, epoch=175):
-    return BELIEFS.create(name).column(visits, OBSERVED, epoch)
+def belief_of(name, visits, epoch=175):
+    return BELIEFS.create(name).belief(visits, OBSERVED, epoch)
 
 
 def same(one: EpochBelief, other: EpochBelief):
@@ -36,8 +36,8 @@ def test_a_prior(name, visits):
     belief = BELIEFS.create(name)
     assert isinstance(belief, InferencePrior)
     assert pickle.loads(pickle.dumps(belief)) == belief
-    found = column(name, visits)
-    assert same(found, column(name, visits))
+    found = belief_of(name, visits)
+    assert same(found, belief_of(name, visits))
     assert found.n_users == visits.n_users
     assert found.n_rois == visits.n_places + 1
     for begin, end in zip(found.begin, found.end, strict=True):
@@ -51,7 +51,7 @@ def test_a_prior(name, visits):
         np.testing.assert_allclose(total, 1)
     assert (total > 0).all()
     alike = [t for t in range(OBSERVED, 180) if belief.season(t) == belief.season(175)]
-    assert all(same(column(name, visits, t), found) for t in alike)
+    assert all(same(belief_of(name, visits, t), found) for t in alike)
     assert belief.needs <= OBSERVED
 
 
@@ -61,15 +61,15 @@ def test_a_strategy(name, prior, visits):
     strategy = STRATEGIES.create(name)
     assert isinstance(strategy, InferenceStrategy)
     assert pickle.loads(pickle.dumps(strategy)) == strategy
-    truth, believed = visits.column(175), column(prior, visits)
+    truth, believed = visits.truth(175), belief_of(prior, visits)
     counts = (truth.end - truth.begin).astype(np.float64)
     noisy = counts + np.random.default_rng(1).laplace(size=len(counts))
     activity = np.arange(visits.n_users)[::-1].copy()
     for values in (counts, noisy, np.zeros_like(counts), np.full_like(counts, 1e9)):
         estimate = strategy.estimate(believed, Aggregate(values, activity))
         again = strategy.estimate(believed, Aggregate(values, activity))
-        assert same(estimate.column, again.column)
-        shares = estimate.column.table() * estimate.weights
+        assert same(estimate.belief, again.belief)
+        shares = estimate.belief.table() * estimate.weights
         assert shares.shape == (visits.n_users, len(counts))
         assert np.isfinite(shares).all()
         assert (shares >= 0).all()

@@ -4,6 +4,7 @@ import numpy as np
 
 from clusterscale.attacks import create
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release, TargetKnowledge
+from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, GaussianNoise, LaplaceNoise
 from clusterscale.screening.counting import members_within
 from clusterscale.seeds import stream
 
@@ -45,7 +46,7 @@ class Brute:
         """What one more visit reaches is published anew: its cell, or the series of its ROI."""
         trace, base = self.dense[user], self.base(g)
         released = self.publish(mechanism, key, g, base, "nobody")
-        if mechanism.reach == "cell":
+        if mechanism.noise_scope == "cell":
             more = self.publish(mechanism, key, g, base + 1, "present")
             return np.where(trace, more, released)
         rois = np.flatnonzero(trace.any(axis=1))
@@ -77,10 +78,7 @@ class Brute:
             seen = np.stack([self.with_stand_in(bound, key, g) for g in some])
             mean, spread = seen.mean(axis=0), np.maximum(seen.var(axis=0), one)
         else:
-            scale, law = bound.noise.scale, bound.noise.law
-            geometric = 0 if law == "none" else 0.5 / np.sinh(0.5 / scale) ** 2
-            added = {"none": 0, "laplace": 2 * scale**2, "gaussian": scale**2}
-            mean, spread = None, size * one + added.get(law, geometric)
+            mean, spread = None, size * one + variance_by_hand(bound.noise)
         if attack == "diagonal":
             return lambda values: self._sum(shift / spread * values)
         likely = trace - p
@@ -101,6 +99,18 @@ class Brute:
         knowledge = Knowledge(training, TargetKnowledge(own, True, seen, len(self.dense)))
         found = create("likelihood").fit(knowledge, rng=RNG).score(release)
         return np.maximum(found, -1e6)
+
+
+def variance_by_hand(noise):
+    match noise:
+        case LaplaceNoise(scale):
+            return 2 * scale**2
+        case GaussianNoise(scale):
+            return scale**2
+        case DiscreteLaplaceNoise(scale):
+            return 0.5 / np.sinh(0.5 / scale) ** 2
+    assert noise == NO_NOISE
+    return 0
 
 
 def auc_of_pairs(inside, outside, near=0.0):

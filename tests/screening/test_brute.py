@@ -17,7 +17,7 @@ ATTACKS = [attack.name for attack in PLAN.attacks]
 ON_COUNTS = [
     create(name, **NEEDED.get(name, {}))
     for name in MECHANISMS
-    if create(name, **NEEDED.get(name, {})).reach != "release"
+    if create(name, **NEEDED.get(name, {})).noise_scope != "release"
     and not create(name, **NEEDED.get(name, {})).trace_steps
 ]
 ON_COUNTS += [

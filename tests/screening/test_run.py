@@ -16,7 +16,7 @@ from clusterscale.audit import AuditPlan, rank, run, screen
 from clusterscale.cube import TraceCube, blocks
 from clusterscale.errors import ConfigError, ExistsError, FormatError, MissingError, PoolError
 from clusterscale.runtime import Local, SerialExecutor
-from clusterscale.screening import SCREEN, ScreenPlan, analysis, budget, predict
+from clusterscale.screening import SCREEN, ScreenPlan, analysis, predict, resources
 from clusterscale.screening.plan import ScreenSetting
 
 SERIES = {"name": "fourier", "epsilon": 5.0, "coefficients": 4}
@@ -108,10 +108,10 @@ def test_one_row_a_user_is_kept(plan, cube, dense, tmp_path, small_blocks):
 def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed, monkeypatch):
     backwards = screen(plan, cube, tmp_path / "backwards", Backwards())
     xr.testing.assert_identical(undisturbed, backwards.load())
-    monkeypatch.setattr(budget, "_PROCESS", 0)
+    monkeypatch.setattr(resources, "PROCESS_BYTES", 0)
     cells = 9 * 48
     tight = 3 * 4 * 16 * (cube.n_events // 60 + 1) + 4 * 16 * 3 * 2 * 40
-    tight += 7 * budget.table_bytes(cells, cells, 1, 3)
+    tight += 7 * resources.table_bytes(cells, cells, 1, 3)
     slices = []
     real = analysis.plan_screen_resources
 
@@ -143,7 +143,7 @@ def test_one_worker_changes_no_bit(plan, cube, tmp_path, undisturbed):
 def test_series_by_parts_change_no_bit(plan_fields, cube, tmp_path, monkeypatch):
     plan = AuditPlan(**plan_fields | {"mechanisms": [SERIES], "screen": {"groups": 40}})
     whole = screen(plan, cube, tmp_path / "whole", SerialExecutor()).load()
-    monkeypatch.setattr(budget, "_SERIES_USERS", 7)
+    monkeypatch.setattr(resources, "_SERIES_USERS", 7)
     parts = screen(plan, cube, tmp_path / "parts", Backwards()).load()
     xr.testing.assert_identical(whole, parts)
 
@@ -277,8 +277,9 @@ def test_what_cannot_be_screened_is_refused_by_name(plan_fields, cube, tmp_path)
     with pytest.raises(ConfigError) as caught:
         screen(AuditPlan(**fields), cube, tmp_path / "run", SerialExecutor())
     assert str(caught.value) == (
-        "mechanisms.1: suppress_unpopular uses all counts at once: one more visit can change any "
-        "published value, so users cannot be scored by their own cells alone; leave it out of a "
+        "mechanisms.1: suppress_unpopular can use all counts at once (its noise_scope is "
+        "release): one more visit can change any published value, so users cannot be scored by "
+        "their own cells alone; leave it out of a "
         "screen, and audit chosen targets instead"
     )
     assert not (tmp_path / "run").exists()
@@ -383,7 +384,7 @@ def test_the_most_exposed_are_audited(plan, plan_fields, cube, tmp_path):
     with pytest.raises(ConfigError, match=r"targets\.most_exposed: 61 requested, but there are 60"):
         AuditPlan(**fields | {"targets": {"most_exposed": 61}}).check(cube)
     refused = fields | {"mechanisms": [{"name": "suppress_unpopular", "fraction": 0.5}]}
-    with pytest.raises(ConfigError, match="suppress_unpopular uses all counts"):
+    with pytest.raises(ConfigError, match="suppress_unpopular can use all counts"):
         AuditPlan(**refused).check(cube)
 
 

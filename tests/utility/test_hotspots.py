@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 from clusterscale.utility import hotspot_f1, hotspot_tau, hotspot_tau_listwise
-from clusterscale.utility.pair import busiest
+from clusterscale.utility.measure import busiest
 
 MEASURES = [hotspot_f1, hotspot_tau, hotspot_tau_listwise]
 SEEDS = st.integers(0, 10**6)

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.contracts import Ints
 from clusterscale.cube.regions import Box, Grid
-from clusterscale.cube.synthetic.cities import cumulative
-from clusterscale.cube.synthetic.diary import (
-    Cells,
+from clusterscale.cube.synthetic.simulation import (
     Diary,
-    Ints,
     blank_diary,
     collect,
+    cumulative,
     note,
     start_over,
 )
@@ -67,31 +66,24 @@ class Cabs:
         double = np.where(rng.random(n) < DOUBLES[0], DOUBLES[1], 1.0)
         spread = np.exp(RIDES[2] * rng.standard_normal(n))
         rides = (RIDES[0] + RIDES[1] * share) * spread * double
-        room = self.n_epochs * SIDE * SIDE
-        diary = blank_diary(room)
-        sizes = np.empty(n_users, np.int64)
-        cells = np.empty(n_users * room, np.int32)
-        end = _simulate(
-            rng, share, rides, self._popular, self._hours, diary, self.n_epochs, sizes, cells
-        )
-        return sizes, cells[:end].copy()  # frees the unused rest
+        return _simulate(rng, n_users, share, rides, self._popular, self._hours, self.n_epochs)
 
 
 @kernel
 def _simulate(
     rng: np.random.Generator,
+    n_users: int,
     shares: Floats,
     rides: Floats,
     popular: Floats,
     hours: Floats,
-    diary: Diary,
     n_epochs: int,
-    sizes: Ints,
-    cells: Cells,
-) -> int:
-    rois = np.arange(SIDE * SIDE)
+) -> tuple[Ints, Ints]:
+    room = n_epochs * SIDE * SIDE
+    diary, rois = blank_diary(room), np.arange(SIDE * SIDE)
+    sizes, cells = np.empty(n_users, np.int64), np.empty(n_users * room, np.int32)
     end = 0
-    for user in range(len(sizes)):
+    for user in range(n_users):
         start_over(diary)
         here = int(np.searchsorted(popular, rng.random(), side="right"))
         on = rng.random() < shares[user]
@@ -106,7 +98,7 @@ def _simulate(
         start = end
         end = collect(diary, rois, n_epochs, cells, start)
         sizes[user] = end - start
-    return end
+    return sizes, cells[:end].copy()  # frees the unused rest
 
 
 @kernel

@@ -13,21 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.cube.synthetic.cities import (
+from clusterscale.contracts import Ints
+from clusterscale.cube.synthetic.simulation import (
+    Diary,
+    blank_diary,
     choose,
+    collect,
     cumulative,
     distances,
     from_centre,
     heavy_tailed,
-    scatter,
-)
-from clusterscale.cube.synthetic.diary import (
-    Cells,
-    Diary,
-    Ints,
-    blank_diary,
-    collect,
     note,
+    scatter,
     start_over,
 )
 from clusterscale.jit import kernel
@@ -108,13 +105,7 @@ class Commuters:
     def draw(self, rng: np.random.Generator, n_users: int) -> tuple[Ints, Ints]:
         """Return events of each user, shape (user,), and their cells, shape (event,)."""
         habits = self._habits(rng)
-        diary = blank_diary(MAX_REPORTS)
-        sizes = np.empty(n_users, np.int64)
-        cells = np.empty(n_users * MAX_REPORTS, np.int32)
-        end = _simulate(
-            rng, habits, self._minutes, self._leisure, diary, self.n_epochs, sizes, cells
-        )
-        return sizes, cells[:end].copy()  # frees the unused rest
+        return _simulate(rng, n_users, habits, self._minutes, self._leisure, self.n_epochs)
 
     def _habits(self, rng: np.random.Generator) -> Habits:
         """Draw a whole block, even if fewer users are needed, so that the first stay the same."""
@@ -144,17 +135,16 @@ class Commuters:
 @kernel
 def _simulate(
     rng: np.random.Generator,
+    n_users: int,
     habits: Habits,
     minutes: Floats,
     leisure: Floats,
-    diary: Diary,
     n_epochs: int,
-    sizes: Ints,
-    cells: Cells,
-) -> int:
-    rois = np.empty(MAX_PLACES, np.int32)
+) -> tuple[Ints, Ints]:
+    diary, rois = blank_diary(MAX_REPORTS), np.empty(MAX_PLACES, np.int32)
+    sizes, cells = np.empty(n_users, np.int64), np.empty(n_users * MAX_REPORTS, np.int32)
     end = 0
-    for user in range(len(sizes)):
+    for user in range(n_users):
         start_over(diary)
         habit = habits[user]
         own = rois[: _settle(rng, habit, leisure, rois)]
@@ -170,7 +160,7 @@ def _simulate(
         start = end
         end = collect(diary, own, n_epochs, cells, start)
         sizes[user] = end - start
-    return end
+    return sizes, cells[:end].copy()  # frees the unused rest
 
 
 @kernel

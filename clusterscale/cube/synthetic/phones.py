@@ -12,21 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clusterscale.contracts import Ints
 from clusterscale.cube.regions import Box, Grid, Regions
-from clusterscale.cube.synthetic.cities import (
+from clusterscale.cube.synthetic.simulation import (
+    blank_diary,
+    collect,
     cumulative,
     distances,
     from_centre,
     heavy_tailed,
-    scatter,
-)
-from clusterscale.cube.synthetic.diary import (
-    Cells,
-    Diary,
-    Ints,
-    blank_diary,
-    collect,
     note,
+    scatter,
     start_over,
 )
 from clusterscale.jit import kernel
@@ -100,10 +96,7 @@ class Phones:
         law = self._activity
         amount = law.median * np.exp(law.sigma * rng.standard_normal(self.block))
         n_reports = np.clip(np.rint(amount), law.least, law.most).astype(np.int64)[:n_users]
-        diary = blank_diary(law.most)
-        sizes = np.empty(n_users, np.int64)
-        cells = np.empty(n_reports.sum(), np.int32)
-        end = _simulate(
+        return _simulate(
             rng,
             n_reports,
             law.stretches,
@@ -111,11 +104,7 @@ class Phones:
             self._nearest,
             self._time,
             self._working,
-            diary,
-            sizes,
-            cells,
         )
-        return sizes, cells[:end].copy()  # frees the unused rest
 
 
 def antennas(n_rois: int) -> Regions:
@@ -137,11 +126,9 @@ def _simulate(
     nearest: Ints,
     time: Floats,
     working: NDArray[np.bool_],
-    diary: Diary,
-    sizes: Ints,
-    cells: Cells,
-) -> int:
-    rois = np.empty(MAX_PLACES, np.int32)
+) -> tuple[Ints, Ints]:
+    diary, rois = blank_diary(n_reports.max()), np.empty(MAX_PLACES, np.int32)
+    sizes, cells = np.empty(len(n_reports), np.int64), np.empty(n_reports.sum(), np.int32)
     end = 0
     for user in range(len(n_reports)):
         start_over(diary)
@@ -161,7 +148,7 @@ def _simulate(
         start = end
         end = collect(diary, own, len(time), cells, start)
         sizes[user] = end - start
-    return end
+    return sizes, cells[:end].copy()  # frees the unused rest
 
 
 @kernel

@@ -158,7 +158,7 @@ def response_curve(
 
     A mechanism with reach ``release`` is assumed to be unbiased, without variance.
     """
-    if mechanism.reach == "release":
+    if mechanism.noise_scope == "release":
         straight = np.array([0.0, max(float(np.abs(release).sum()), 1.0)])
         return ResponseCurve(straight, straight, np.zeros(2))
     return compute_curve(mechanism, m, float(release.max()), rng=rng)

@@ -19,7 +19,7 @@ from clusterscale.contracts import (
     Ints,
     Knowledge,
     Mechanism,
-    NamedModel,
+    Prior,
     Release,
     Share,
     Traces,
@@ -53,7 +53,7 @@ else:
     Law = ACTIVITIES.field()
 
 
-class ZeroKnowledge(NamedModel):
+class ZeroKnowledge(Prior):
     """Knows a release, its public description and the target's trace (POPETS24 §2.5, §4).
 
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
@@ -92,7 +92,6 @@ class ZeroKnowledge(NamedModel):
     rank: Count = 3
     crowd: Literal["users", "counts"] = "users"
 
-    needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = True
     adds_challenges: ClassVar[bool] = True
 

@@ -115,7 +115,7 @@ def test_raw_counts_are_their_own_explanation():
 def test_what_hangs_on_everything_is_taken_as_it_is():
     """No curve of one count can be learned of it."""
     mechanism = create("suppress_unpopular", fraction=0.3)
-    assert mechanism.reach == "release"
+    assert mechanism.noise_scope == "release"
     release = published(mechanism, crowd(SHAPE, SIZE, MEAN).counts, SIZE)
     space, time, mean = match_moments(release, SIZE, mechanism, rng=np.random.default_rng(0))
     np.testing.assert_allclose(space, release.sum(axis=1) / release.sum(), rtol=1e-6, atol=1e-9)

@@ -12,12 +12,12 @@ from clusterscale.errors import ConfigError
 from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
+from clusterscale.study import PROCESS_BYTES, Cost, require_memory
 
 __all__ = ["ScreenCost", "ScreenResources"]
 __all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
 
 _SERIES_USERS = 32
-_PROCESS = 350 * 10**6  # the interpreter and its libraries
 # Seconds of a processor of 2020 per gathered term, weighed value, compared pair and read event.
 _GATHER, _WEIGH, _COMPARE, _READ = 4e-10, 1.2e-7, 1.2e-10, 1e-8
 _COUNTED = 5 * 3  # bytes per group and cell while counts are added up: two parts and their sum
@@ -43,11 +43,11 @@ class ScreenResources:
 def check(screen: Screen, cube: TraceCube) -> None:
     """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support a screen."""
     faults = [
-        f"mechanisms.{i}: {mechanism.name} uses all counts at once: one more visit can change any "
-        "published value, so users cannot be scored by their own cells alone; leave it out of a "
-        "screen, and audit chosen targets instead"
+        f"mechanisms.{i}: {mechanism.name} can use all counts at once (its noise_scope "
+        "is release): one more visit can change any published value, so users cannot be scored by "
+        "their own cells alone; leave it out of a screen, and audit chosen targets instead"
         for i, mechanism in enumerate(screen.mechanisms)
-        if mechanism.reach == "release"
+        if mechanism.noise_scope == "release"
     ]
     for size in screen.group_sizes:
         check_groups(cube.n_users, size, screen.plan.groups)
@@ -82,9 +82,9 @@ def plan_screen_resources(
     n_attacks, n_groups = len(plan.attacks), plan.groups
     n_users = min(block_size(cube), cube.n_users)
     block = 3 * cube.cell_bytes * n_users * (cube.n_events // cube.n_users + 1)
-    by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
+    by_series = any(mechanism.noise_scope == "series" for mechanism in mechanisms)
     per_group = table_bytes(n_rows, n_cells, 1, n_attacks) + 4 * n_cells * by_series
-    free = memory - _PROCESS - block
+    free = memory - PROCESS_BYTES - block
     if per_group * n_groups <= free:
         kept = int(free // (per_group * n_groups))
         parts = range(0, len(mechanisms), kept)
@@ -92,10 +92,8 @@ def plan_screen_resources(
     sums = 4 * n_users * n_attacks * 2 * n_groups  # kept for the whole block, slice after slice
     width = (free - sums) // per_group
     if width < 1:
-        raise ConfigError(
-            f"memory: {memory:,} bytes per worker are too few for a block of {n_users:,} users and "
-            f"{n_cells:,} cells; set `memory` to {_PROCESS + block + sums + per_group:,} or more"
-        )
+        purpose = f"for a block of {n_users:,} users and {n_cells:,} cells"
+        require_memory(memory, PROCESS_BYTES + block + sums + per_group, purpose)
     return ScreenResources(int(width), tuple((mechanism,) for mechanism in mechanisms))
 
 
@@ -104,33 +102,25 @@ def part_size(cube: TraceCube, mechanisms: Iterable[Mechanism]) -> int:
 
     This is a block, or fewer if series are published for each user: that takes 0.1 s per user.
     """
-    by_series = any(mechanism.reach == "series" for mechanism in mechanisms)
+    by_series = any(mechanism.noise_scope == "series" for mechanism in mechanisms)
     return min(_SERIES_USERS, block_size(cube)) if by_series else block_size(cube)
 
 
 def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
     """Return how many groups fit into memory while they are counted."""
-    return max(1, min(n_groups, (memory - _PROCESS) // (_COUNTED * n_cells)))
+    return max(1, min(n_groups, (memory - PROCESS_BYTES) // (_COUNTED * n_cells)))
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenCost:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenCost(Cost):
     """Predicted cost of a screen.
 
-    ``n_readings``: passes over the store, for counting and for each pass of mechanisms;
-    ``worker_bytes``: peak memory of a worker; ``core_seconds``: time on one processor, and
-    ``seconds``: on the whole cluster, from rates of a common processor, assuming that events are
-    spread evenly over time.
+    ``n_readings``: passes over the store, for counting and for each pass of mechanisms.
     """
 
-    n_users: int
     n_rows: int
     n_blocks: int
     n_readings: int
-    store_bytes: int
-    worker_bytes: int
-    core_seconds: float
-    seconds: float
 
 
 def predict(
@@ -165,7 +155,7 @@ def predict(
         )
         n_readings += 1 + len(resources.passes)
         table = table_bytes(n_cells, n_cells, resources.width, n_attacks)
-        worker_bytes = max(worker_bytes, _PROCESS + resources.kept * table)
+        worker_bytes = max(worker_bytes, PROCESS_BYTES + resources.kept * table)
         events = cube.n_events * n_epochs / cube.n_epochs
         events += cube.n_users * n_epochs * 0.8 * screen.null_roi
         scoring = events * 2 * n_attacks * n_groups * _GATHER
@@ -177,7 +167,14 @@ def predict(
         n_repeats = turns if resources.width < n_groups else 1
         total += by_user + tabulating * min(n_blocks, n_workers * n_repeats)
         wall += by_user * turns / n_blocks + tabulating * n_repeats
-    n_rows = cube.n_users * len(screen.mechanisms)
-    n_rows *= len(screen.periods) * len(screen.group_sizes)
-    store = cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8
-    return ScreenCost(cube.n_users, n_rows, n_blocks, n_readings, store, worker_bytes, total, wall)
+    n_cases = len(screen.mechanisms) * len(screen.periods) * len(screen.group_sizes)
+    return ScreenCost(
+        n_users=cube.n_users,
+        n_rows=cube.n_users * n_cases,
+        n_blocks=n_blocks,
+        n_readings=n_readings,
+        store_bytes=cube.raw_bytes,
+        worker_bytes=worker_bytes,
+        core_seconds=total,
+        seconds=wall,
+    )

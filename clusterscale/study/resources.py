@@ -1,0 +1,80 @@
+"""What a study takes of its workers: memory and time, predicted and in words for ``--explain``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from clusterscale.errors import ConfigError
+
+__all__ = ["PROCESS_BYTES", "Cost", "describe_bytes", "describe_cost", "require_memory"]
+
+PROCESS_BYTES = 350 * 10**6
+"""Memory of the interpreter and its libraries, without the classifiers of learned attacks."""
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def describe_bytes(n_bytes: float) -> str:
+    """Return a number of bytes in the unit that fits."""
+    power = min(int(math.log10(max(n_bytes, 1))) // 3, len(_UNITS) - 1)
+    scaled = n_bytes / 1000**power
+    digits = 1 if power and scaled < 10 else 0
+    return f"{scaled:.{digits}f} {_UNITS[power]}"
+
+
+def describe_cost(
+    *, read: str, worker: str, core_seconds: float, seconds: tuple[float, ...]
+) -> dict[str, str]:
+    """Return the rows that every analysis shows.
+
+    Parameters
+    ----------
+    read, worker
+        What is read, and the memory that a worker uses.
+    core_seconds
+        Seconds of one processor.
+    seconds
+        Seconds of the cluster: about, or from and to.
+    """
+    wall = "about {:,.0f} s" if len(seconds) == 1 else "{:,.0f} to {:,.0f} s"
+    return {
+        "read": read,
+        "used by each worker": f"up to {worker}",
+        "work": f"about {core_seconds:,.0f} s of one processor",
+        "time": f"{wall.format(*seconds)} of the cluster, if it does nothing else",
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Predicted cost of a study that works on all users of a cube.
+
+    ``store_bytes``: size of the traces; ``worker_bytes``: peak memory of a worker;
+    ``core_seconds``: time on one processor, and ``seconds``: on the whole cluster, from rates of a
+    common processor, assuming that events are spread evenly over time.
+    """
+
+    n_users: int
+    store_bytes: int
+    worker_bytes: int
+    core_seconds: float
+    seconds: float
+
+    def describe(self, how_often: str) -> dict[str, str]:
+        """Return the rows of :func:`describe_cost`; ``how_often`` the traces are read."""
+        return describe_cost(
+            read=f"{describe_bytes(self.store_bytes)}, {how_often}",
+            worker=describe_bytes(self.worker_bytes),
+            core_seconds=self.core_seconds,
+            seconds=(self.seconds,),
+        )
+
+
+def require_memory(memory: int, needed: int, purpose: str) -> None:
+    """Raise :class:`ConfigError`, naming the purpose, if ``needed`` exceeds ``memory`` bytes."""
+    if needed > memory:
+        raise ConfigError(
+            f"memory: {memory:,} bytes per worker are too few {purpose}; set `memory` to "
+            f"{needed:,} or more"
+        )
