@@ -172,7 +172,7 @@ def _prepare(task: ScreenTask, base: BaseGroups, mechanism: Mechanism, groups: r
         _CACHE.popitem(last=False)
     bound, name = mechanism.bind(base.bounds), mechanism.id
     reference = _build_reference(task, base, bound, name)
-    rules = [attack.rule(reference) for attack in task.plan.attacks]
+    rules = [attack.cell_score(reference) for attack in task.plan.attacks]
     published = publish(base, bound, groups, key=name)
     by_series = mechanism.noise_scope == "series"
     series = _weigh_series(base, published, rules, groups) if by_series else None
