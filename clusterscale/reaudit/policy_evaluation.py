@@ -12,14 +12,13 @@ from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure
+from clusterscale.phrases import BROKEN, CONSISTENT, NO_GUARANTEE, TOO_FEW_SAMPLES, privacy_unit
 from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 from clusterscale.reaudit.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 
 __all__ = ["Change", "change_since", "evaluate_change", "evaluate_findings", "evaluate_policy"]
 __all__ += ["verdict_of"]
-
-_UNITS = {"user_day": "user and day", "roi_series": "user and ROI"}
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
@@ -68,7 +67,7 @@ def evaluate_policy(
 def evaluate_findings(policy: Policy, findings: Sequence[CheckResult]) -> Iterator[Reason]:
     """Yield the reasons that follow from checks of consistency."""
     for finding in findings:
-        level: Level = "pass" if finding.level == "consistent" else policy.level_of(finding.check)
+        level: Level = "pass" if finding.level == CONSISTENT else policy.level_of(finding.check)
         known = "unknown" if finding.level == "unknown" else level
         yield Reason(finding.check, known, finding.measured, finding.expected, finding.text)
 
@@ -171,17 +170,17 @@ def _exposure_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
 def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from the test of the guarantee."""
     declared, observed = metrics.epsilon_declared, metrics.epsilon_seen
-    text = f"ε {declared:g} is declared per {_UNITS.get(metrics.unit, metrics.unit)}"
-    if metrics.verdict == "broken":
+    text = f"ε {declared:g} is declared per {privacy_unit(metrics.unit)}"
+    if metrics.verdict == BROKEN:
         text += f", but at least {observed:.2f} was observed"
         return Reason("promise", policy.promise, observed, declared, text)
-    if metrics.verdict == "consistent":
+    if metrics.verdict == CONSISTENT:
         text += ", and no larger ε was observed"
         return Reason("promise", "pass", observed, declared, text)
-    if metrics.verdict == "too few samples":
+    if metrics.verdict == TOO_FEW_SAMPLES:
         level: Level = "pass" if policy.promise == "pass" else "warn"
         return Reason("promise", level, observed, declared, f"{text}; too few trials to test it")
-    return Reason("promise", "pass", nan, nan, "no guarantee is declared")
+    return Reason("promise", "pass", nan, nan, f"{NO_GUARANTEE} is declared")
 
 
 def _float_noise_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
