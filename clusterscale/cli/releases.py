@@ -28,10 +28,10 @@ from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
-    from clusterscale.contracts import Executor
     from clusterscale.reaudit import Outcome, Problem, Reaudit
     from clusterscale.runtime import Cluster
     from clusterscale.study import Tell
+    from clusterscale.study.execution import Executor
 
 __all__ = ["EXIT_CODES", "reaudit", "show_reasons"]
 

@@ -9,7 +9,6 @@ from math import nan
 from time import monotonic
 
 from clusterscale.audit import AuditAnalysis, TraitsAnalysis, count_failed
-from clusterscale.contracts import MEMORY, Executor
 from clusterscale.errors import ClusterscaleError
 from clusterscale.papers.compare import check_claims, compare
 from clusterscale.papers.cubes import Cubes
@@ -19,6 +18,7 @@ from clusterscale.recovery import RecoveryAnalysis
 from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.storage import put, read
 from clusterscale.study import Analysis, Tell, run
+from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["report_without_results", "reproduce"]
 
@@ -105,7 +105,7 @@ def _report(
         data=data,
         core_seconds=core_seconds,
         compared=compared,
-        kept=kept,
+        claims=kept,
         missing=[*absent, *missing],
         remarks=study.remarks,
     )

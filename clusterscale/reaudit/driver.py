@@ -10,7 +10,7 @@ from math import nan
 
 from clusterscale import storage, study
 from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
-from clusterscale.contracts import MEMORY, Executor, Reason
+from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
@@ -32,6 +32,7 @@ from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
+from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["Pending", "Reaudit"]
 

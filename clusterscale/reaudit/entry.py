@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import Address, ConfigModel, Count, Mechanism
-from clusterscale.contracts.component import OptionalUnique
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.registry import OptionalUnique
 
 __all__ = [
     "URI_FIELDS",
