@@ -118,8 +118,8 @@ def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
     from clusterscale.reaudit import Catalogue, Reaudit
 
     entries = chosen.entries()  # before a preset is written
-    known = Catalogue(entries, chosen.cube.open().uri, f"{folder}/listed.json")
-    return Reaudit(chosen.plan, known, folder)
+    listed = Catalogue(entries, chosen.cube.open().uri, f"{folder}/listed.json")
+    return Reaudit(chosen.plan, listed, folder)
 
 
 def _show_list(work: Reaudit) -> None:

@@ -124,8 +124,7 @@ def compare_exposure(
     Raises
     ------
     InputError
-        If users are not whole numbers or appear twice, if arrays differ in length, or a number is
-        out of range.
+        If users are not whole numbers or appear twice, lengths differ, or a number is out of range.
     """
     check_confidence(confidence)
     if not 0 <= limit <= 1:

@@ -75,7 +75,7 @@ def _compare_one(
     as_in_paper: Number | None,
 ) -> ComparedNumber:
     own = ours.known_error
-    room = _room(study, published, figure, ours)
+    room = _largest_difference(study, published, figure, ours)
     verdict, why = DIFFERS, published.differs
     if not study.is_real:
         verdict, why = NOT_COMPARED, PRESET
@@ -83,7 +83,7 @@ def _compare_one(
         verdict, why = NOT_COMPARED, published.unstated
     elif abs(ours.value - figure.value) <= room:
         verdict, why = AGREES, ""
-    elif as_in_paper is not None and abs(as_in_paper.value - figure.value) <= _room(
+    elif as_in_paper is not None and abs(as_in_paper.value - figure.value) <= _largest_difference(
         study, published, figure, as_in_paper
     ):
         verdict = EXPLAINED
@@ -103,7 +103,9 @@ def _compare_one(
     )
 
 
-def _room(study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: Number) -> float:
+def _largest_difference(
+    study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: Number
+) -> float:
     """Return the largest difference between our number and the paper's that counts as agreement."""
     people = published.people or (ours.n if figure.selection.of == "utility" else study.people)
     own = ours.known_error
@@ -112,17 +114,17 @@ def _room(study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: 
     return ours.quantile * both + published.step / 2 + systematic + 1e-9
 
 
-def _describe(place: ResultSelection) -> str:
+def _describe(selection: ResultSelection) -> str:
     """Return a description of which results a number is computed from."""
-    what = place.of.replace("_", " ")
-    if place.reduce.startswith("share"):
-        what = f"share with {what} {place.reduce.removeprefix('share_')} {place.limit:g}"
-    elif place.reduce != "mean":
-        what = f"{place.reduce} of {what}"
-    where = [_label(dim, label, place.take) for dim, label in place.at.items()]
+    what = selection.of.replace("_", " ")
+    if selection.reduce.startswith("share"):
+        what = f"share with {what} {selection.reduce.removeprefix('share_')} {selection.limit:g}"
+    elif selection.reduce != "mean":
+        what = f"{selection.reduce} of {what}"
+    where = [_label(dim, label, selection.take) for dim, label in selection.at.items()]
     text = " · ".join([what, *where])
-    if place.over:
-        others = (_label(dim, label, place.take) for dim, label in place.over.items())
+    if selection.over:
+        others = (_label(dim, label, selection.take) for dim, label in selection.over.items())
         text += f", divided by that of {' · '.join(others)}"
     return text
 

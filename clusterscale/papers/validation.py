@@ -76,9 +76,8 @@ def _selections(claim: Claim) -> Iterator[ResultSelection]:
         ends = [{claim.along: label} for label in claim.labels]
     elif isinstance(claim.than, Mapping):
         ends = [{}, claim.than]
-    whole = {name: tuple(several) for name, several in claim.each.items()}
     for end in ends:
-        yield claim.where({**claim.at, **whole, **end})
+        yield claim.where({**claim.at, **claim.each, **end})
 
 
 def _of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,13 +63,6 @@ class Exposures:
     high: Floats
     attack: str
     everyone: bool
-
-
-class _GuaranteeTest(NamedTuple):
-    observed: float
-    declared: float
-    verdict: str
-    unit: str
 
 
 class UtilityValue(NamedTuple):
@@ -149,7 +142,6 @@ def measure(
     _check_whole(audit, mechanism)
     strongest, losses = _strongest(_attacked(audit, mechanism), "target")
     low, high = mean_interval(losses)
-    test = _guarantee_test(results)
     exposed = exposures.loss > exposed_above
     share = IntervalEstimate.exact(float(exposed.mean()))
     if not exposures.everyone:
@@ -163,10 +155,7 @@ def measure(
         share_exposed=share,
         n_screened=len(exposures.users),
         exposed_above=exposed_above,
-        epsilon_seen=test.observed,
-        epsilon_declared=test.declared,
-        verdict=test.verdict,
-        unit=test.unit,
+        **_guarantee_test(results),
         utility=_utility(results),
         float_noise=_float_noise(results),
     )
@@ -265,20 +254,20 @@ def _name(table: xr.DataArray, row: int) -> str:
     return " · ".join(reversed(several))
 
 
-def _guarantee_test(results: xr.Dataset) -> _GuaranteeTest:
-    """Return the result of the test of the guarantee, at the worst period and group size."""
+def _guarantee_test(results: xr.Dataset) -> dict[str, Any]:
+    """Return the fields of the test of the guarantee, at the worst period and group size."""
     verdicts = [str(verdict) for verdict in results.verdict.values.ravel()]
     observed = results.epsilon_seen.transpose(*results.verdict.dims).values.ravel()
     ranks = [GUARANTEE_VERDICTS.index(verdict) for verdict in verdicts]
     worst = int(np.lexsort((-observed, ranks))[0])  # for equal verdicts, the largest observed ε
     index = np.unravel_index(worst, results.verdict.shape)
     period = {"period": dict(zip(results.verdict.dims, index, strict=True))["period"]}
-    return _GuaranteeTest(
-        float(observed[worst]),
-        float(results.guarantee_epsilon.isel(period)),
-        verdicts[worst],
-        str(results.guarantee_unit.isel(period).values),
-    )
+    return {
+        "epsilon_seen": float(observed[worst]),
+        "epsilon_declared": float(results.guarantee_epsilon.isel(period)),
+        "verdict": verdicts[worst],
+        "unit": str(results.guarantee_unit.isel(period).values),
+    }
 
 
 def _float_noise(results: xr.Dataset) -> str:

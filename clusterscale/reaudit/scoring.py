@@ -32,25 +32,10 @@ Placements = dict[tuple[str, str], dict[int, ReleasePlacement]]
 class PublishedScores:
     """Placements of the published values, for users with known membership.
 
-    Users without an event in the period are left out, unless the plan includes them.
-
-    Parameters
-    ----------
-    plan, cube
-        The audit of the release, and its traces.
-    members, n_most
-        The users with known membership, and the largest number of them that are scored.
-    uri
-        Zarr group with the published values.
-
-    Attributes
-    ----------
-    labels
-        Whether each scored user is inside.
-    placements
-        By prior and attack, the placement of each user.
-    n_failed
-        Number of failed tasks.
+    Up to ``n_most`` of the ``members`` are scored on the values in the Zarr group ``uri``; users
+    without an event in the period are left out, unless the plan includes them. ``labels`` says
+    whether each scored user is inside, ``placements`` are by prior, attack and user, and
+    ``n_failed`` is the number of failed tasks.
     """
 
     def __init__(
