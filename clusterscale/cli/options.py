@@ -134,7 +134,7 @@ def _find_cluster(configured: Cluster, name: str) -> Cluster:
 def parse_memory(text: str | None, cluster: Cluster) -> int:
     """Return the bytes that work may use on each worker of ``cluster``.
 
-    The default is the cluster's budget, or 2 GB if that is not known here.
+    The default is the cluster's usable memory, or 2 GB if that is not known here.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def parse_memory(text: str | None, cluster: Cluster) -> int:
     from clusterscale.runtime.clusters.base import to_bytes
 
     if text is None:
-        return cluster.budget or MEMORY
+        return cluster.usable_memory or MEMORY
     try:
         return to_bytes(text)
     except ValidationError:
@@ -162,7 +162,7 @@ def describe_memory(text: str | None, cluster: Cluster) -> str:
     size = describe_bytes(parse_memory(text, cluster))
     if text is not None:
         return f"{size} per worker, set by `--memory`"
-    if cluster.budget is None:
+    if cluster.usable_memory is None:
         default = describe_bytes(MEMORY)
         return f"{default} per worker, the default of cluster {cluster.name}; set it by `--memory`"
     return f"{size} per worker, 70 % of its memory; set it by `--memory`"

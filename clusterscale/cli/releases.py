@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +29,7 @@ from clusterscale.redaction import clean
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
     from clusterscale.contracts import Executor
-    from clusterscale.reaudit import Problem, Reaudit, Verdict
+    from clusterscale.reaudit import Outcome, Problem, Reaudit
     from clusterscale.runtime import Cluster
     from clusterscale.study import Tell
 
@@ -72,7 +71,7 @@ def reaudit(
 
     If another process works on the same folder, this one does nothing.
     """
-    from clusterscale.reaudit import Lease, LeaseHeldError
+    from clusterscale.reaudit import Announcement, LeaseHeldError, audit_new
 
     chosen = _load(catalogue, config)
     folder = (output or chosen.output).rstrip("/")
@@ -80,17 +79,21 @@ def reaudit(
         _show_list(_open(chosen, folder))
         return
     chosen_cluster = pick_cluster(chosen.cluster, cluster, workers)  # returns only in the driver
-    allowed = parse_memory(memory, chosen_cluster)
     try:
-        with Lease(f"{folder}/lease") as lease:
-            work = _open(chosen, folder)
-            verdicts, problems = _judge_all(work, chosen_cluster, allowed, lease.check)
-            _write(work, verdicts, problems, to_json, to_junit)
-            _post(chosen, work)
+        outcome = audit_new(
+            partial(_open, chosen, folder),
+            folder,
+            partial(_open_executor, folder, chosen_cluster),
+            memory=parse_memory(memory, chosen_cluster),
+            announcement=Announcement(to_json, to_junit, chosen.webhook),
+            write_page=_write_page,
+            on_verdict=lambda name, row: show_reasons(name, row.verdict, row.why),
+        )
     except LeaseHeldError as held:
         out.print(f"{held.holder} is at work on {folder}; this run does nothing", soft_wrap=True)
         return
-    raise typer.Exit(_code(verdicts, problems))
+    _show_outcome(outcome)
+    raise typer.Exit(_code(outcome))
 
 
 def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
@@ -120,13 +123,13 @@ def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
 
 
 def _show_list(work: Reaudit) -> None:
-    new = {item.listed.name for item in work.pending()}
+    new = {item.release.name for item in work.pending()}
     last = {row.release: row for row in work.ledger.rows}
     key = Key(_LONGEST)
     table = new_table()
     for name in ("release", "series", "epochs", "group size", "mechanism", "verdict"):
         table.add_column(name, no_wrap=name != "group size")
-    for release in work.listed:
+    for release in work.releases:
         row = last.get(release.name)
         verdict = "new" if release.name in new else row.verdict if row else "–"
         first, stop = release.span
@@ -135,104 +138,46 @@ def _show_list(work: Reaudit) -> None:
         table.add_row(*names, span, size, key.short(release.mechanism.label), verdict)
     out.print(table)
     key.show(out)
-    out.print(f"{len(work.listed)} releases, {len(new)} to be evaluated")
+    out.print(f"{len(work.releases)} releases, {len(new)} to be evaluated")
     _show_problems(work.problems)
     if work.problems:
         raise typer.Exit(2)
 
 
-def _judge_all(
-    work: Reaudit, cluster: Cluster, memory: int, check: Callable[[], None]
-) -> tuple[list[Verdict], list[Problem]]:
-    """Evaluate the new releases; open a cluster only if one of them needs an audit."""
-    from clusterscale.reaudit import Problem
+@contextmanager
+def _open_executor(
+    folder: str, cluster: Cluster, has_tasks: bool
+) -> Iterator[tuple[Executor, Tell]]:
+    """Open a cluster only if a release needs an audit."""
     from clusterscale.runtime import SerialExecutor
-    from clusterscale.study import prefixed
 
-    pending, verdicts, problems = work.pending(), [], list(work.problems)
-    if not pending:
-        return [], problems
-    with report_status(work.output, "reaudit", cluster) as status, ExitStack() as stack:
-        executor: Executor = SerialExecutor()
-        tell: Tell = lambda now: None  # noqa: E731 - replaced where a cluster is needed
-        if not all(map(work.is_audited, pending)):
-            executor, tell = stack.enter_context(running_cluster(cluster, "reaudit", status))
-        for number, item in enumerate(pending, 1):
-            name = item.listed.name
-            result = work.judge(
-                item, executor, memory=memory, check=check, tell=prefixed(tell, name)
-            )
-            if isinstance(result, Problem):
-                problems.append(result)
-                continue
-            verdicts.append(result)
-            show_reasons(f"{name} ({number} of {len(pending)})", result.verdict, result.why)
-    return verdicts, problems
+    with report_status(folder, "reaudit", cluster) as status:
+        if not has_tasks:
+            yield SerialExecutor(), lambda now: None
+            return
+        with running_cluster(cluster, "reaudit", status) as opened:
+            yield opened
 
 
-def _write(
-    work: Reaudit,
-    verdicts: Sequence[Verdict],
-    problems: Sequence[Problem],
-    to_json: str | None,
-    to_junit: str | None,
-) -> None:
-    """Write the verdicts to the requested files, and the trend page."""
-    from clusterscale.reaudit.notify import junit, summary
-    from clusterscale.storage import put
-
-    _show_problems(problems)
-    if not verdicts and not problems:
-        out.print(f"nothing new among {len(work.listed)} releases")
-    text = json.dumps(summary(verdicts, problems), indent=1).encode()
-    if verdicts or problems:
-        from clusterscale.report import write_trend
-
-        _write_pages(work)
-        put(f"{work.output}/summary.json", text)
-        failed = {problem.name: clean(str(problem.error)) for problem in problems}
-        page = write_trend(work.ledger.table(), f"{work.output}/trend.html", errors=failed)
-        out.print(f"trend    {page}", highlight=False, soft_wrap=True)
-    if to_json:
-        put(to_json, text)
-    if to_junit:
-        put(to_junit, junit(verdicts, problems).encode())
-
-
-def _write_pages(work: Reaudit) -> None:
-    """Write the missing report pages of audits, which the trend page links to."""
+def _write_page(run: str) -> None:
     from clusterscale.cli.reports import gather
     from clusterscale.report import write_report
-    from clusterscale.storage import exists
 
-    for run in dict.fromkeys(f"{work.output}/{row.run}" for row in work.ledger.rows):
-        if not exists(f"{run}/report.html"):
-            write_report(gather(run), f"{run}/report.html")
+    write_report(gather(run), f"{run}/report.html")
 
 
-def _post(chosen: ReleasesConfig, work: Reaudit) -> None:
-    """Post the verdicts not posted yet; if that fails, the next run retries."""
-    from clusterscale.contracts import VERDICT_LEVELS
-    from clusterscale.reaudit.notify import post, summary
-    from clusterscale.storage import exists, put, read
-
-    if chosen.webhook is None:
-        return
-    url = os.environ.get(chosen.webhook.variable, "")
-    if not url:
-        raise InputError(f"webhook: the environment variable {chosen.webhook.variable} is not set")
-    path, rows = f"{work.output}/posted.json", work.ledger.rows
-    n_posted = json.loads(read(path))["rows"] if exists(path) else 0
-    least = VERDICT_LEVELS.index(chosen.webhook.least)
-    wanted = [row for row in rows[n_posted:] if VERDICT_LEVELS.index(row.verdict) >= least]
-    try:
-        if wanted:
-            post(url, summary(wanted))
-    except StoreError as error:
-        err.print(f"[yellow]note:[/] {escape(str(error))}; the next run tries again")
-        return
-    if len(rows) > n_posted:
-        put(path, json.dumps({"rows": len(rows)}).encode())
+def _show_outcome(outcome: Outcome) -> None:
+    """Show what is not a verdict; raise the error of a webhook without an address."""
+    _show_problems(outcome.problems)
+    if outcome.page:
+        out.print(f"trend    {outcome.page}", highlight=False, soft_wrap=True)
+    else:
+        out.print(f"nothing new among {outcome.n_releases} releases")
+    if isinstance(outcome.not_posted, InputError):
+        raise outcome.not_posted
+    if outcome.not_posted:
+        text = escape(str(outcome.not_posted))
+        err.print(f"[yellow]note:[/] {text}; the next run tries again")
 
 
 def show_reasons(name: str, verdict: str, reasons: Sequence[dict[str, object]]) -> None:
@@ -255,10 +200,11 @@ def _show_problems(problems: Sequence[Problem]) -> None:
         err.print(f"[bold red]{escape(problem.name)}:[/] {text}", soft_wrap=True, highlight=False)
 
 
-def _code(verdicts: Sequence[Verdict], problems: Sequence[Problem]) -> int:
+def _code(outcome: Outcome) -> int:
     """Return the exit code; errors take precedence over verdicts."""
+    problems = outcome.problems
     if problems:
         if any(isinstance(problem.error, ClusterError | StoreError) for problem in problems):
             return TEMPORARY
         return 1 if all(problem.passing for problem in problems) else 2
-    return max((CODES[row.verdict] for row in verdicts), default=0)
+    return max((CODES[row.verdict] for row in outcome.verdicts), default=0)

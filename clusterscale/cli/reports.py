@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +11,9 @@ import typer
 
 from clusterscale.cli.console import err, out
 from clusterscale.cli.options import check_address, option
-from clusterscale.errors import InputError, MissingError
+from clusterscale.errors import InputError
 
 if TYPE_CHECKING:
-    import xarray as xr
-
     from clusterscale.report import Run
 
 __all__ = ["gather", "report", "write_page"]
@@ -76,34 +73,13 @@ def report(
 
 
 def gather(folder: str) -> Run:
-    """Return the run in a folder: all finished analyses of one cube.
+    """Return the run in a folder, as :func:`clusterscale.report.open_run`, and print its notes."""
+    from clusterscale.report import open_run
 
-    An analysis that has not finished, or is of another cube than the first, is left out with a
-    warning.
-
-    Raises
-    ------
-    MissingError
-        If nothing has finished.
-    FormatError
-        If an analysis has an unknown format.
-    """
-    from clusterscale.report import Run
-
-    folder = _folder(folder)
-    analyses: list[xr.Dataset] = []
-    for what, form, opener in _parts():
-        opened = _opened(folder, what, form, opener)
-        if opened is None:
-            continue
-        fingerprints = {item.attrs.get("cube_fingerprint") for item in [*analyses, opened]}
-        if len(fingerprints) > 1:
-            _warn(f"the {what} in {folder} is of another cube, and left out")
-        else:
-            analyses.append(opened)
-    if not analyses:
-        raise MissingError(f"{folder}: there are no results; has a run finished there?")
-    return Run.of(analyses, name=folder)
+    run, notes = open_run(folder)
+    for note in notes:
+        err.print(f"[yellow]note:[/] {note}", highlight=False, soft_wrap=True)
+    return run
 
 
 def _show_audit(folder: str) -> None:
@@ -123,43 +99,8 @@ def write_page(folder: str) -> None:
     out.print(f"report   {page}", highlight=False, soft_wrap=True)
 
 
-def _parts() -> list[tuple[str, str, Callable[[str], xr.Dataset]]]:
-    """Return name, format and opener of each analysis that a folder may contain."""
-    from clusterscale import schema
-    from clusterscale.audit import open_results
-    from clusterscale.recovery import open_recovery
-    from clusterscale.screening import open_screen
-    from clusterscale.traits import open_traits
-
-    return [
-        ("audit", schema.RESULTS_FORMAT, open_results),
-        ("screen", schema.SCREEN_FORMAT, open_screen),
-        ("traits", schema.TRAITS_FORMAT, open_traits),
-        ("recovery", schema.RECOVERY_FORMAT, open_recovery),
-    ]
-
-
-def _opened(
-    folder: str, what: str, form: str, opener: Callable[[str], xr.Dataset]
-) -> xr.Dataset | None:
-    """Open one analysis of a run, in the folder or its subfolder; None if there is none."""
-    from clusterscale.storage.result_table import is_table
-
-    for candidate in (folder, f"{folder}/{what}"):
-        if is_table(f"{candidate}/results.zarr", form):
-            try:
-                return opener(candidate)
-            except MissingError:
-                _warn(f"the {what} in {folder} has not finished, and is left out")
-    return None
-
-
 def _folder(results: str) -> str:
     return results.rstrip("/").removesuffix("/results.zarr")
-
-
-def _warn(text: str) -> None:
-    err.print(f"[yellow]note:[/] {text}", highlight=False, soft_wrap=True)
 
 
 def _open(page: str) -> None:

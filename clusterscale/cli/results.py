@@ -17,9 +17,9 @@ from clusterscale.cli.tables import LONGEST, Key, add_numbers, fits, lines_of, n
 from clusterscale.cli.utility_tables import empty_lines, every_utility, worst_utility
 from clusterscale.cli.verdicts import (
     count_exposures,
-    count_promises,
+    count_guarantees,
+    guarantee_table,
     name_float_noise,
-    promise_table,
     worst_exposures,
 )
 from clusterscale.schema import with_labels
@@ -69,7 +69,7 @@ def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     yield from empty_lines(results, key)
     yield from _control_lines(results)
     yield from _absent_lines(results)
-    yield from promise_table(results, key)
+    yield from guarantee_table(results, key)
     yield from name_float_noise(results, key, n_mechanisms)
     yield from every_utility(results, key)
 
@@ -90,7 +90,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
         parts += empty_lines(results, key)
         parts += _control_lines(results)
         parts += _absent_lines(results)
-        parts += count_promises(results, key, n_mechanisms)
+        parts += count_guarantees(results, key, n_mechanisms)
         parts += name_float_noise(results, key, n_mechanisms)
         if with_utility:
             if results.sizes["mechanism"] > n_mechanisms:

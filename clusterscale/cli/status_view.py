@@ -26,7 +26,7 @@ _REASONS = {
 
 
 def draw(
-    status: Status, silence: float, *, gone: bool = False, trouble: str = ""
+    status: Status, silence: float, *, gone: bool = False, read_error: str = ""
 ) -> RenderableType:
     """Return the view of a run.
 
@@ -38,7 +38,7 @@ def draw(
         Seconds since then.
     gone
         Whether the driver's process ended without a final status.
-    trouble
+    read_error
         Why the status cannot be read any more, if so.
     """
     alive = status.state == "running" and not gone and not status.is_silent(silence)
@@ -48,8 +48,8 @@ def draw(
         _stages(status, silence if alive else 0.0, running=status.state == "running" and not gone),
         _facts(status, silence, alive=alive),
     ]
-    if trouble:
-        parts.append(Text(trouble, "yellow"))
+    if read_error:
+        parts.append(Text(read_error, "yellow"))
     return Group(*parts)
 
 

@@ -11,30 +11,18 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.phrases import GUARANTEE_VERDICTS, LOOKS, privacy_unit, worst_guarantee
 
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["count_exposures", "count_promises", "name_float_noise", "promise_table"]
+__all__ = ["count_exposures", "count_guarantees", "guarantee_table", "name_float_noise"]
 __all__ += ["warn_of_float_noise", "worst_exposures"]
 
-_UNITS = {
-    "event": "event",
-    "user_day": "user's day",
-    "user": "user",
-    "roi_series": "user at a place",
-}
-_STYLES = {
-    "broken": "[bold red]broken[/]",
-    "consistent": "[green]consistent[/]",
-    "exposed": "[bold red]exposed[/]",
-    "partly exposed": "[red]partly exposed[/]",
-    "inconclusive": "[yellow]inconclusive[/]",
-}
-_WORST_FIRST = ("broken", "too few samples", "consistent")
+_STYLES = {"good": "green", "middling": "yellow", "bad": "bold red"}
 
 
-def promise_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
+def guarantee_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     """Yield a table of tests of the guarantee of every mechanism that declares one."""
     varied = [dim for dim in ("period", "group_size") if results.sizes[dim] > 1]
     rows = list(_rows(results, varied, key))
@@ -53,15 +41,15 @@ def promise_table(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     yield table
 
 
-def count_promises(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
+def count_guarantees(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
     """Yield a line per worst verdict on guarantees: its mechanisms, at most ``most`` by name."""
     worst: dict[str, str] = {}
     for mechanism in results.mechanism.values:
         at = results.sel(mechanism=mechanism)
-        verdicts = set(at.verdict.values[np.isfinite(at.epsilon_seen.values)].ravel().tolist())
-        if verdicts:  # an unknown verdict counts as the worst
-            worst[str(mechanism)] = min(verdicts, key=_rank)
-    order = list(dict.fromkeys([*_WORST_FIRST, *worst.values()]))
+        verdicts = at.verdict.values[np.isfinite(at.epsilon_seen.values)].tolist()
+        if verdicts:
+            worst[str(mechanism)] = worst_guarantee(verdicts)
+    order = list(dict.fromkeys([*GUARANTEE_VERDICTS, *worst.values()]))
     yield from _count(worst, order, "guarantees ", key, most)
 
 
@@ -82,7 +70,7 @@ def count_exposures(worst: Mapping[str, str], key: Key, most: int) -> Iterator[s
 
 def name_float_noise(results: xr.Dataset, key: Key, most: int) -> Iterator[str]:
     """Yield a warning about mechanisms that publish unrounded noise, ``most`` by name."""
-    from clusterscale.report.audit.defences import list_float_noise
+    from clusterscale.report.audit.model import list_float_noise
 
     labels = list_float_noise(results)
     more = ["…"] if labels[most:] else []
@@ -106,11 +94,13 @@ def _count(
         labels = [label for label, verdict in worst.items() if verdict == word]
         if labels:
             shown = ", ".join(map(key.short, labels[:most])) + (", …" if labels[most:] else "")
-            yield f"{subject}{_STYLES.get(word, escape(word))}: {len(labels)} ({shown})"
+            yield f"{subject}{_styled(word)}: {len(labels)} ({shown})"
 
 
-def _rank(verdict: str) -> int:
-    return _WORST_FIRST.index(verdict) if verdict in _WORST_FIRST else -1
+def _styled(verdict: str) -> str:
+    """Return a verdict in the style of its look."""
+    style = _STYLES.get(LOOKS.get(verdict, ""))
+    return f"[{style}]{verdict}[/]" if style else escape(verdict)
 
 
 def _rows(results: xr.Dataset, varied: list[str], key: Key) -> Iterator[list[str]]:
@@ -126,9 +116,9 @@ def _rows(results: xr.Dataset, varied: list[str], key: Key) -> Iterator[list[str
         )
         yield [
             key.short(index["mechanism"]),
-            _UNITS.get(unit, escape(unit)),
+            escape(privacy_unit(unit)),
             *(key.short(index[dim]) for dim in varied),
             f"{epsilon:.3g}" + (f", δ {delta:.2g}" if delta > 0 else ""),
             f"{observed:.2f}",
-            _STYLES.get(verdict, escape(verdict)),
+            _styled(verdict),
         ]

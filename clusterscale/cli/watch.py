@@ -44,12 +44,12 @@ class Observer:
         wall: Callable[[], float] = time,
     ) -> None:
         self._read, self._clock = read, clock
-        self.status, self.trouble = read(), ""
+        self.status, self.read_error = read(), ""
         self.driver_is_gone = False
         self._began = clock()
         self._heard = self._began - max(0.0, wall() - self.status.told)
         if self.status.has_lost_driver:
-            self.look()
+            self.update()
 
     @property
     def silence(self) -> float:
@@ -61,7 +61,7 @@ class Observer:
         """Whether the driver is gone, or its next update is overdue."""
         return self.driver_is_gone or self.status.is_silent(self.silence)
 
-    def is_in_vain(self, patience: float) -> bool:
+    def has_given_up(self, patience: float) -> bool:
         """Return whether the driver is gone, or silent for ``patience`` and some beats here."""
         if self.driver_is_gone:
             return True
@@ -73,16 +73,16 @@ class Observer:
         """Exit code of the run, None while it runs."""
         return self.status.exit_code
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Read the status; a store that cannot be read counts as no update."""
         # Checked before reading: a driver that ends normally writes its final status first.
         lost = self.status.has_lost_driver
         try:
             status = self._read()
         except StoreError as error:
-            self.trouble = str(error)
+            self.read_error = str(error)
             return
-        self.trouble = ""
+        self.read_error = ""
         if (status.driver, status.began, status.number) != self._last:
             self.status, self._heard = status, self._clock()
         else:
@@ -132,7 +132,7 @@ def _draw(observer: Observer) -> RenderableType:
         observer.status,
         observer.silence,
         gone=observer.driver_is_gone,
-        trouble=observer.trouble,
+        read_error=observer.read_error,
     )
 
 
@@ -143,23 +143,23 @@ def _follow(observer: Observer, every: float, patience: float) -> int:
     """
     from rich.live import Live
 
-    looks = _looks(observer, every, patience)
+    polls = _poll(observer, every, patience)
     if out.is_terminal:
         with Live(console=out, auto_refresh=False) as live:
-            for _ in looks:
+            for _ in polls:
                 live.update(_draw(observer), refresh=True)
     else:
-        deque(looks, maxlen=0)
+        deque(polls, maxlen=0)
         _print(observer)
     return TEMPORARY if observer.exit_code is None else observer.exit_code
 
 
-def _looks(
+def _poll(
     observer: Observer, every: float, patience: float, pause: Callable[[float], None] = sleep
 ) -> Iterator[None]:
     while True:
         yield
-        if observer.exit_code is not None or observer.is_in_vain(patience):
+        if observer.exit_code is not None or observer.has_given_up(patience):
             return
         pause(every)
-        observer.look()
+        observer.update()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.config.run import Place, Source
-from clusterscale.contracts import Address, ConfigModel, Level
+from clusterscale.contracts import Address
 from clusterscale.errors import InputError, MissingError
-from clusterscale.reaudit import ReauditPlan, ReleaseEntry, expand, find_releases
+from clusterscale.reaudit import ReauditPlan, ReleaseEntry, Webhook, expand, find_releases
 from clusterscale.runtime import Local
 
 __all__ = ["ReleasesConfig", "Webhook"]
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     Entries = tuple[ReleaseEntry, ...] | str
 else:
     Entries = Annotated[tuple[ReleaseEntry, ...], Field(min_length=1), Strict(False)] | Address
-
-
-class Webhook(ConfigModel):
-    """Webhook to which new verdicts are posted as JSON, without personal data.
-
-    The address is read from the environment variable ``variable``, since it is often a secret.
-    ``least``: the mildest verdict that is posted.
-    """
-
-    variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "CLUSTERSCALE_WEBHOOK"
-    least: Level = "warn"
 
 
 class ReleasesConfig(ReauditPlan):

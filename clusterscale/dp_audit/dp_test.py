@@ -23,12 +23,10 @@ from clusterscale.contracts import (
 from clusterscale.dp_audit.neighbours import Neighbours, Pair
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.metrics import claim_verdict, epsilon_lower_bound, largest_bound
+from clusterscale.phrases import NOTHING_PROMISED, TOO_FEW_SAMPLES
 from clusterscale.seeds import stream
 
-__all__ = ["NOTHING_PROMISED", "DPTestResult", "VerdictPlan", "try_guarantee"]
-
-NOTHING_PROMISED = "nothing promised"
-"""The verdict on a mechanism without a guarantee."""
+__all__ = ["DPTestResult", "VerdictPlan", "try_guarantee"]
 
 _MOST_VALUES = 20_000_000  # published values per side of a pair
 _BLOCK = 1_000_000  # values that are published together: a few arrays of 8 MB
@@ -100,7 +98,7 @@ def try_guarantee(
         return DPTestResult(NOTHING_PROMISED)
     pairs = [_reached(*pair, mechanism.noise_scope) for pair in neighbours.pairs(kind)]
     if not pairs:
-        return DPTestResult("too few samples", 0.0, 0)
+        return DPTestResult(TOO_FEW_SAMPLES, 0.0, 0)
     most = max(inside.size for inside, _ in pairs)
     n_trials = max(min(plan.trials, _MOST_VALUES // most), _LEAST_TRIALS)
     scores_by_test: list[Scores] = []

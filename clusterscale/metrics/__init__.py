@@ -23,7 +23,7 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 """
 
 from clusterscale.metrics.controls import is_testable, off_cells, weak_cells
-from clusterscale.metrics.drift import Drift, compare_exposure, pool_exposure
+from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import (
     Verdict,
     auc_ceiling,
@@ -48,6 +48,7 @@ __all__ = [
     "EXPOSED_AUC",
     "N_PVALUE_BINS",
     "Drift",
+    "UserLosses",
     "Verdict",
     "accuracy",
     "auc",

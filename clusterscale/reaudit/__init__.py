@@ -20,11 +20,10 @@ they were computed.
 from clusterscale.reaudit.catalogue import Catalogue, Problem, expand, find_releases
 from clusterscale.reaudit.driver import Pending, Reaudit
 from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
-from clusterscale.reaudit.json_safe import json_safe
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
-from clusterscale.reaudit.ledger import Ledger, Verdict
-from clusterscale.reaudit.plan import ReauditPlan
-from clusterscale.reaudit.policy import Limit, Policy, worst_of
+from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
+from clusterscale.reaudit.notify import Announcement, Webhook, junit, summary
+from clusterscale.reaudit.policy import Limit, Policy, ReauditPlan, worst_of
 from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
 from clusterscale.reaudit.release_metrics import (
     Exposures,
@@ -34,8 +33,10 @@ from clusterscale.reaudit.release_metrics import (
     measure,
 )
 from clusterscale.reaudit.resolved_release import ResolvedRelease
+from clusterscale.reaudit.run import Outcome, audit_new
 
 __all__ = [
+    "Announcement",
     "Catalogue",
     "Exposures",
     "IntervalEstimate",
@@ -43,6 +44,7 @@ __all__ = [
     "LeaseHeldError",
     "Ledger",
     "Limit",
+    "Outcome",
     "Pending",
     "Policy",
     "Problem",
@@ -53,12 +55,16 @@ __all__ = [
     "ReleaseMetrics",
     "ResolvedRelease",
     "Verdict",
+    "Webhook",
+    "audit_new",
     "evaluate_policy",
     "expand",
     "exposures_of",
     "find_releases",
     "json_safe",
+    "junit",
     "measure",
+    "summary",
     "verdict_of",
     "worst_of",
 ]

@@ -112,7 +112,7 @@ class Catalogue:
             self._cubes[uri] = TraceCube(uri)
         return self._cubes[uri]
 
-    def look(
+    def scan(
         self, tell: Callable[[int, int], None] = lambda total, done: None
     ) -> list[ResolvedRelease | Problem]:
         """Return every release in order, or why it cannot be listed.

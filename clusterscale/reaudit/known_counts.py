@@ -1,4 +1,4 @@
-"""Known true counts of a release, counted over parts of the users."""
+"""Check a published table against the true counts that are known of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from typing import cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import Bounds, Counts, Executor, Ints, TraceStep
+from clusterscale.audit.release_scoring import VALUES
+from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
+from clusterscale.contracts import Bounds, Counts, Ints, Reduction, TraceStep
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
+from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.storage import open_group
 
-__all__ = ["INSIDE", "KnownCounts", "count_known"]
+__all__ = ["INSIDE", "KnownCounts", "KnownTask", "TableTask", "add_known", "check_alone"]
+__all__ += ["count_known", "make_table", "read_content"]
 
 INSIDE = "inside"
 """Name of the Zarr array with the rows of known members, int64, (user,)."""
@@ -62,31 +67,39 @@ class KnownCounts:
         return np.where(self.everyone == 0, np.int32(0), np.int32(-1))
 
 
-def count_known(
-    source: TraceSource,
-    steps: tuple[TraceStep, ...],
-    users: Sequence[Range],
-    uri: str,
-    executor: Executor,
-) -> KnownCounts:
-    """Count known members and all users, over parts of the users.
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """A published table to check: the release, its traces, and the Zarr group of the table."""
 
-    Parameters
-    ----------
-    source, steps
-        The traces, and the trace steps before they are counted.
-    users
-        First user of each part and the one after its last.
-    uri
-        Zarr group with the rows of known members.
-    executor
-        Runs the tasks.
+    release: ResolvedRelease
+    source: TraceSource
+    uri: str
+
+
+def check_alone(
+    task: TableTask, users: Sequence[Range]
+) -> Reduction[TableTask, KnownTask, KnownCounts, tuple[tuple[CheckResult, ...], Bounds]]:
+    """Return the checks of one table as a reduction that counts over parts of the users.
+
+    Its result are the results of all checks that need no other table, and the largest changes of
+    the counts by one unit of data.
     """
-    tasks = [KnownTask(source, steps, part, uri) for part in users]
-    return executor.reduce(_count, tasks, _add)
+    steps = task.release.mechanism.trace_steps
+    parts = tuple(KnownTask(task.source, steps, part, task.uri) for part in users)
+    return Reduction(task, parts, count_known, add_known, _check)
 
 
-def _count(task: KnownTask) -> KnownCounts:
+def _check(task: TableTask, known: KnownCounts) -> tuple[tuple[CheckResult, ...], Bounds]:
+    release = task.release
+    complete = len(_inside(task.uri)) == release.group_size and not release.mechanism.trace_steps
+    counts = known.counts(complete=complete)
+    table = make_table(release, read_content(task.uri), known.bounds, counts)
+    checks = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
+    return tuple(check_table(table, [], checks, seed=task.source.seed)), known.bounds
+
+
+def count_known(task: KnownTask) -> KnownCounts:
+    """Count known members and all users of one part."""
     with threadpool_limits(limits=1):
         setting = load_settings(task.source, [task.steps], task.users)[task.steps]
         first, stop = task.users
@@ -95,7 +108,8 @@ def _count(task: KnownTask) -> KnownCounts:
         return KnownCounts(inside, everyone.astype(np.int64), setting.bounds)
 
 
-def _add(one: KnownCounts, other: KnownCounts) -> KnownCounts:
+def add_known(one: KnownCounts, other: KnownCounts) -> KnownCounts:
+    """Add the counts of two parts."""
     bounds = merge_bounds(one.bounds, other.bounds)
     return KnownCounts(one.inside + other.inside, one.everyone + other.everyone, bounds)
 
@@ -103,3 +117,28 @@ def _add(one: KnownCounts, other: KnownCounts) -> KnownCounts:
 @lru_cache(maxsize=2)
 def _inside(uri: str) -> Ints:
     return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))
+
+
+def read_content(uri: str) -> Content:
+    """Return the published values and totals of a Zarr group."""
+    group = open_group(uri)
+    arrays = {name: np.asarray(group[name][:]) for name in group.array_keys()}
+    totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))
+    return Content(arrays[VALUES], totals)
+
+
+def make_table(
+    release: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
+) -> PublishedTable:
+    """Return a release as input of consistency checks; ``counts`` is None if no count is known."""
+    unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
+    return PublishedTable(
+        name=release.name,
+        values=content.values,
+        group_size=release.group_size,
+        mechanism=release.mechanism.bind(bounds),
+        first_epoch=release.first,
+        counts=unknown,
+        roi_totals=content.totals.roi,
+        epoch_totals=content.totals.epoch,
+    )

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from clusterscale import storage
 from clusterscale.contracts import hash_of
 from clusterscale.errors import DamagedError, ExistsError
@@ -14,7 +16,7 @@ from clusterscale.errors import DamagedError, ExistsError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Ledger", "Verdict", "key_of"]
+__all__ = ["Ledger", "Verdict", "json_safe", "key_of"]
 
 _TABLE = "verdicts.parquet"
 _ADDED = ("mechanism_id", "results_revision")  # columns that rows before results revision 2 lack
@@ -112,6 +114,17 @@ class Verdict:
         """The reasons."""
         reasons: list[dict[str, Any]] = json.loads(self.reasons)
         return reasons
+
+
+def json_safe(value: Any) -> Any:
+    """Return a value for JSON; numbers that are not finite become None."""
+    if isinstance(value, dict):
+        return {key: json_safe(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_safe(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def key_of(series: str, release: str, audit: str, policy: str) -> str:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
-from http.client import HTTPException
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import unquote
+from urllib.request import getproxies, proxy_bypass
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+from pydantic import Field
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from urllib3 import PoolManager, ProxyManager, make_headers
+from urllib3.exceptions import HTTPError
+from urllib3.util import parse_url
 
-from clusterscale.errors import StoreError
+from clusterscale import storage
+from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level
+from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.reaudit.catalogue import Problem
-from clusterscale.reaudit.json_safe import json_safe
-from clusterscale.reaudit.ledger import Verdict
+from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
 from clusterscale.reaudit.policy import worst_of
 from clusterscale.redaction import clean
 
-__all__ = ["junit", "post", "summary"]
+__all__ = ["Announcement", "Webhook", "junit", "post", "post_new", "summary"]
 
 # Characters that XML 1.0 does not allow, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -88,8 +94,73 @@ def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
     return str(report.tostring().decode())  # type: ignore[no-untyped-call]
 
 
+class Webhook(ConfigModel):
+    """Webhook to which new verdicts are posted as JSON, without personal data.
+
+    The address is read from the environment variable ``variable``, since it is often a secret.
+    ``least``: the mildest verdict that is posted.
+    """
+
+    variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "CLUSTERSCALE_WEBHOOK"
+    least: Level = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Where verdicts go: files for JSON and for JUnit XML, and a webhook; None for none."""
+
+    json: str | None = None
+    junit: str | None = None
+    webhook: Webhook | None = None
+
+    def write(self, verdicts: Sequence[Verdict], problems: Sequence[Problem]) -> None:
+        """Write the files."""
+        if self.json:
+            storage.put(self.json, json.dumps(summary(verdicts, problems), indent=1).encode())
+        if self.junit:
+            storage.put(self.junit, junit(verdicts, problems).encode())
+
+
+def post_new(webhook: Webhook, ledger: Ledger) -> ClusterscaleError | None:
+    """Post the verdicts of a ledger that were not posted yet.
+
+    Returns
+    -------
+    ClusterscaleError or None
+        Why they were not posted: an :class:`InputError` if the environment has no URL, else a
+        :class:`StoreError`; the next call tries again.
+    """
+    url = os.environ.get(webhook.variable, "")
+    if not url:
+        name = webhook.variable
+        return InputError(f"webhook: the environment variable {name} is not set")
+    uri, n_posted = f"{ledger.uri}/posted.json", 0
+    if storage.exists(uri):
+        n_posted = json.loads(storage.read(uri))["rows"]
+    least = VERDICT_LEVELS.index(webhook.least)
+    rows = [row for row in ledger.rows[n_posted:] if VERDICT_LEVELS.index(row.verdict) >= least]
+    try:
+        if rows:
+            post(url, summary(rows))
+    except StoreError as error:
+        return error
+    if len(ledger) > n_posted:
+        storage.put(uri, json.dumps({"rows": len(ledger)}).encode())
+    return None
+
+
+class _RefusedError(Exception):
+    """The server answered with ``code``, which is not a success."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"it answered {code}")
+        self.code = code
+
+
 def post(url: str, content: dict[str, Any]) -> None:
     """Post ``content`` as JSON; retry while the server is busy or unreachable.
+
+    Redirects are not followed: they would turn the POST into a GET without content.
 
     Raises
     ------
@@ -102,9 +173,15 @@ def post(url: str, content: dict[str, Any]) -> None:
     body = json.dumps(content, allow_nan=False).encode()
 
     def send() -> None:
-        request = Request(url, body, headers, method="POST")
-        with build_opener(_Stay).open(request, timeout=_TIMEOUT) as answer:
-            answer.read(0)
+        # without urllib3's own retries, whose log messages contain the URL
+        how: dict[str, Any] = {"retries": False, "redirect": False, "timeout": _TIMEOUT}
+        with _connection(url) as pool:
+            answer = pool.request(
+                "POST", url, body=body, headers=headers, preload_content=False, **how
+            )
+            answer.close()
+        if not 200 <= answer.status < 300:
+            raise _RefusedError(answer.status)
 
     policy = Retrying(
         stop=stop_after_attempt(_ATTEMPTS),
@@ -114,31 +191,30 @@ def post(url: str, content: dict[str, Any]) -> None:
     )
     try:
         policy(send)
-    except HTTPError as error:
-        error.close()
-        reason = f"it answered {error.code}"
-    except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
+    except _RefusedError as error:
+        reason = str(error)
+    except (OSError, HTTPError, ValueError) as error:  # ValueError: a malformed URL
         reason = type(error).__name__
     else:
         return
     raise StoreError(f"the webhook did not accept the verdicts: {reason}")
 
 
-class _Stay(HTTPRedirectHandler):
-    """Follow no redirects: they would turn the POST into a GET without content."""
-
-    def redirect_request(self, *args: Any) -> None:
-        return None
+def _connection(url: str) -> PoolManager:
+    """Return a pool of connections, through the proxy that the environment names for a URL."""
+    address = parse_url(url)
+    proxy = getproxies().get(address.scheme or "")
+    if not proxy or proxy_bypass(address.host or ""):
+        return PoolManager()
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    login = unquote(parse_url(proxy).auth or "")
+    return ProxyManager(proxy, proxy_headers=make_headers(proxy_basic_auth=login or None))
 
 
 def _is_transient(error: BaseException) -> bool:
-    """Return whether an error is transient."""
-    if isinstance(error, HTTPError):
-        is_transient = error.code in (408, 425, 429) or error.code >= 500
-        if is_transient:
-            error.close()
-        return is_transient
-    return isinstance(error, OSError)
+    if isinstance(error, _RefusedError):
+        return error.code in (408, 425, 429) or error.code >= 500
+    return isinstance(error, OSError | HTTPError) and not isinstance(error, ValueError)
 
 
 def _xml(text: str) -> str:

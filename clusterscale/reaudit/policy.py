@@ -1,4 +1,4 @@
-"""Policy: limits on the results of an audit, and the levels that follow."""
+"""Plan of a re-audit, and its policy: limits on results, and the levels that follow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, Strict, model_validator
 
+from clusterscale.audit import AuditTemplate
 from clusterscale.audit.findings import ExposureVerdict
 from clusterscale.consistency import CHECKS
-from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level, Probability
+from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Even, Level, Probability, hash_of
 from clusterscale.utility import UTILITIES
 from clusterscale.validation_messages import choices
 
-__all__ = ["ExposureLevels", "Limit", "LimitResult", "Policy", "worst_of"]
+__all__ = ["ExposureLevels", "Limit", "LimitResult", "Policy", "ReauditPlan", "worst_of"]
 
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
@@ -155,3 +156,29 @@ class Policy(ConfigModel):
         if exposure == "partly exposed":
             return self.exposure.partly_exposed or ("pass" if limited else "warn")
         return "pass"
+
+
+class ReauditPlan(ConfigModel):
+    """Audit settings and policy for the releases of a catalogue.
+
+    ``audit``: the settings of the audit with groups of the release's size under its mechanism; with
+    ``everyone``, all users of the cube are screened too. ``published``: the number of users with
+    known membership, half of them inside, on which attacks on the published values are scored.
+    """
+
+    audit: AuditTemplate
+    policy: Policy = Policy()
+    everyone: bool = True
+    published: Even = 20
+
+    @property
+    def question(self) -> str:
+        """Hash of the settings without the policy."""
+        return hash_of(self.model_dump(mode="json", exclude={"policy"}))
+
+    def key(self, identity: dict[str, Any], cube: str, revision: int) -> str:
+        """Return the key of the audit of a release, independent of the policy.
+
+        ``identity`` is that of the release, ``cube`` the fingerprint of its cube.
+        """
+        return hash_of([self.question, identity, cube, revision])

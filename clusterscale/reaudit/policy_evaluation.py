@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import Literal
 
 from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
-from clusterscale.metrics import Drift
+from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure
+from clusterscale.phrases import BROKEN, CONSISTENT, NO_GUARANTEE, TOO_FEW_SAMPLES, privacy_unit
+from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
-from clusterscale.reaudit.release_metrics import IntervalEstimate, ReleaseMetrics
+from clusterscale.reaudit.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 
-__all__ = ["evaluate_policy", "judge_change", "judge_findings", "verdict_of"]
-
-_UNITS = {"user_day": "user and day", "roi_series": "user and ROI"}
+__all__ = ["Change", "change_since", "evaluate_policy", "judge_change", "judge_findings"]
+__all__ += ["verdict_of"]
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
@@ -62,9 +65,57 @@ def evaluate_policy(
 def judge_findings(policy: Policy, findings: Sequence[CheckResult]) -> Iterator[Reason]:
     """Yield the reasons that follow from checks of consistency."""
     for finding in findings:
-        level: Level = "pass" if finding.level == "consistent" else policy.level_of(finding.check)
+        level: Level = "pass" if finding.level == CONSISTENT else policy.level_of(finding.check)
         known = "unknown" if finding.level == "unknown" else level
         yield Reason(finding.check, known, finding.measured, finding.expected, finding.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change since the last releases: of exposure, None if there are none, and of utility."""
+
+    drift: Drift | None = None
+    utility: dict[str, float] = field(default_factory=dict)
+
+
+def change_since(
+    last: Sequence[tuple[Verdict, Exposures]],
+    exposures: Exposures,
+    metrics: ReleaseMetrics,
+    *,
+    limit: float,
+) -> Change:
+    """Compare a release with the last ones of its series.
+
+    Exposure is compared user by user with the mean of those last releases with the same kind of
+    users, all or targets only; utility is compared with the last release.
+
+    Parameters
+    ----------
+    last
+        Verdicts and exposures of the last releases, the newest last.
+    exposures, metrics
+        Exposures and metrics of this release.
+    limit
+        The privacy loss above which a user is exposed.
+    """
+    if not last:
+        return Change()
+    before = json.loads(last[-1][0].utility)
+    utility = {
+        key: measure.value - before[key]
+        for key, measure in metrics.utility.items()
+        if key in before
+    }
+    similar = [_losses(then) for _, then in last if then.everyone == exposures.everyone]
+    if not similar:
+        return Change(None, utility)
+    drift = compare_exposure(pool_exposure(similar), _losses(exposures), limit=limit)
+    return Change(drift, utility)
+
+
+def _losses(exposures: Exposures) -> UserLosses:
+    return UserLosses(exposures.users, exposures.loss, exposures.low, exposures.high)
 
 
 def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
@@ -117,17 +168,17 @@ def _exposed(policy: Policy, metrics: ReleaseMetrics) -> Reason:
 def _tested(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from the test of the guarantee."""
     declared, observed = metrics.epsilon_declared, metrics.epsilon_seen
-    text = f"ε {declared:g} is declared per {_UNITS.get(metrics.unit, metrics.unit)}"
-    if metrics.verdict == "broken":
+    text = f"ε {declared:g} is declared per {privacy_unit(metrics.unit)}"
+    if metrics.verdict == BROKEN:
         text += f", but at least {observed:.2f} was observed"
         return Reason("promise", policy.promise, observed, declared, text)
-    if metrics.verdict == "consistent":
+    if metrics.verdict == CONSISTENT:
         text += ", and no larger ε was observed"
         return Reason("promise", "pass", observed, declared, text)
-    if metrics.verdict == "too few samples":
+    if metrics.verdict == TOO_FEW_SAMPLES:
         level: Level = "pass" if policy.promise == "pass" else "warn"
         return Reason("promise", level, observed, declared, f"{text}; too few trials to test it")
-    return Reason("promise", "pass", nan, nan, "no guarantee is declared")
+    return Reason("promise", "pass", nan, nan, f"{NO_GUARANTEE} is declared")
 
 
 def _rounded(policy: Policy, metrics: ReleaseMetrics) -> Reason:

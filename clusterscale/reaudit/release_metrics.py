@@ -13,6 +13,7 @@ from clusterscale.audit.findings import Finding, find_exposures, worst_findings
 from clusterscale.contracts import Ints
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
+from clusterscale.phrases import GUARANTEE_VERDICTS
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.screening import is_counted
 from clusterscale.validation_messages import name_best
@@ -25,7 +26,6 @@ __all__ += ["exposures_of", "measure"]
 
 Floats = NDArray[np.float64]
 
-_TRIALS = ("broken", "too few samples", "consistent", "nothing promised")  # worst first
 _STATUSES = ("done", "failed", "missing", "unseen")
 
 
@@ -224,7 +224,7 @@ def _check_whole(audit: xr.Dataset, mechanism: str) -> None:
     done = status == "done"
     auc = selected.auc.transpose(*selected.status.dims).values
     known = np.isin(status, _STATUSES).all() and np.isfinite(auc[done]).all()
-    if not known or not np.isin(selected.verdict.values.astype(object), _TRIALS).all():
+    if not known or not np.isin(selected.verdict.values.astype(object), GUARANTEE_VERDICTS).all():
         raise DamagedError("a part of the results is missing; remove them and run the audit again")
 
 
@@ -269,7 +269,7 @@ def _guarantee_test(results: xr.Dataset) -> _GuaranteeTest:
     """Return the result of the test of the guarantee, at the worst period and group size."""
     verdicts = [str(verdict) for verdict in results.verdict.values.ravel()]
     observed = results.epsilon_seen.transpose(*results.verdict.dims).values.ravel()
-    ranks = [_TRIALS.index(verdict) for verdict in verdicts]
+    ranks = [GUARANTEE_VERDICTS.index(verdict) for verdict in verdicts]
     worst = int(np.lexsort((-observed, ranks))[0])  # for equal verdicts, the largest observed ε
     index = np.unravel_index(worst, results.verdict.shape)
     period = {"period": dict(zip(results.verdict.dims, index, strict=True))["period"]}

@@ -1,140 +1,124 @@
-"""Audit one release: run the audit and screen, then score and check the published values."""
+"""The folder of one audited release: results, and a record of its checks and scores."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clusterscale.audit import AuditPlan, count_failed, plan_resources, run, screen
-from clusterscale.consistency import CHECKS, PublishedTable, check_table
-from clusterscale.contracts import Bounds, Counts, Executor
-from clusterscale.cube import TraceCube
-from clusterscale.errors import ConfigError
-from clusterscale.reaudit.folder import ReleaseRecord, ReleaseStore
-from clusterscale.reaudit.known_counts import count_known
-from clusterscale.reaudit.members import Membership
+from clusterscale import storage
+from clusterscale.audit import open_results
+from clusterscale.audit.release_scoring import VALUES
+from clusterscale.consistency import CheckResult
+from clusterscale.contracts import Bounds, Ints
+from clusterscale.reaudit.known_counts import INSIDE, read_content
+from clusterscale.reaudit.ledger import json_safe
+from clusterscale.reaudit.release_metrics import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
-from clusterscale.reaudit.scoring import pool, score
-from clusterscale.screening import check as check_screen
-from clusterscale.study import Progress, Tell
+from clusterscale.schema import with_labels
+from clusterscale.screening import open_screen
+from clusterscale.storage.atomic import staged
 
-__all__ = ["AuditSpec", "audit_release", "make_table"]
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ReleaseRecord", "ReleaseStore"]
+
+_TABLES = "release/tables.zarr"
+_RECORD = "release/facts.json"
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSpec:
-    """Settings of the audit of a release.
+class ReleaseRecord:
+    """Results for a release in addition to its audit.
 
-    Attributes
-    ----------
-    plan
-        The audit.
-    everyone
-        Whether all users are screened too.
-    n_published
-        Number of users with known membership on which attacks on the published values are scored.
+    ``release`` is the audited one; ``cube`` is the fingerprint of its cube. ``n_failed`` is the
+    number of failed tasks of any kind. ``published`` is the AUC of ``attack``, the strongest one on
+    the published values, over users with known membership. ``findings`` are results of checks on
+    this table alone, and ``bounds`` the largest changes by one unit of data.
     """
 
-    plan: AuditPlan
-    everyone: bool
-    n_published: int
+    release: ResolvedRelease
+    cube: str
+    n_failed: int
+    published: IntervalEstimate
+    attack: str
+    findings: tuple[CheckResult, ...]
+    bounds: Bounds
 
 
-def audit_release(
-    listed: ResolvedRelease,
-    content: Content,
-    members: Membership,
-    cube: TraceCube,
-    question: AuditSpec,
-    folder: ReleaseStore,
-    executor: Executor,
-    *,
-    memory: int,
-    tell: Tell,
-) -> ReleaseRecord:
-    """Run the audit and screen, score and check the values; a repeated call resumes.
+class ReleaseStore:
+    """The folder of one audited release; each part is written atomically."""
 
-    Parameters
-    ----------
-    listed, content, members
-        The release, and the users with known membership.
-    cube
-        The traces that it counts.
-    question
-        Settings of the audit.
-    folder
-        Folder of the results.
-    executor, memory
-        Runs the tasks, and the bytes that a worker may use; neither changes a result.
-    tell
-        Called with the progress.
+    def __init__(self, uri: str) -> None:
+        self.uri = uri.rstrip("/")
 
-    Raises
-    ------
-    ClusterscaleError
-        If the plan or the release does not fit the cube, or the cluster fails.
-    """
-    plan = question.plan
-    plan.check(cube)
-    folder.lay(content, members.inside)
+    @property
+    def tables(self) -> str:
+        """Zarr group with the published values, and the rows of known members."""
+        return f"{self.uri}/{_TABLES}"
 
-    results = run(plan, cube, folder.uri, executor, memory=memory, on_progress=tell)
-    if question.everyone:
-        _screen(plan, cube, folder, executor, memory, tell)
-    users = plan_resources(plan, cube, memory, executor.n_workers).users
-    most, values = question.n_published, folder.tables
-    scores, inside, n_lost = score(
-        plan, cube, members, executor, most=most, values=values, users=users, tell=tell
-    )
-    published, attack = pool(scores, inside)
-    (evaluation,) = plan.evaluations(cube)
-    steps = listed.mechanism.trace_steps
-    parts = users or ((0, cube.n_users),)
-    known = count_known(evaluation.source, steps, parts, folder.tables, executor)
-    complete = len(members.inside) == listed.group_size and not steps
-    table = make_table(listed, content, known.bounds, known.counts(complete=complete))
-    alone = [check for check in map(CHECKS.create, CHECKS) if not check.compares]
-    tell(Progress("consistency", len(alone)))
-    findings = tuple(check_table(table, [], alone, seed=plan.seed))
-    n_failed = count_failed(results) + n_lost
-    record = ReleaseRecord(
-        listed, cube.fingerprint, n_failed, published, attack, findings, known.bounds
-    )
-    if not n_failed:
-        folder.keep(record)
-    return record
+    def record(self) -> ReleaseRecord | None:
+        """Return the record, None while it is not complete."""
+        try:
+            record = json.loads(storage.read(f"{self.uri}/{_RECORD}"))
+        except FileNotFoundError:
+            return None
+        return ReleaseRecord(
+            release=ResolvedRelease.model_validate(record["listed"], strict=False),
+            cube=record["cube"],
+            n_failed=record["n_failed"],
+            published=IntervalEstimate(
+                **{key: _number(value) for key, value in record["published"].items()}
+            ),
+            attack=record["attack"],
+            findings=tuple(_finding(finding) for finding in record["findings"]),
+            bounds=Bounds(**record["bounds"]),
+        )
 
+    def write_record(self, record: ReleaseRecord) -> None:
+        """Write the record, which completes the folder."""
+        plain = asdict(record) | {"listed": record.release.model_dump(mode="json")}
+        del plain["release"]
+        text = json.dumps(json_safe(plain), indent=1, sort_keys=True)
+        storage.put(f"{self.uri}/{_RECORD}", text.encode())
 
-def _screen(
-    plan: AuditPlan,
-    cube: TraceCube,
-    folder: ReleaseStore,
-    executor: Executor,
-    memory: int,
-    tell: Tell,
-) -> None:
-    """Screen all users, unless the mechanism cannot be screened."""
-    try:
-        check_screen(plan.whole_screen, cube)
-    except ConfigError:
-        return
+    def content(self) -> Content:
+        """Return the published values and totals."""
+        return read_content(self.tables)
 
-    screen(plan, cube, folder.uri, executor, memory=memory, on_progress=tell)
+    def write_tables(self, content: Content, inside: Ints) -> None:
+        """Write the content for workers and for later comparisons, unless it exists."""
+        if storage.exists(f"{self.tables}/zarr.json"):
+            return
+        arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
+        totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
+        arrays |= {name: total for name, total in totals.items() if total is not None}
+        with staged(self.tables, force=True) as staging:
+            group = storage.create_group(staging)
+            for name, array in arrays.items():
+                stored = group.create_array(name, shape=array.shape, dtype=array.dtype)
+                if array.size:
+                    stored[:] = array
+
+    def results(self) -> xr.Dataset:
+        """Open the results of the audit, by labels."""
+        return with_labels(open_results(self.uri))
+
+    def screen(self) -> xr.Dataset | None:
+        """Open the screen, by labels; None if there is none."""
+        uri = f"{self.uri}/screen"
+        if not storage.exists(f"{uri}/results.zarr"):
+            return None
+        return with_labels(open_screen(uri))
 
 
-def make_table(
-    listed: ResolvedRelease, content: Content, bounds: Bounds, counts: Counts | None = None
-) -> PublishedTable:
-    """Return a release as input of consistency checks; ``counts`` is None if no count is known."""
-    unknown = np.full(content.values.shape, -1, np.int32) if counts is None else counts
-    return PublishedTable(
-        name=listed.name,
-        values=content.values,
-        group_size=listed.group_size,
-        mechanism=listed.mechanism.bind(bounds),
-        first_epoch=listed.first,
-        counts=unknown,
-        roi_totals=content.totals.roi,
-        epoch_totals=content.totals.epoch,
-    )
+def _finding(values: dict[str, Any]) -> CheckResult:
+    numbers = {key: _number(values[key]) for key in ("measured", "expected")}
+    return CheckResult(**{**values, **numbers})
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)

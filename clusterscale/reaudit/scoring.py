@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,59 +15,76 @@ from clusterscale.audit.release_scoring import (
     score_published,
 )
 from clusterscale.audit.targets import Presence
-from clusterscale.contracts import Executor, Finished
+from clusterscale.contracts import Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.release_metrics import IntervalEstimate
-from clusterscale.study import Progress, Tell
+from clusterscale.study import Stage
 
-__all__ = ["Scored", "pool", "score"]
+__all__ = ["Placements", "PublishedScores", "pool"]
 
-Scored = dict[tuple[str, str], dict[int, ReleasePlacement]]
+Placements = dict[tuple[str, str], dict[int, ReleasePlacement]]
 
 
-def score(
-    plan: AuditPlan,
-    cube: TraceCube,
-    members: Membership,
-    executor: Executor,
-    *,
-    most: int,
-    values: str,
-    users: tuple[Range, ...],
-    tell: Tell,
-) -> tuple[Scored, dict[int, bool], int]:
-    """Return placements of users with known membership, their labels, and the number of failures.
+class PublishedScores:
+    """Placements of the published values, for users with known membership.
 
     Users without an event in the period are left out, unless the plan includes them.
+
+    Parameters
+    ----------
+    plan, cube
+        The audit of the release, and its traces.
+    members, n_most
+        The users with known membership, and the largest number of them that are scored.
+    uri
+        Zarr group with the published values.
+
+    Attributes
+    ----------
+    labels
+        Whether each scored user is inside.
+    placements
+        By prior and attack, the placement of each user.
+    n_failed
+        Number of failed tasks.
     """
-    if plan.targets.unseen == "exclude":
-        members = members.among(Presence.of(cube, plan.periods).total > 0)
-    rows, labels = members.draw(most, plan.seed)
-    tasks = list(list_published(plan, cube, rows, plan.mechanisms[-1], values))
-    scores, n_failed = Scored(), 0
-    for n_done, finished in enumerate(_finish(executor, tasks, users), 1):
-        if finished.value is None:
-            n_failed += 1
-        for placement in finished.value or ():
-            (target, *_), prior = finished.item.key, finished.item.audit.prior.label
-            scores.setdefault((prior, placement.attack), {})[target] = placement
-        tell(Progress("published", len(tasks), n_done - n_failed, n_failed))
-    return scores, dict(zip(rows.tolist(), labels.tolist(), strict=True)), n_failed
+
+    def __init__(
+        self, plan: AuditPlan, cube: TraceCube, members: Membership, n_most: int, uri: str
+    ) -> None:
+        if plan.targets.unseen == "exclude":
+            members = members.among(Presence.of(cube, plan.periods).total > 0)
+        users, labels = members.draw(n_most, plan.seed)
+        self.labels: dict[int, bool] = dict(zip(users.tolist(), labels.tolist(), strict=True))
+        self.placements: Placements = {}
+        self.n_failed = 0
+        self._tasks = list(list_published(plan, cube, users, plan.mechanisms[-1], uri))
+
+    def stage(self, users: tuple[Range, ...]) -> Stage[PublishedTask, list[ReleasePlacement]]:
+        """Return the stage of all tasks, by parts of the users if there are any."""
+        return Stage(
+            name="published",
+            function=partial(fold_published, users=users) if users else score_published,
+            tasks=self._tasks,
+            keep=self._add,
+            n_tasks=len(self._tasks),
+            by_parts=bool(users),
+            keeps_errors=True,
+        )
+
+    def _add(self, batch: Sequence[Finished[PublishedTask, list[ReleasePlacement]]]) -> None:
+        for finished in batch:
+            self.n_failed += finished.error is not None
+            for placement in finished.value or ():
+                (target, *_), prior = finished.item.key, finished.item.audit.prior.label
+                self.placements.setdefault((prior, placement.attack), {})[target] = placement
 
 
-def _finish(
-    executor: Executor, tasks: list[PublishedTask], users: tuple[Range, ...]
-) -> Iterator[Finished[PublishedTask, list[ReleasePlacement]]]:
-    if users:
-        return executor.map_reductions(fold_published(task, users) for task in tasks)
-    return chain.from_iterable(executor.map_batches(score_published, tasks))
-
-
-def pool(scores: Scored, inside: dict[int, bool]) -> tuple[IntervalEstimate, str]:
+def pool(scores: Placements, inside: dict[int, bool]) -> tuple[IntervalEstimate, str]:
     """Return the largest AUC over known users, with its interval, and the name of the attack.
 
     Scores are not comparable between targets, so ranks among the challenges of each target are

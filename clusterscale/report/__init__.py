@@ -8,9 +8,9 @@ summary of the findings, and ``results.clusterscale.report(path)`` writes the re
 
 from clusterscale.report.notebook import Findings
 from clusterscale.report.render import render, write_report
-from clusterscale.report.run import Run
+from clusterscale.report.run import Run, open_run
 from clusterscale.report.tables import write_tables
 from clusterscale.report.trend import render_trend, write_trend
 
-__all__ = ["Findings", "Run", "render", "render_trend", "write_report", "write_tables"]
+__all__ = ["Findings", "Run", "open_run", "render", "render_trend", "write_report", "write_tables"]
 __all__ += ["write_trend"]

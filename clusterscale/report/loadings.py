@@ -9,7 +9,14 @@ import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
-from clusterscale.report.section import Section, fill, join, json_attribute, number, plural
+from clusterscale.report.section import (
+    Section,
+    folded,
+    json_attribute,
+    number,
+    plural,
+    side_by_side,
+)
 
 
 def build_map(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
@@ -24,7 +31,7 @@ def build_map(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
         "Regions are coloured by how strongly their counts correlate with the components that "
         "decide the classification, mean over targets and epochs: the lighter a region, the more "
         "it discloses.",
-        figures.scale("discloses little", "most") + fill("folds.html.j2", folds=folds),
+        figures.scale("discloses little", "most") + folded(folds),
     )
 
 
@@ -69,7 +76,7 @@ def build_cells(traits: xr.Dataset, views: Sequence[str]) -> Section | None:
         "decide the classification, mean over targets. In the first panel, regions and epochs are "
         "in their original order; in the others, both are sorted by events, with the busiest at "
         "the top and on the right.",
-        figures.scale("low correlation", "high") + fill("folds.html.j2", folds=folds),
+        figures.scale("low correlation", "high") + folded(folds),
     )
 
 
@@ -93,7 +100,7 @@ def _panels(traits: xr.Dataset, view: int) -> Markup:
                 sorted_both, view, f"{title}, sorted", "region, by events", "epoch, by events", n
             )
         )
-    return fill("panels.html.j2", panels=join(panels))
+    return side_by_side(panels)
 
 
 def _panel(loading: figures.Floats, view: int, title: str, up: str, across: str, n: int) -> Markup:

@@ -10,13 +10,13 @@ import numpy as np
 import xarray as xr
 
 from clusterscale import schema
-from clusterscale.audit.findings import find_exposures, worst_findings
+from clusterscale.audit.findings import worst_findings
 from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell, grid, list_facts
+from clusterscale.phrases import BROKEN
 from clusterscale.recovery import RECOVERY
-from clusterscale.report.audit.cases import AUC_LEVELS, Cases, cases
-from clusterscale.report.audit.defences import BROKEN, tried
-from clusterscale.report.audit.overview import strongest as strongest_rows
+from clusterscale.report.audit.cases import AUC_LEVELS, Cases, strongest_rows
+from clusterscale.report.audit.model import AuditReport
 from clusterscale.report.recovery import GOALS, find_best, read_errors
 from clusterscale.report.screening import AUC_LEVELS as ABOVE
 from clusterscale.report.screening import read_places
@@ -78,7 +78,8 @@ def _only_sizes(results: xr.Dataset, why: str) -> Short:
 
 
 def _audit(results: xr.Dataset) -> Short:
-    table = cases(results)
+    audit = AuditReport.of(results)
+    table = audit.cases
     facts = {
         "targets": plural(table.n_targets, "target") + _of_all(results),
         **_absent(results),
@@ -86,8 +87,11 @@ def _audit(results: xr.Dataset) -> Short:
         "mechanisms": _labels(results, "mechanism"),
         "attacks": list(table.attacks),
         "cases": _counts(table),
-        "guarantees": _promises(results),
-        "verdict": _verdicts(results),
+        "guarantees": _guarantees(audit),
+        "verdict": [
+            f"{name}: {finding.exposure}, {finding.reason}"
+            for name, finding in worst_findings(audit.findings).items()
+        ],
     }
     columns = ("Group size", "Strongest attack", "Mean AUC", "95 % interval", "Median target")
     lines = strongest_rows(table)
@@ -126,19 +130,12 @@ def _counts(table: Cases) -> str:
     return f"{n_done:,} done, {n_failed:,} failed" if n_failed else f"{n_done:,} done, none failed"
 
 
-def _promises(results: xr.Dataset) -> str:
-    outcomes = tried(results)
-    tested = {t.mechanism for t in outcomes if t.verdict not in ("nothing promised", "")}
-    broken = sorted({outcome.mechanism for outcome in outcomes if outcome.verdict == BROKEN})
-    if not tested:
+def _guarantees(audit: AuditReport) -> str:
+    if not audit.n_tested:
         return "none were tested"
-    return f"broken: {', '.join(broken)}" if broken else f"{len(tested)} tested, none broken"
-
-
-def _verdicts(results: xr.Dataset) -> list[str]:
-    """Return the worst verdict on each mechanism, with the reason."""
-    worst = worst_findings(find_exposures(results))
-    return [f"{name}: {finding.exposure}, {finding.reason}" for name, finding in worst.items()]
+    if audit.broken:
+        return f"{BROKEN}: {', '.join(audit.broken)}"
+    return f"{audit.n_tested} tested, none {BROKEN}"
 
 
 def _screen(screened: xr.Dataset) -> Short:

@@ -263,7 +263,6 @@ def _overview(reports: Sequence[StudyReport]) -> Iterable[Section]:
     kept = [claim for study in reports for claim in study.kept]
     body = fill(
         "reproduced.html.j2",
-        percent=percent,
         n_compared=agree + explained + differ,
         n_agree=agree,
         n_explained=explained,

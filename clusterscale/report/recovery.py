@@ -21,12 +21,13 @@ from clusterscale.report.section import (
     breakable,
     build_all,
     fill,
-    join,
+    folded,
     json_attribute,
     number,
     percent,
     plural,
     quantity,
+    side_by_side,
 )
 from clusterscale.validation_messages import name_best
 
@@ -146,8 +147,6 @@ def _findings(recovered: xr.Dataset) -> Markup:
         goals=goals,
         priors=plural(recovered.sizes["prior"], "prior"),
         n_mechanisms=recovered.sizes["mechanism"],
-        number=number,
-        percent=percent,
     )
 
 
@@ -155,7 +154,7 @@ def _spread(recovered: xr.Dataset) -> Section:
     """Build the distribution of errors over users, a panel per prior (PETS17 Figs 1 to 5)."""
     read = [read_errors(recovered, goal) for goal in GOALS]
     folds = [(errors.goal.title, _panels(errors)) for errors in read]
-    body = figures.legend(read[0].strategies) + fill("folds.html.j2", folds=folds)
+    body = figures.legend(read[0].strategies) + folded(folds)
     return Section(
         "spread",
         "Errors over users",
@@ -184,7 +183,7 @@ def _panels(errors: Errors) -> Markup:
         panels.append(
             figures.plot(drawn, slug=f"{name}-{place + 1}", title=prior, description=words)
         )
-    return fill("panels.html.j2", panels=join(panels))
+    return side_by_side(panels)
 
 
 def _quartiles(errors: Errors, prior: int) -> str:
@@ -214,7 +213,7 @@ def _hours(recovered: xr.Dataset) -> Section:
         for names in [errors.strategies]
         for place, prior in enumerate(errors.priors)
     ]
-    body = figures.legend(errors.strategies) + fill("panels.html.j2", panels=join(panels))
+    body = figures.legend(errors.strategies) + side_by_side(panels)
     return Section(
         "hours",
         "Errors over time",
@@ -233,7 +232,7 @@ def _gains(recovered: xr.Dataset) -> Section | None:
     for errors in (read_errors(recovered, goal) for goal in GOALS):
         for place, prior in enumerate(errors.priors):
             folds.append((f"{errors.goal.name}, {prior}", _boxes(errors, place, prices)))
-    body = fill("folds.html.j2", folds=folds)
+    body = folded(folds)
     return Section(
         "recovery-gains",
         "Privacy gain of each defence",

@@ -13,13 +13,14 @@ from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS, Reason
 from clusterscale.errors import FormatError
+from clusterscale.phrases import RELEASE_VERDICTS
 from clusterscale.report.figures import verdict_mark
 from clusterscale.report.section import number, plural, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "WORDS", "ReleaseRow", "Series", "change", "crossed", "in_short", "link"]
+__all__ = ["COLUMNS", "ReleaseRow", "Series", "change", "crossed", "in_short", "link"]
 __all__ += ["read_series", "span", "verdict"]
 
 
@@ -171,13 +172,10 @@ COLUMNS: Mapping[str, Callable[[Any], Any]] = {
 
 _PLAIN = 0.005  # smallest number that is not 0 with two digits
 
-WORDS: Mapping[str, str] = {"pass": "passed", "warn": "warned", "fail": "failed"}
-"""Display words for verdicts."""
-
 
 def verdict(release: ReleaseRow) -> Markup:
     """Return a verdict with its mark."""
-    return verdict_mark(release.verdict, WORDS[release.verdict])
+    return verdict_mark(release.verdict, RELEASE_VERDICTS[release.verdict])
 
 
 def link(release: ReleaseRow) -> str:

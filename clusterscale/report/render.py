@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import xarray as xr
-import yaml
-from markupsafe import Markup
 
 from clusterscale.report import audit, recovery, screening, traits
-from clusterscale.report.page import PageEntry, page, write
-from clusterscale.report.run import Results, Run, entitle, runs_of
-from clusterscale.report.section import (
-    Column,
-    Section,
-    Table,
-    breakable,
-    fill,
-    join,
-    json_attribute,
+from clusterscale.report.page import (
+    Kind,
+    PageEntry,
+    Parts,
+    configuration,
+    page,
+    plain_kind,
+    provenance,
+    reading,
+    write,
 )
+from clusterscale.report.run import Results, Run, runs_of
+from clusterscale.report.section import Section, join
 
-__all__ = ["render", "write_report"]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How a page presents results of one kind.
-
-    ``tell`` returns its part of the first screen and its sections. ``heading`` is the heading of
-    these sections on a page with several kinds. ``word`` and ``title`` are the type and title of a
-    page whose first kind this is. ``plan`` labels the plan, ``gist`` summarises the method in a
-    sentence, and the template ``reading`` explains the terms.
-    """
-
-    word: str
-    title: str
-    heading: str
-    tell: Callable[[xr.Dataset], tuple[Markup, list[Section]]]
-    plan: str
-    gist: str
-    reading: str
-
+__all__ = ["entitle", "render", "write_report"]
 
 _KINDS: Mapping[str, Kind] = {
     "audit": Kind(
@@ -85,107 +68,8 @@ _KINDS: Mapping[str, Kind] = {
         "recovery_reading.html.j2",
     ),
 }
-
-
-_WORDS = (
-    "This page describes mechanisms and priors in words. The table lists the exact settings, which "
-    "also appear when the pointer is over a description. "
-)
-_SETTING_COLUMNS = (
-    Column("Description", number=False, header=True, wide=True),
-    Column("Setting", number=False, wide=True),
-)
-
-
-def configuration(run: Run) -> Section | None:
-    """Build the settings behind titles, and the plans as YAML; None if there are no plans."""
-    folds = []
-    for name, dataset in run.parts():
-        if plan := json_attribute(dataset, "plan"):
-            text = yaml.safe_dump(dict(plan), sort_keys=False, allow_unicode=True, width=88)
-            label = _KINDS[name].plan
-            folds.append((label, fill("code.html.j2", text=text, label=label)))
-    if not folds:
-        return None
-    rows = [[title, breakable(label)] for label, title in run.titles.items()]
-    table = Table(
-        "Mechanisms and priors, described and as configured", _SETTING_COLUMNS, [("", rows)]
-    ).html
-    return Section(
-        "configuration",
-        "Configuration",
-        (_WORDS if rows else "")
-        + "The plan that was run. The same plan, cube, seed and versions give the same results.",
-        (table if rows else Markup("")) + fill("folds.html.j2", folds=folds),
-    )
-
-
-_CUBE = {
-    "source": "Source",
-    "when": "Time",
-    "n_users": "Users",
-    "n_rois": "Regions of interest",
-    "n_epochs": "Epochs",
-    "n_events": "Events",
-    "null_roi": "Null region",
-}
-_RUN = {
-    "cube_fingerprint": "Cube fingerprint",
-    "plan_digest": "Plan digest",
-    "seed": "Root seed",
-}
-
-
-def provenance(run: Run) -> Section:
-    """Build the lists of data, run and software, with instructions to repeat the run."""
-    folds = [(_KINDS[name].heading, _lists(dataset)) for name, dataset in run.parts()]
-    return Section(
-        "provenance",
-        "Provenance",
-        "Runs with the same fingerprint, digest, seed and versions give the same results. To "
-        "repeat this run, install the versions below, add the keys cube and output to the "
-        "configuration above, and run clusterscale with it.",
-        fill("folds.html.j2", folds=folds),
-    )
-
-
-def _lists(results: xr.Dataset) -> Markup:
-    cube = json_attribute(results, "cube")
-    known = {title: _text(cube[key]) for key, title in _CUBE.items() if key in cube}
-    known |= {key: _text(value) for key, value in cube.items() if key not in _CUBE}
-    about = {title: str(results.attrs.get(key, "not recorded")) for key, title in _RUN.items()}
-    versions = json_attribute(results, "versions")
-    lists = {
-        "Data": known or {"Cube": "not recorded"},
-        "Run": about,
-        "Software": {key: str(versions[key]) for key in sorted(versions)}
-        or {"Versions": "not recorded"},
-    }
-    return fill("definitions.html.j2", lists=lists)
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_text(part)}" for key, part in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_text(part) for part in value)
-    return "not recorded" if value is None else str(value)
-
-
-def reading(run: Run) -> Section:
-    """Build the definitions, which depend only on the kinds of results."""
-    kinds = [_KINDS[name] for name, _ in run.parts()]
-    folds = [(kind.heading, fill(kind.reading)) for kind in kinds]
-    return Section(
-        "reading", "How to read this report", kinds[0].gist, fill("folds.html.j2", folds=folds)
-    )
-
-
-_CLOSING: tuple[Callable[[Run], Section | None], ...] = (configuration, provenance, reading)
+_COORDINATES = ("mechanism", "prior")
+_VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
 
 
 def render(results: Results, *, title: str | None = None) -> str:
@@ -212,10 +96,10 @@ def render(results: Results, *, title: str | None = None) -> str:
         If the results are not of these kinds.
     """
     runs = entitle(runs_of(results))
-    entries = [_tell(run) for run in runs]
+    entries = [_entry(run) for run in runs]
     if len(entries) > 1:
         entries = [entry.within(f"run-{i + 1}-") for i, entry in enumerate(entries)]
-    first = _KINDS[next(iter(runs[0].parts()))[0]]
+    first, _ = _parts(runs[0])[0]
     settings = {title: label for run in runs for label, title in run.titles.items()}
     return page(entries, kind=first.word, title=title or first.title, settings=settings)
 
@@ -242,16 +126,64 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     return write(render(results, title=title), uri)
 
 
-def _tell(run: Run) -> PageEntry:
+def _parts(run: Run) -> Parts:
+    """Return how to present each dataset of a run, with the dataset."""
+    return [(_KINDS.get(name) or plain_kind(name), dataset) for name, dataset in run.parts()]
+
+
+def _entry(run: Run) -> PageEntry:
     """Build the sections of a run: findings of all kinds first, then each kind, then the rest."""
-    parts = [(_KINDS[name], _KINDS[name].tell(dataset)) for name, dataset in run.parts()]
-    findings = join([overview for _, (overview, _) in parts])
+    parts = _parts(run)
+    built = [(kind, kind.build(dataset)) for kind, dataset in parts]
+    findings = join([overview for _, (overview, _) in built])
+    closing = (configuration(parts, run.titles), provenance(parts), reading(parts))
     groups: list[tuple[str, list[Section]]] = [
-        ("", [Section("overview", "Findings", "", findings)])
+        ("", [Section("overview", "Findings", "", findings)]),
+        *((kind.heading, sections) for kind, (_, sections) in built),
+        ("About this report", [section for section in closing if section is not None]),
     ]
-    groups += [(kind.heading, sections) for kind, (_, sections) in parts]
-    closing = (build(run) for build in _CLOSING)
-    groups.append(("About this report", [section for section in closing if section is not None]))
     if len(parts) == 1:
         groups = [("", [section for _, sections in groups for section in sections])]
     return PageEntry(run.name, groups)
+
+
+def entitle(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs with titles in place of the labels of mechanisms and priors.
+
+    A label stays where the results have no title, or where another one on the page has the same
+    title. What was replaced is in
+    :attr:`~clusterscale.report.Run.titles`.
+    """
+    read = [dict.fromkeys(_titles_of(run)) for run in runs]
+    pairs = dict.fromkeys(pair for titled in read for pair in titled)
+    n_uses = Counter(name for pair in pairs for name in pair)
+    titles = {label: title for label, title in pairs if n_uses[label] == 1 and n_uses[title] == 1}
+    shown = []
+    for run, own in zip(runs, read, strict=True):
+        used = {label: titles[label] for label, _ in own if label in titles}
+        shown.append(run.with_titles(used, partial(_rename, titles=titles)))
+    return shown
+
+
+def _rename(results: xr.Dataset, titles: Mapping[str, str]) -> xr.Dataset:
+    def renamed(names: Sequence[str]) -> dict[str, Any]:
+        return {
+            name: (
+                results[name].dims,
+                np.array([titles.get(str(v), str(v)) for v in results[name].values], dtype=object),
+            )
+            for name in names
+            if name in results.variables
+        }
+
+    return results.assign_coords(renamed(_COORDINATES)).assign(renamed(_VARIABLES))
+
+
+def _titles_of(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the label and the title of each mechanism and prior of a run."""
+    for _, results in run.parts():
+        for name in (*_COORDINATES, *_VARIABLES):
+            pair = f"{name}_label", f"{name}_title"
+            if all(each in results.variables for each in pair):
+                both = zip(*(results[each].values.tolist() for each in pair), strict=True)
+                yield from ((label, title) for label, title in both if title not in ("", label))

@@ -1,29 +1,33 @@
-"""Results of one run: any of an audit, a screen, traits and a recovery, with titles for labels."""
+"""Results of one run: the datasets of its analyses."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import xarray as xr
 
-from clusterscale import schema
-from clusterscale.errors import FormatError
-from clusterscale.recovery import RECOVERY
-from clusterscale.screening import SCREEN
-from clusterscale.traits import TRAITS
+from clusterscale import schema, storage
+from clusterscale.audit import open_results
+from clusterscale.errors import FormatError, MissingError
+from clusterscale.recovery import RECOVERY, open_recovery
+from clusterscale.screening import SCREEN, open_screen
+from clusterscale.storage.result_table import is_table
+from clusterscale.traits import TRAITS, open_traits
 
-__all__ = ["Results", "Run", "entitle", "runs_of", "variables_of"]
+if TYPE_CHECKING:
+    pass
 
+__all__ = ["Results", "Run", "open_run", "runs_of", "variables_of"]
 
-_KINDS = {
-    schema.RESULTS_FORMAT: ("audit", schema.RESULTS),
-    schema.SCREEN_FORMAT: ("screen", SCREEN),
-    schema.TRAITS_FORMAT: ("traits", TRAITS),
-    schema.RECOVERY_FORMAT: ("recovery", RECOVERY),
+_KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], xr.Dataset]]] = {
+    schema.RESULTS_FORMAT: ("audit", schema.RESULTS, open_results),
+    schema.SCREEN_FORMAT: ("screen", SCREEN, open_screen),
+    schema.TRAITS_FORMAT: ("traits", TRAITS, open_traits),
+    schema.RECOVERY_FORMAT: ("recovery", RECOVERY, open_recovery),
 }
 
 
@@ -32,7 +36,8 @@ class Run:
     """Datasets computed from one cube, at most one of each kind, that are reported together.
 
     ``name`` identifies the run on a page with several; it is not shown on a page with one.
-    ``titles`` maps labels to the titles that a page shows instead.
+    ``titles`` maps labels to the titles that a page shows instead. ``others`` are the results of
+    further analyses by kind, of which a page has a summary.
     """
 
     audit: xr.Dataset | None = None
@@ -41,9 +46,16 @@ class Run:
     recovery: xr.Dataset | None = None
     name: str = ""
     titles: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, xr.Dataset] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, found: Iterable[xr.Dataset], *, name: str = "") -> Run:
+    def of(
+        cls,
+        found: Iterable[xr.Dataset],
+        *,
+        name: str = "",
+        others: Mapping[str, xr.Dataset] | None = None,
+    ) -> Run:
         """Return the run of several datasets, whose kinds follow from their attribute ``format``.
 
         Raises
@@ -57,30 +69,100 @@ class Run:
             form = dataset.attrs.get("format", schema.RESULTS_FORMAT)
             if form not in _KINDS:
                 raise FormatError(f"a report is made from {' or '.join(_KINDS)}, not from {form}")
-            kind, variables = _KINDS[form]
+            kind, variables, _ = _KINDS[form]
             if kind in parts:
                 raise FormatError(f"a run has two datasets of the same kind: {kind}")
             parts[kind] = schema.with_labels(schema.validate(dataset, variables))
-        if not parts:
+        others = others or {}
+        if not parts and not others:
             raise FormatError("a report needs at least one dataset of results")
-        _one_cube(parts.values())
-        return cls(**parts, name=name)
+        _one_cube([*parts.values(), *others.values()])
+        return cls(**parts, name=name, others=others)
 
     def parts(self) -> Iterator[tuple[str, xr.Dataset]]:
         """Yield kinds and datasets, in the order of a page."""
-        for kind, _ in _KINDS.values():
+        for kind, _, _ in _KINDS.values():
             dataset = getattr(self, kind)
             if dataset is not None:
                 yield kind, dataset
+        yield from self.others.items()
+
+    def with_titles(
+        self, titles: Mapping[str, str], rename: Callable[[xr.Dataset], xr.Dataset]
+    ) -> Run:
+        """Return the run with titles, and with renamed datasets of the known kinds."""
+        known: Any = {kind: rename(data) for kind, data in self.parts() if kind not in self.others}
+        return replace(self, titles=titles, **known)
+
+
+def open_run(folder: str) -> tuple[Run, list[str]]:
+    """Return the run in a folder, all finished analyses of one cube, and notes on what is left out.
+
+    Raises
+    ------
+    MissingError
+        If nothing has finished.
+    FormatError
+        If a dataset does not conform to its schema.
+    """
+    folder = folder.rstrip("/").removesuffix("/results.zarr")
+    opened, notes = dict[str, xr.Dataset](), list[str]()
+    for kind, opener in _openers(folder):
+        try:
+            dataset = opener()
+        except MissingError:
+            notes.append(f"the {kind} in {folder} has not finished, and is left out")
+            continue
+        prints = {data.attrs.get("cube_fingerprint") for data in (*opened.values(), dataset)}
+        if len(prints) > 1:
+            notes.append(f"the {kind} in {folder} is of another cube, and left out")
+        else:
+            opened[kind] = dataset
+    if not opened:
+        raise MissingError(f"{folder}: there are no results; has a run finished there?")
+    known = {kind for kind, _, _ in _KINDS.values()}
+    others = {kind: data for kind, data in opened.items() if kind not in known}
+    found = [data for kind, data in opened.items() if kind in known]
+    return Run.of(found, name=folder, others=others), notes
+
+
+def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
+    """Yield the kind of each analysis in a folder, and a function that opens it."""
+    for form, (kind, _, opener) in _KINDS.items():
+        for uri in (folder, f"{folder}/{kind}"):
+            if is_table(f"{uri}/results.zarr", form):
+                yield kind, partial(opener, uri)
+                break
+    known = {kind for kind, _, _ in _KINDS.values()}
+    for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):
+        kind = uri.rpartition("/")[2]
+        if kind not in known and storage.exists(f"{uri}/{kind}.json"):
+            yield kind, partial(_open_other, uri, kind)
+
+
+def _open_other(uri: str, kind: str) -> xr.Dataset:
+    """Open the results of an analysis, with the identity of its study as attributes."""
+    identity = json.loads(storage.read(f"{uri}/{kind}.json"))
+    store = f"{uri}/results.zarr"
+    if not storage.exists(f"{store}/zarr.json"):
+        raise MissingError(f"{uri}: there are no results of a {kind}")
+    dataset = storage.open_dataset(store)
+    if not dataset.attrs.get("complete"):
+        raise MissingError(f"{store}: this {kind} has not finished")
+    about = {name: identity[name] for name in ("cube_fingerprint", "plan_digest")}
+    about["plan"] = json.dumps(identity["plan"])
+    about["versions"] = json.dumps({"clusterscale": identity["version"]})
+    return dataset.assign_attrs(about | dataset.attrs)
 
 
 Results = xr.Dataset | Run | Sequence[Run]
 """Input of a report."""
 
 
-def variables_of(kind: str) -> Mapping[str, schema.Variable]:
-    """Return the variables of results of a kind, by the name of a field of :class:`Run`."""
-    return dict(_KINDS.values())[kind]
+def variables_of(kind: str, dataset: xr.Dataset) -> list[str]:
+    """Return the names of the variables of results of a kind; all of those of another analysis."""
+    variables = {name: list(known) for name, known, _ in _KINDS.values()}
+    return variables.get(kind) or list(map(str, dataset.variables))
 
 
 def runs_of(results: Results) -> list[Run]:
@@ -106,50 +188,3 @@ def _one_cube(datasets: Iterable[xr.Dataset]) -> None:
             "the results in one run are from different cubes, with fingerprints "
             + ", ".join(sorted(map(str, prints)))
         )
-
-
-_COORDINATES = ("mechanism", "prior")
-_VARIABLES = ("compared_mechanism", "compared_prior", "view_mechanism", "view_prior")
-
-
-def entitle(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs with titles in place of the labels of mechanisms and priors.
-
-    A label stays where the results have no title, or where another one on the page has the same
-    title. What was replaced is in
-    :attr:`~clusterscale.report.Run.titles`.
-    """
-    read = [dict.fromkeys(_titles_of(run)) for run in runs]
-    pairs = dict.fromkeys(pair for titled in read for pair in titled)
-    n_uses = Counter(name for pair in pairs for name in pair)
-    titles = {label: title for label, title in pairs if n_uses[label] == 1 and n_uses[title] == 1}
-    shown = []
-    for run, own in zip(runs, read, strict=True):
-        parts: dict[str, Any] = {name: _rename(data, titles) for name, data in run.parts()}
-        parts["titles"] = {label: titles[label] for label, _ in own if label in titles}
-        shown.append(replace(run, **parts))
-    return shown
-
-
-def _rename(results: xr.Dataset, titles: Mapping[str, str]) -> xr.Dataset:
-    def renamed(names: Sequence[str]) -> dict[str, Any]:
-        return {
-            name: (
-                results[name].dims,
-                np.array([titles.get(str(v), str(v)) for v in results[name].values], dtype=object),
-            )
-            for name in names
-            if name in results.variables
-        }
-
-    return results.assign_coords(renamed(_COORDINATES)).assign(renamed(_VARIABLES))
-
-
-def _titles_of(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the label and the title of each mechanism and prior of a run."""
-    for _, results in run.parts():
-        for name in (*_COORDINATES, *_VARIABLES):
-            pair = f"{name}_label", f"{name}_title"
-            if all(each in results.variables for each in pair):
-                both = zip(*(results[each].values.tolist() for each in pair), strict=True)
-                yield from ((label, title) for label, title in both if title not in ("", label))

@@ -22,6 +22,7 @@ from clusterscale.report.section import (
     absent_users,
     breakable,
     fill,
+    folded,
     json_attribute,
     long_table,
     number,
@@ -154,9 +155,6 @@ def _findings(screened: xr.Dataset, places: Sequence[ScreenCase]) -> Markup:
         best=None if alone else best,
         levels=AUC_LEVELS,
         absent=absent_users(screened),
-        number=number,
-        percent=percent,
-        plural=plural,
     )
 
 
@@ -182,7 +180,7 @@ def _spread(places: Sequence[ScreenCase]) -> Section:
         "user, with attacks that need no training. Each curve shows the share of users that the "
         "strongest of these attacks recognises with at most the AUC on the axis; the dashed line "
         "is chance.",
-        fill("folds.html.j2", folds=folds),
+        folded(folds),
     )
 
 
@@ -245,7 +243,7 @@ def _people(places: Sequence[ScreenCase]) -> Section:
         "Users by mean AUC over mechanisms, each with the mechanism’s strongest attack. Users are "
         "identified by their row in the cube, by which a config can list targets. The results "
         "have all users; clusterscale report --format parquet writes them as a table.",
-        fill("folds.html.j2", folds=folds),
+        folded(folds),
     )
 
 

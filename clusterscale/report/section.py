@@ -14,11 +14,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
+from clusterscale.phrases import LOOKS
 from clusterscale.validation_messages import plural
 
 __all__ = ["TEMPLATES", "Build", "Column", "LongColumn", "Section", "Table", "absent_users"]
-__all__ += ["breakable", "build_all", "embedded", "fill", "interval", "join", "json_attribute"]
-__all__ += ["long_table", "number", "percent", "plural", "quantity"]
+__all__ += ["breakable", "build_all", "embedded", "fill", "folded", "interval", "join"]
+__all__ += ["json_attribute", "long_table", "number", "percent", "plural", "quantity"]
+__all__ += ["side_by_side"]
 
 
 TEMPLATES = Environment(
@@ -87,6 +89,16 @@ def build_all(results: xr.Dataset, builds: Sequence[Build]) -> list[Section]:
 def fill(template: str, **values: object) -> Markup:
     """Render a template of this package; values that are not Markup are escaped."""
     return Markup(TEMPLATES.get_template(template).render(values))
+
+
+def folded(folds: Sequence[tuple[str, Markup]]) -> Markup:
+    """Return labelled contents, of which the first is open; one alone has no label."""
+    return fill("folds.html.j2", folds=folds)
+
+
+def side_by_side(panels: Sequence[Markup]) -> Markup:
+    """Return figures that are next to each other where there is room."""
+    return fill("panels.html.j2", panels=join(panels))
 
 
 def breakable(label: str) -> Markup:
@@ -263,3 +275,12 @@ def long_table(caption: str, columns: Sequence[LongColumn], *, file: str) -> Mar
     data = {"file": file, "columns": [column.held() for column in columns]}
     script = Markup('<script type="application/json" class="rows">{}</script>')
     return Table(caption, heads, [("", rows)]).html + script.format(embedded(data))
+
+
+TEMPLATES.globals |= {
+    "looks": LOOKS,
+    "number": number,
+    "percent": percent,
+    "plural": plural,
+    "quantity": quantity,
+}

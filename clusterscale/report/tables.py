@@ -84,10 +84,15 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
             written.append(_save(f"{folder}/{kind}.nc", dataset, _write_netcdf))
             continue
         write = _write_csv if form == "csv" else _write_parquet
-        for name, variable in _TABLES[kind].items():
-            pieces = frames(dataset, variable, variables_of(kind))
+        for name, variable in (_TABLES.get(kind) or _one_of_each_shape(dataset)).items():
+            pieces = frames(dataset, variable, variables_of(kind, dataset))
             written.append(_save(f"{folder}/{kind}-{name}.{form}", pieces, write))
     return written
+
+
+def _one_of_each_shape(dataset: xr.Dataset) -> dict[str, str]:
+    """Return a variable of each shape, by the names of its dimensions."""
+    return {"-".join(map(str, v.dims)): str(name) for name, v in dataset.items() if v.dims}
 
 
 def frames(dataset: xr.Dataset, variable: str, variables: Iterable[str]) -> Iterator[pd.DataFrame]:

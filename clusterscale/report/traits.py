@@ -16,11 +16,10 @@ from clusterscale.report.section import (
     Section,
     Table,
     fill,
+    folded,
     json_attribute,
     number,
     percent,
-    plural,
-    quantity,
 )
 from clusterscale.validation_messages import name_best
 
@@ -111,9 +110,6 @@ def _findings(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Markup:
         sources=_SOURCES,
         leading=leading,
         has_views=traits.sizes["view"] > 0,
-        number=number,
-        plural=plural,
-        quantity=quantity,
     )
 
 
@@ -176,7 +172,7 @@ def _characteristics(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Se
         "have more of it, 0 less. Characteristics are correlated, and a forest may attribute the "
         "importance of one to another, so separation is more reliable than importance. An "
         "association is not a cause.",
-        fill("folds.html.j2", folds=folds),
+        folded(folds),
     )
 
 
@@ -226,7 +222,7 @@ def _times(traits: xr.Dataset, shown: Sequence[GroupComparison]) -> Section | No
         "When exposed users are observed",
         "The share of visits in each epoch, for the most exposed, the least exposed and all users. "
         "Where the first is above the last in quiet hours, these hours expose users.",
-        figures.legend(_NAMES) + fill("folds.html.j2", folds=folds),
+        figures.legend(_NAMES) + folded(folds),
     )
 
 

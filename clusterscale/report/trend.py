@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from clusterscale.contracts import VERDICT_LEVELS
+from clusterscale.phrases import RELEASE_VERDICTS
 from clusterscale.report.figures import verdict_mark
 from clusterscale.report.page import PageEntry, page, write
 from clusterscale.report.releases import (
-    WORDS,
     ReleaseRow,
     Series,
     change,
@@ -28,10 +28,8 @@ from clusterscale.report.section import (
     Table,
     breakable,
     fill,
+    folded,
     number,
-    percent,
-    plural,
-    quantity,
 )
 from clusterscale.report.trend_sections import exposure, utility
 from clusterscale.report.trend_sections import table as all_verdicts
@@ -64,22 +62,19 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
     body = fill(
         "trend.html.j2",
         series=series,
-        overall="error" if errors else WORDS.get(worst, ""),
+        overall="error" if errors else RELEASE_VERDICTS.get(worst, ""),
         errors=errors,
         shown=series[:_CARDS],
         table=_standings(series) if len(series) > _CARDS else "",
         n_releases=sum(len(one.releases) for one in series),
         worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICT_LEVELS},
-        words=WORDS,
+        words=RELEASE_VERDICTS,
         verdict=verdict,
         link=link,
         change=change,
         crossed=crossed,
         span=span,
         changed_rules=_changed_rules,
-        number=number,
-        percent=percent,
-        plural=plural,
     )
     return Section("overview", "Findings", "", body)
 
@@ -127,7 +122,6 @@ def reasons(series: Sequence[Series]) -> Section | None:
                 alone=len(worse) == 1,  # a single fold has no label
                 level=_level,
                 link=link,
-                quantity=quantity,
             ),
         )
         for release in sorted(worse, key=lambda release: -release.number)
@@ -136,17 +130,17 @@ def reasons(series: Sequence[Series]) -> Section | None:
         "reasons",
         "Why releases warned or failed",
         "Every check of the policy with its measured value and limit, newest release first.",
-        fill("folds.html.j2", folds=folds),
+        folded(folds),
     )
 
 
 def _level(level: str) -> str | Markup:
-    return verdict_mark(level, WORDS[level]) if level in WORDS else "unknown"
+    return verdict_mark(level, RELEASE_VERDICTS[level]) if level in RELEASE_VERDICTS else "unknown"
 
 
 def _label(release: ReleaseRow, *, several: bool) -> str:
     parts = [release.series] if several else []
-    return " · ".join([*parts, release.release, release.period, WORDS[release.verdict]])
+    return " · ".join([*parts, release.release, release.period, RELEASE_VERDICTS[release.verdict]])
 
 
 def reading(series: Sequence[Series]) -> Section:

@@ -8,18 +8,20 @@ from math import isfinite
 import numpy as np
 from markupsafe import Markup
 
+from clusterscale.phrases import LOOKS, RELEASE_VERDICTS
 from clusterscale.report import figures
-from clusterscale.report.releases import WORDS, ReleaseRow, Series, in_short, link, span
+from clusterscale.report.releases import ReleaseRow, Series, in_short, link, span
 from clusterscale.report.section import (
     LongColumn,
     Section,
     fill,
-    join,
+    folded,
     long_table,
     number,
     percent,
     plural,
     quantity,
+    side_by_side,
 )
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -42,7 +44,7 @@ def exposure(series: Sequence[Series]) -> Section | None:
         "person. The bar around the mean is its 95 % interval; its mark is the verdict, at the "
         "bottom if no loss is known. The share is that of people whose loss is above "
         f"{level}.",
-        figures.course_legend(_NAMES, WORDS) + fill("folds.html.j2", folds=folds),
+        figures.course_legend(_NAMES, RELEASE_VERDICTS) + folded(folds),
     )
 
 
@@ -52,7 +54,7 @@ def judged(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
         [release.release for release in releases],
         [release.period for release in releases],
         [release.verdict for release in releases],
-        [WORDS[release.verdict] for release in releases],
+        [RELEASE_VERDICTS[release.verdict] for release in releases],
     )
 
 
@@ -98,7 +100,7 @@ def _level(releases: Sequence[ReleaseRow]) -> str:
 def utility(series: Sequence[Series]) -> Section | None:
     """Build a figure per measure for each series; None if no utility was measured."""
     folds = [
-        (one.name, fill("panels.html.j2", panels=join(panels)))
+        (one.name, side_by_side(panels))
         for i, one in enumerate(series, 1)
         if (panels := _utility_panels(one, i))
     ]
@@ -109,9 +111,7 @@ def utility(series: Sequence[Series]) -> Section | None:
         "Utility over releases",
         "Utility of the published values by each measure. The report of each run states whether "
         "high or low values are better.",
-        _nearly_empty(series)
-        + figures.course_legend([], WORDS)
-        + fill("folds.html.j2", folds=folds),
+        _nearly_empty(series) + figures.course_legend([], RELEASE_VERDICTS) + folded(folds),
     )
 
 
@@ -153,9 +153,6 @@ def _utility_panel(series: Series, measure: str, slug: str) -> Markup | None:
     )
 
 
-_LOOKS = {WORDS["pass"]: "good", WORDS["warn"]: "middling", WORDS["fail"]: "bad"}
-
-
 def table(series: Sequence[Series]) -> Section | None:
     """Build the table of all verdicts, newest first; None if there are none."""
     releases = sorted(
@@ -183,12 +180,14 @@ def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]
         [release.release for release in releases],
         [link(release) for release in releases],
     )
-    verdicts = [WORDS[release.verdict] for release in releases]
+    verdicts = [RELEASE_VERDICTS[release.verdict] for release in releases]
     reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
     return [
         LongColumn("Release", names, wide=True, links=links),
         *([LongColumn("Series", [release.series for release in releases])] if several else []),
-        LongColumn("Verdict", verdicts, looks=_LOOKS),
+        LongColumn(
+            "Verdict", verdicts, looks={word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
+        ),
         LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
         LongColumn("Period", [release.period for release in releases]),
         _numbers("Group size", releases, "group_size", 0),

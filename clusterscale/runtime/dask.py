@@ -176,7 +176,9 @@ class DaskExecutor:
         parts = tuple(items)
         if not parts:
             raise ValueError("there is nothing to combine")
-        (finished,) = self.map_reductions([Reduction(None, parts, function, combine, _second)])
+        (finished,) = self.map_reductions(
+            [Reduction(None, parts, function, combine, lambda _, total: total)]
+        )
         if finished.error is not None:
             raise finished.error
         return finished.value  # type: ignore[return-value]
@@ -187,16 +189,13 @@ class DaskExecutor:
         A worker adds up its parts one after the other, so it holds at most two results and the
         sum; the sums of all workers are combined as a tree.
         """
-        homes = sorted(self._client.nthreads()) or [None]
-        n_parts, n_sums = len(reduction.parts), min(len(homes), len(reduction.parts))
+        workers = sorted(self._client.nthreads()) or [None]
+        n_parts, n_sums = len(reduction.parts), min(len(workers), len(reduction.parts))
         sums = []
-        for i in range(n_sums):
-            mine = reduction.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]
-            affinity: dict[str, Any] = {}
-            if homes[i] is not None:
-                affinity = {"workers": [homes[i]], "allow_other_workers": True}
+        for i, worker in enumerate(workers[:n_sums]):
+            affinity = {"workers": [worker], "allow_other_workers": True} if worker else {}
             total = None
-            for part in mine:
+            for part in reduction.parts[i * n_parts // n_sums : (i + 1) * n_parts // n_sums]:
                 packed = dumps((reduction.function, reduction.combine, part))
                 total = self._client.submit(add_part, packed, total, pure=False, **affinity)
             sums.append(total)
@@ -298,7 +297,3 @@ def _plain(error: BaseException | None) -> BaseException | None:
         f"{n_lost} workers died while running it, each with no other work: the usual cause is too "
         "little memory; give workers more, or choose smaller groups"
     )
-
-
-def _second(_: object, total: R) -> R:
-    return total

@@ -72,7 +72,7 @@ class Serial(ConfigModel):
     name: Literal["serial"] = "serial"
 
     n_workers: ClassVar[int] = 1
-    budget: ClassVar[int | None] = None
+    usable_memory: ClassVar[int | None] = None
 
     def resize(self, n_workers: int) -> Self:
         """Raise an error, because this process cannot have several workers.

@@ -148,7 +148,7 @@ def blocks(cube: cs.TraceCube, folder: Path, what: AuditPlan, sizes: list[float]
         output = folder / f"blocks-{gigabytes:g}"
         shutil.rmtree(output, ignore_errors=True)
         place = Local(workers=2, memory=f"{gigabytes:g}GB")
-        allowed = place.budget
+        allowed = place.usable_memory
         told = predict(what, cube, allowed, 2).resources
         print(
             f"{told.why}; told {told.worker_bytes / 1e9:.2f} GB, {told.seconds:.0f} s", flush=True

@@ -40,7 +40,7 @@ def shown():
     def call(dataset):
         out, key = Console(width=80, record=True, file=None), Key()
         with out.capture() as text:
-            for part in verdicts.promise_table(dataset, key):
+            for part in verdicts.guarantee_table(dataset, key):
                 out.print(part)
             key.show(out)
         return text.get()
@@ -88,7 +88,7 @@ def test_unrounded_noise_is_named_once_with_the_remedy():
 def test_a_summary_names_the_worst_verdict_of_each_mechanism():
     dataset, key = results(), Key()
     dataset["verdict"].loc[{"group_size": 100, "mechanism": NAMES[2]}] = "unheard of"
-    said = list(verdicts.count_promises(dataset, key, 8))
+    said = list(verdicts.count_guarantees(dataset, key, 8))
     assert said == [
         "guarantees [bold red]broken[/]: 1 (A)",
         "guarantees too few samples: 1 (B)",

@@ -51,10 +51,10 @@ RUNNING = Status(
 )
 
 
-def show(silence=2.0, *, width=80, trouble="", **fields):
+def show(silence=2.0, *, width=80, read_error="", **fields):
     console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
     with console.file:
-        console.print(draw(RUNNING.model_copy(update=fields), silence, trouble=trouble))
+        console.print(draw(RUNNING.model_copy(update=fields), silence, read_error=read_error))
     return console.export_text()
 
 
@@ -120,7 +120,7 @@ def test_all_texts_are_shown_as_they_are():
         work=hostile,
         stage=hostile,
         stages=(Stage(name=hostile, n_total=2, n_done=1),),
-        trouble=hostile,
+        read_error=hostile,
     )
     assert text.count(hostile) == 6
     assert hostile in show(width=200, state="failed", reason=hostile)
@@ -164,7 +164,7 @@ def observe(said, wall=1000.0):
 
 
 def look(observer, clock, patience=600.0):
-    return sum(1 for _ in watch._looks(observer, 2.0, patience, clock.sleep))
+    return sum(1 for _ in watch._poll(observer, 2.0, patience, clock.sleep))
 
 
 def say(number, **fields):
@@ -270,17 +270,17 @@ def test_clocks_that_differ_by_an_hour_do_not_matter():
 def test_a_store_that_cannot_be_read_for_a_while():
     lost = StoreError("s3://bucket: tried 5 times")
     observer, clock = observe([say(1), lost, lost, say(2, state="interrupted")])
-    observer.look()
-    assert observer.trouble == "s3://bucket: tried 5 times"
+    observer.update()
+    assert observer.read_error == "s3://bucket: tried 5 times"
     look(observer, clock)
-    assert observer.trouble == ""
+    assert observer.read_error == ""
     assert observer.exit_code == TEMPORARY
 
 
 def test_a_run_that_was_started_anew_is_heard():
     observer, _ = observe([say(9), say(9, began=5.0)])
     observer._heard -= 500
-    observer.look()
+    observer.update()
     assert observer.silence == 0
 
 
@@ -315,7 +315,7 @@ def test_a_terminal_shows_every_look_until_the_run_has_ended(monkeypatch):
     shown = Console(file=io.StringIO(), force_terminal=True, width=80)
     monkeypatch.setattr(watch, "out", shown)
     observer, clock = observe([say(1), say(2), say(3, state="finished")])
-    monkeypatch.setattr(watch._looks, "__defaults__", (clock.sleep,))
+    monkeypatch.setattr(watch._poll, "__defaults__", (clock.sleep,))
     assert watch._follow(observer, 2.0, 600.0) == 1, "two tasks have failed"
     assert "finished" in shown.file.getvalue()
 
@@ -462,7 +462,7 @@ def test_a_run_is_watched_to_its_end(driving, released, tmp_path, monkeypatch):
         released.touch()  # so the watcher has seen it run
         time.sleep(seconds)
 
-    monkeypatch.setattr(watch._looks, "__defaults__", (pause,))
+    monkeypatch.setattr(watch._poll, "__defaults__", (pause,))
     result = call(tmp_path / "run", "--every", 0.1)
     assert released.exists()
     assert result.exit_code == 0, result.output
@@ -478,7 +478,7 @@ def test_a_driver_that_is_killed_is_told_at_once(driving, tmp_path, monkeypatch)
     driving.wait()
     clock = Clock()
     monkeypatch.setitem(Observer.__init__.__kwdefaults__, "clock", clock)
-    monkeypatch.setattr(watch._looks, "__defaults__", (clock.sleep,))
+    monkeypatch.setattr(watch._poll, "__defaults__", (clock.sleep,))
     result = call(tmp_path / "run")
     assert clock.now == 0, "nobody waits"
     assert result.exit_code == TEMPORARY

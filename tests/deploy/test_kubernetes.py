@@ -119,7 +119,7 @@ def auditing(config, folder, **variables):
         )
     try:
         yield process
-        assert process.wait(LIMIT) == 0, log.read_text()
+        assert process.wait(2 * LIMIT) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()

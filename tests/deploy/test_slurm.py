@@ -119,7 +119,7 @@ class Run(Queue):
 def ended(process, code=0):
     """Return what a process said until it ended; kill it if it does not end."""
     try:
-        said, _ = process.communicate(timeout=LIMIT)
+        said, _ = process.communicate(timeout=2 * LIMIT)
     finally:
         process.kill()
     assert process.returncode == code, said

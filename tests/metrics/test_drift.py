@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from clusterscale.errors import InputError
-from clusterscale.metrics import Drift, compare_exposure, mean_interval, pool_exposure
+from clusterscale.metrics import Drift, UserLosses, compare_exposure, mean_interval, pool_exposure
 
 LOSSES = st.floats(0, 1).map(lambda loss: round(loss, 2))  # two digits, so that many are tied
 SIDE = st.dictionaries(st.integers(0, 30), LOSSES, max_size=25)
@@ -18,12 +18,13 @@ def split(side):
 
 
 def compared(before, after, **options):
-    return compare_exposure(*split(before), *split(after), **{"limit": 0.5} | options)
+    return compare_exposure(split(before), split(after), **{"limit": 0.5} | options)
 
 
-def paired(before, after, **options):
+def paired(before, after, ends=((), ()), **options):
     users = np.arange(len(before))
-    return compare_exposure(users, before, users, after, **{"limit": 0.5} | options)
+    sides = (users, before, *ends[0]), (users, after, *ends[1])
+    return compare_exposure(*sides, **{"limit": 0.5} | options)
 
 
 def trial(n, shift, rng):
@@ -67,7 +68,7 @@ def test_the_test_on_other_people_rejects_no_more_than_it_says(monkeypatch):
     for _ in range(800):
         before, after = trial(24, 0.0, rng)
         users = np.arange(24)
-        drift = compare_exposure(users, before, users + 20, rng.permutation(after), limit=0.5)
+        drift = compare_exposure((users, before), (users + 20, rng.permutation(after)), limit=0.5)
         assert drift.n_common == 4
         p.append(drift.p_value)
     assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * (0.05 * 0.95 / 800) ** 0.5
@@ -117,7 +118,7 @@ def test_beyond_fifty_users_the_exact_test_becomes_the_normal_one():
 def test_few_common_users_leave_the_test_to_all():
     rng = np.random.default_rng(6)
     before, after = rng.random(9), rng.random(12)
-    drift = compare_exposure(np.arange(9), before, np.arange(12) + 4, after, limit=0.5)
+    drift = compare_exposure((np.arange(9), before), (np.arange(12) + 4, after), limit=0.5)
     assert drift.n_common == 5
     assert drift.p_value == pytest.approx(stats.mannwhitneyu(before, after).pvalue)
     assert drift.change == pytest.approx((after[:5] - before[4:]).mean())
@@ -171,15 +172,15 @@ def test_crossings_are_those_counted_by_hand(before, after, limit, margin):
 
 def test_a_crossing_within_the_intervals_is_noise():
     before, after = np.array([0.4, 0.4, 0.4, 0.7]), np.array([0.6, 0.6, 0.6, 0.3])
-    bounds = {
-        "before_bounds": ([0.3, 0.3, np.nan, 0.6], [0.5, 0.55, np.nan, 0.8]),
-        "after_bounds": ([0.51, 0.55, 0.1, 0.1], [0.7, 0.7, 0.9, 0.59]),
-    }
+    ends = (
+        ([0.3, 0.3, np.nan, 0.6], [0.5, 0.55, np.nan, 0.8]),
+        ([0.51, 0.55, 0.1, 0.1], [0.7, 0.7, 0.9, 0.59]),
+    )
     assert paired(before, after).n_newly_exposed == 3
-    drift = paired(before, after, **bounds)
+    drift = paired(before, after, ends)
     assert drift.n_newly_exposed == 2  # the second touches; nothing is known of the third
     assert drift.n_no_longer_exposed == 1
-    assert paired(before, after, margin=0.25, **bounds).n_newly_exposed == 0
+    assert paired(before, after, ends, margin=0.25).n_newly_exposed == 0
 
 
 def test_noise_alone_makes_almost_nobody_newly_exposed():
@@ -188,9 +189,9 @@ def test_noise_alone_makes_almost_nobody_newly_exposed():
     before, after = np.clip(rng.normal(0.5, 0.05, (2, 20_000)), 0, 1)
     ends = [(np.clip(x - 0.098, 0, 1), np.clip(x + 0.098, 0, 1)) for x in (before, after)]
     users = np.arange(20_000)
-    bare = compare_exposure(users, before, users, after, limit=0.5)
+    bare = compare_exposure((users, before), (users, after), limit=0.5)
     sure = compare_exposure(
-        users, before, users, after, limit=0.5, before_bounds=ends[0], after_bounds=ends[1]
+        UserLosses(users, before, *ends[0]), UserLosses(users, after, *ends[1]), limit=0.5
     )
     assert bare.n_newly_exposed > 0.2 * 20_000
     assert sure.n_newly_exposed + sure.n_no_longer_exposed < 0.0075 * 20_000
@@ -204,7 +205,7 @@ def test_users_without_a_loss_are_not_seen():
 
 
 def test_nothing_to_compare_is_not_a_number():
-    drift = compare_exposure([], [], [3], [0.9], limit=0.5)
+    drift = compare_exposure(([], []), ([3], [0.9]), limit=0.5)
     assert (drift.n_common, drift.n_newly_exposed, drift.n_no_longer_exposed) == (0, 0, 0)
     assert np.isnan([drift.change, drift.low, drift.high, drift.p_value]).all()
 
@@ -220,7 +221,7 @@ def test_the_same_again_is_no_change(n):
 
 def test_a_pool_is_the_mean_over_the_releases_where_a_user_was_seen():
     releases = [([3, 1], [0.5, 0.1]), ([1, 2], [0.3, np.nan]), ([1, 3], [0.5, 0.6])]
-    users, loss = pool_exposure(releases)
+    users, loss, *_ = pool_exposure(releases)
     assert users.tolist() == [1, 3]
     assert loss == pytest.approx([0.3, 0.55])
     assert users.dtype == np.int64
@@ -228,7 +229,7 @@ def test_a_pool_is_the_mean_over_the_releases_where_a_user_was_seen():
 
 @given(st.lists(SIDE, max_size=5))
 def test_a_pool_is_the_plain_mean(sides):
-    users, loss = pool_exposure([split(side) for side in sides])
+    users, loss, *_ = pool_exposure([split(side) for side in sides])
     assert users.tolist() == sorted(set().union(*sides))
     for user, mean in zip(users.tolist(), loss, strict=True):
         assert mean == pytest.approx(np.mean([side[user] for side in sides if user in side]))
@@ -268,21 +269,21 @@ def test_a_pool_is_the_plain_mean(sides):
         ),
         (
             ([1], [0.1]),
-            ([1], [0.1]),
-            {"after_bounds": ([0.1, 0.2], [0.3, 0.4])},
+            ([1], [0.1], [0.1, 0.2], [0.3, 0.4]),
+            {},
             "after: users and losses must have one length, not",
         ),
         (
             ([1], [0.1]),
-            ([1], [0.1]),
-            {"after_bounds": ([-1], [0.3])},
+            ([1], [0.1], [-1], [0.3]),
+            {},
             "bounds after: a privacy loss must be between 0 and 1, not -1.0",
         ),
     ],
 )
 def test_nonsense_is_refused(before, after, options, message):
     with pytest.raises(InputError) as caught:
-        compare_exposure(*before, *after, **{"limit": 0.5} | options)
+        compare_exposure(before, after, **{"limit": 0.5} | options)
     assert str(caught.value).startswith(message)
 
 

@@ -62,7 +62,7 @@ def opened(monkeypatch):
 
 def look(folder, cube, tmp_path, **options):
     entries = folder if isinstance(folder, tuple) else find_releases(folder)
-    return Catalogue(entries, cube.uri, str(tmp_path / "listed.json")).look(**options)
+    return Catalogue(entries, cube.uri, str(tmp_path / "listed.json")).scan(**options)
 
 
 def labels(entries):
@@ -157,7 +157,7 @@ def test_a_cube_of_its_own(cube, dense, tmp_path):
     uri = release(tmp_path, "week", cube="/nowhere")
     entry = ReleaseEntry(counts=uri, cube=other.uri)
     work = Catalogue((entry,), cube.uri, str(tmp_path / "listed.json"))
-    (found,) = work.look()
+    (found,) = work.scan()
     assert (found.null_roi, found.cube) == (True, other.uri)
     assert work.cube_of(found).fingerprint == other.fingerprint
     np.testing.assert_array_equal(work.read(found).values, VALUES)
@@ -282,7 +282,7 @@ def test_known_members_that_change(cube, tmp_path, opened):
 
 def test_values_are_those_that_were_listed(folder, cube, tmp_path):
     work = Catalogue(find_releases(folder), cube.uri, str(tmp_path / "listed.json"))
-    listed = work.look()[1]
+    listed = work.scan()[1]
     np.testing.assert_array_equal(work.read(listed).values, VALUES)
     touch(f"{folder}/week-1.zarr", VALUES + 1)
     with pytest.raises(MissingError, match=r"week-1 .* changed since it was listed"):

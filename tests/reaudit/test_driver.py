@@ -11,7 +11,7 @@ from oracles.releases import dataset, touch, write
 from clusterscale.errors import ClusterscaleError
 from clusterscale.groups import count_visits
 from clusterscale.reaudit import Catalogue, Problem, Reaudit, ReauditPlan, find_releases
-from clusterscale.reaudit.folder import ReleaseStore
+from clusterscale.reaudit.release_store import ReleaseStore
 from clusterscale.runtime import SerialExecutor
 
 PLAN = {
@@ -60,7 +60,7 @@ def judge_all(work):
 
 
 def names(work):
-    return [each.listed.name for each in work.pending()]
+    return [each.release.name for each in work.pending()]
 
 
 def test_each_is_judged_once(folder, cube, tmp_path):
@@ -139,13 +139,13 @@ def test_what_was_found_is_kept(folder, cube, tmp_path):
     done = work(folder, cube, tmp_path)
     first, _ = judge_all(done)
     audited = ReleaseStore(f"{done.output}/{first.run}")
-    facts = audited.facts()
-    assert facts.listed == done.listed[0]
+    facts = audited.record()
+    assert facts.release == done.releases[0]
     assert facts.cube == cube.fingerprint
     assert facts.n_failed == 0
     assert facts.published.value == first.published_auc
     expected = count_visits(cube.traces(None, (0, 12)), np.arange(6)[None])[0]
     np.testing.assert_array_equal(audited.content().values, expected)
-    audited.keep(facts)
-    assert repr(audited.facts()) == repr(facts)
-    assert ReleaseStore(f"{done.output}/runs/nothing").facts() is None
+    audited.write_record(facts)
+    assert repr(audited.record()) == repr(facts)
+    assert ReleaseStore(f"{done.output}/runs/nothing").record() is None

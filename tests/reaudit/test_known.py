@@ -8,7 +8,7 @@ from conftest import write_cube
 from clusterscale.cube import blocks
 from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.trace_settings import TraceSource
-from clusterscale.reaudit.known_counts import INSIDE, count_known
+from clusterscale.reaudit.known_counts import INSIDE, KnownTask, add_known, count_known
 from clusterscale.runtime import SerialExecutor
 
 SPAN = (6, 30)
@@ -37,7 +37,8 @@ def test_counts_are_those_of_dense_arrays(parts, null_roi, quiet, inside, monkey
     monkeypatch.setattr(blocks, "_MOST_USERS", 4)
     (cube, dense), (rows, uri) = quiet, inside
     source = TraceSource.of(cube, (SPAN,), null_roi=null_roi, seed=1)
-    known = count_known(source, (), parts, uri, SerialExecutor())
+    tasks = [KnownTask(source, (), part, uri) for part in parts]
+    known = SerialExecutor().reduce(count_known, tasks, add_known)
     traces = dense[:, :, slice(*SPAN)]
     if null_roi:
         idle = ~traces.any(axis=1, keepdims=True)

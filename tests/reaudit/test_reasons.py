@@ -87,7 +87,7 @@ def test_single_numbers(name, measured, words):
         assert reason.text == f"{words}: {limit}"
 
 
-DECLARED = "ε 1 is declared per user and day"
+DECLARED = "ε 1 is declared per user's day"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from clusterscale.metrics import auc_interval
 from clusterscale.reaudit import IntervalEstimate, scoring
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.scoring import pool
-from clusterscale.runtime import SerialExecutor
 
 
 def standing(rank, score=0.0):
@@ -90,9 +89,7 @@ def test_known_users_without_an_event_are_not_asked_about(
 
     monkeypatch.setattr(scoring, "list_published", listed)
     members = Membership(np.arange(1, 7), np.arange(31, 37))
-    _, labels, _ = scoring.score(
-        plan, cube, members, SerialExecutor(), most=20, values="", users=(), tell=lambda *_: None
-    )
+    labels = scoring.PublishedScores(plan, cube, members, 20, "").labels
     assert (sum(labels.values()), len(labels)) == (inside, inside + outside)
     assert sorted(labels) == asked
     assert bool(set(asked) & {1, 2, 31, 32}) == (unseen == "include")

@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterscale.metrics import off_cells, weak_cells
-from clusterscale.report.audit.cases import cases, check_controls, rows
+from clusterscale.report.audit.cases import cases, rows
+from clusterscale.report.audit.model import check_controls
 from clusterscale.report.section import number, percent
 
 

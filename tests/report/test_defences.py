@@ -1,4 +1,4 @@
-"""What the page says about defences: their gains, their costs, their promises."""
+"""What the page says about defences: their gains, their costs, their guarantees."""
 
 from functools import partial
 
@@ -10,16 +10,21 @@ from hypothesis import strategies as st
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.audit.defences import bargain, defences, emptiness
+from clusterscale.report.audit.cases import cases
+from clusterscale.report.audit.defences import best_defence, emptiness, read_defences
 from clusterscale.report.section import number
 from clusterscale.utility import NEARLY_EMPTY
 
-NEW = ["gains", "utility", "tradeoff", "promises"]
+NEW = ["gains", "utility", "tradeoff", "guarantees"]
 PRIORS = ("known_subset(noise='passive')", "known_subset(noise='strategic')")
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 UTILITY = "Utility of published values, mean (standard deviation) over groups"
 PROMISES = "Guarantees of differential privacy"
 HOSTILE = '<script>alert(1)</script>$$x$$<img src=x onerror="alert(1)">'
+
+
+def defences(results):
+    return read_defences(results, cases(results))
 
 
 @pytest.fixture
@@ -59,7 +64,7 @@ def test_a_defence_beside_bare_counts_has_all(make):
 @pytest.mark.usefixtures("no_figures")
 def test_without_bare_counts_there_is_no_gain_to_show(make):
     page = Page(render(make(mechanisms=MECHANISMS[1:])))
-    assert new_sections(page) == ["utility", "promises"]
+    assert new_sections(page) == ["utility", "guarantees"]
     assert "Defences." not in page.text
 
 
@@ -67,8 +72,8 @@ def test_without_bare_counts_there_is_no_gain_to_show(make):
 @pytest.mark.parametrize(
     ("unknown", "left"),
     [
-        (("utility", "utility_sd", "random_guess"), ["gains", "promises"]),
-        (("privacy_gain",), ["utility", "promises"]),
+        (("utility", "utility_sd", "random_guess"), ["gains", "guarantees"]),
+        (("privacy_gain",), ["utility", "guarantees"]),
     ],
 )
 def test_a_section_without_a_number_is_not_there(make, unknown, left):
@@ -80,13 +85,13 @@ def test_a_section_without_a_number_is_not_there(make, unknown, left):
 def test_promises_that_were_not_looked_up_are_not_shown(make):
     results = make()
     results["guarantee_unit"] = results["guarantee_unit"].where(False, "")
-    assert "promises" not in new_sections(Page(render(results)))
+    assert "guarantees" not in new_sections(Page(render(results)))
 
 
 @pytest.mark.usefixtures("no_figures")
 def test_utility_may_not_have_been_measured_at_all(make):
     results = make().isel(measure=[])
-    assert new_sections(Page(render(results))) == ["gains", "promises"]
+    assert new_sections(Page(render(results))) == ["gains", "guarantees"]
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -115,7 +120,7 @@ def test_passive_and_strategic_stand_beside_each_other(make):
     for letter, prior in zip("AB", PRIORS, strict=True):
         assert f"{letter}: {prior}" in page.text
     found = defences(results)
-    (place,) = found.places()
+    (place,) = found.cases()
     for row, (mechanism, prior) in zip(rows[1:], np.ndindex(3, 2), strict=True):
         assert row[-2] == f"{found.gains(place, prior, mechanism).mean():.3f}"
 
@@ -185,7 +190,7 @@ def test_every_measure_has_a_panel_with_every_mechanism(make):
     labels = [named["aria-label"] for _, named in page.tags if "data-figure" in named]
     labels = [label for label in labels if label.startswith("Mean privacy gain and utility loss")]
     gain = defences(results)
-    place = next(iter(gain.places()))
+    place = next(iter(gain.cases()))
     for name, index in zip(MECHANISMS, range(3), strict=True):
         assert f"{name}: gain {gain.gains(place, 0, index).mean():.2f}" in labels[0]
     assert "A random guess has loss 28" in labels[0]
@@ -206,7 +211,7 @@ def test_a_mark_without_both_numbers_is_left_out(make):
 def test_promises_in_words(make):
     page = Page(render(make()))
     _, laplace, exact, suppress = page.tables[PROMISES]
-    nothing = ["no guarantee", "none", "–", "nothing promised", "–", "–", "none", "none"]
+    nothing = ["no guarantee", "none", "–", "no guarantee", "–", "–", "none", "none"]
     assert exact[1:9] == nothing
     assert exact[9:] == ["none", "counts are published as they are"]
     assert suppress[1] == "no guarantee"
@@ -259,7 +264,7 @@ def test_a_promise_that_is_missing_is_a_row_of_dashes(make):
 @pytest.mark.usefixtures("no_figures")
 def test_the_first_screen_names_the_best_defence_and_its_price(make):
     results = make(priors=PRIORS, sizes=(5, 100))
-    best = bargain(defences(results))
+    best = best_defence(defences(results))
     words = " ".join(Page(render(results)).text.split())
     assert (
         f"In groups of 5, where raw counts expose most, {best.mechanism} has the highest" in words
@@ -277,7 +282,7 @@ def test_the_best_defence_is_best_against_the_best_informed(make):
     results["privacy_gain"].loc[{"mechanism": MECHANISMS[1]}] = 0.5
     results["privacy_gain"].loc[{"mechanism": MECHANISMS[2], "prior": PRIORS[0]}] = 1.0
     results["privacy_gain"].loc[{"mechanism": MECHANISMS[2], "prior": PRIORS[1]}] = 0.3
-    best = bargain(defences(results))
+    best = best_defence(defences(results))
     assert (best.mechanism, best.gain) == (MECHANISMS[1], 0.5)
 
 
@@ -285,10 +290,10 @@ def test_of_equal_defences_the_cheaper_is_named(make):
     results = make()
     results["privacy_gain"][..., 1, :] = 0.9
     results["privacy_gain"][..., 2, :] = 0.901
-    assert bargain(defences(results)).mechanism == MECHANISMS[1]
+    assert best_defence(defences(results)).mechanism == MECHANISMS[1]
     results["utility"][..., 1, :] = np.nan  # a price that is not known is no low price
-    best = bargain(defences(results))
-    assert (best.mechanism, best.equals, best.same_price) == (MECHANISMS[2], MECHANISMS[1:2], False)
+    best = best_defence(defences(results))
+    assert (best.mechanism, best.equals, best.same_loss) == (MECHANISMS[2], MECHANISMS[1:2], False)
     words = " ".join(Page(render(results)).text.split())
     assert f"{MECHANISMS[1]} has the same gain and a larger utility loss" in words
     results["utility"][..., 2, :] = results["utility"][..., 1, :] = results["utility"][..., 0, :]
@@ -302,11 +307,11 @@ def test_a_release_of_next_to_nothing_is_never_the_best_defence(make, share):
     results["privacy_gain"][..., 1, :] = 1.0
     results["privacy_gain"][..., 2, :] = 0.1
     results["released_share"][:] = 0.05
-    assert bargain(defences(results)).mechanism == MECHANISMS[1]
+    assert best_defence(defences(results)).mechanism == MECHANISMS[1]
     results["released_share"][..., 1] = share  # what is not known is not good
-    assert bargain(defences(results)).mechanism == MECHANISMS[2]
+    assert best_defence(defences(results)).mechanism == MECHANISMS[2]
     results["released_share"][..., 2] = share
-    assert bargain(defences(results)) is None
+    assert best_defence(defences(results)) is None
 
 
 def test_of_a_release_what_counts_is_the_place_that_is_compared(make):
@@ -315,9 +320,9 @@ def test_of_a_release_what_counts_is_the_place_that_is_compared(make):
     results["privacy_gain"][..., 1, :] = 1.0
     results["released_share"][:] = 1.0
     results["released_share"].loc[{"mechanism": MECHANISMS[1], "group_size": 100}] = 0.0
-    assert bargain(defences(results)).mechanism == MECHANISMS[1]
+    assert best_defence(defences(results)).mechanism == MECHANISMS[1]
     results["released_share"].loc[{"mechanism": MECHANISMS[1], "group_size": 5}] = 0.0
-    assert bargain(defences(results)).mechanism == MECHANISMS[2]
+    assert best_defence(defences(results)).mechanism == MECHANISMS[2]
 
 
 @given(share=st.floats(-1, 2) | st.just(np.nan))
@@ -372,7 +377,7 @@ def test_the_price_is_told_where_it_is_closest_to_a_guess(make):
     results["privacy_gain"][..., 1, :] = 1.0
     results["utility"][..., 1, :] = results["ideal"]
     results["utility"][..., 1, 2] = 0.02
-    best = bargain(defences(results))
+    best = best_defence(defences(results))
     assert (best.mechanism, best.measure.name, best.value) == (MECHANISMS[1], "hotspot_f1", 0.02)
 
 

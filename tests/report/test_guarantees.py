@@ -7,7 +7,7 @@ import pytest
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.audit.defences import tried
+from clusterscale.report.audit.model import guarantee_tests
 
 MECHANISMS = ("exact", "laplace(epsilon=0.1)", "suppress_small(below=5)")
 PROMISES = "Guarantees of differential privacy"
@@ -60,9 +60,14 @@ def test_the_worst_of_all_group_sizes_is_the_verdict(make):
     results = judged(results, "too few samples", 0.01, period=[0])
     results = judged(results, "broken", 0.3, period=[1], group_size=[0])
     results = judged(results, "broken", 0.2, period=[1], group_size=[1])
-    first, second = (each for each in tried(results) if each.mechanism == MECHANISMS[1])
-    assert (first.verdict, first.seen, first.sizes) == ("too few samples", 0.01, (5, 50, 100))
-    assert (second.verdict, second.seen, second.sizes) == ("broken", 0.3, (5, 100))
+    first, second = (each for each in guarantee_tests(results) if each.mechanism == MECHANISMS[1])
+    assert (first.verdict, first.observed, first.group_sizes) == (
+        "too few samples",
+        0.01,
+        (5, 50, 100),
+    )
+    assert (second.verdict, second.observed) == ("broken", 0.3)
+    assert second.group_sizes == (5, 100)
     page = Page(render(results))
     words = " ".join(page.text.split())
     assert "the observed ε is at least 0.3 in b in groups of 5, 100, from 20,000 releases" in words

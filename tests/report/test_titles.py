@@ -18,7 +18,7 @@ from clusterscale.priors import PRIORS
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.report import Run, render
 from clusterscale.report.notebook import shorten
-from clusterscale.report.run import entitle
+from clusterscale.report.render import entitle
 
 TITLES = [
     ("exact", {}, "exact"),

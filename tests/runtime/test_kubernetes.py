@@ -29,12 +29,12 @@ def test_fields_that_cannot_be(fields, fault):
 
 
 def test_no_encryption_must_be_said_and_leaves_no_trace():
-    plain = Kubernetes(tls=False).pod_spec("here", "image:1")
-    assert plain.scheduler == "tcp://clusterscale-scheduler.here.svc:8786"
-    assert "tls" not in json.dumps(dask_cluster(plain)).lower()
-    secure = Kubernetes().pod_spec("here", "image:1")
-    assert secure.scheduler == "tls://clusterscale-scheduler.here.svc:8786"
-    assert json.dumps(dask_cluster(secure)).count("--tls-key") == 2
+    plain = Kubernetes(tls=False)
+    assert plain.scheduler_address("here") == "tcp://clusterscale-scheduler.here.svc:8786"
+    assert "tls" not in json.dumps(dask_cluster(plain, "here", "image:1")).lower()
+    secure = Kubernetes()
+    assert secure.scheduler_address("here") == "tls://clusterscale-scheduler.here.svc:8786"
+    assert json.dumps(dask_cluster(secure, "here", "image:1")).count("--tls-key") == 2
     with pytest.raises(ConfigError):
         Kubernetes(tls=True)
 

@@ -47,7 +47,7 @@ def api(kube, monkeypatch):
 
 @pytest.fixture
 def manifest():
-    return dask_cluster(Kubernetes().pod_spec("clusterscale", "image:1"))
+    return dask_cluster(Kubernetes(), "clusterscale", "image:1")
 
 
 @pytest.fixture

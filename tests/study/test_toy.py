@@ -9,12 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from report.page import Page
 from study.toy import Toy
 
 from clusterscale import storage, study
+from clusterscale.cli.reports import gather, report
 from clusterscale.cli.running import RunOptions, report_status
 from clusterscale.contracts import Finished
 from clusterscale.errors import ConfigError, ExistsError, MissingError
+from clusterscale.report import render, write_tables
 from clusterscale.runtime import Serial, SerialExecutor
 
 KILLED = """
@@ -148,3 +151,48 @@ def test_it_is_explained(cube):
     rows = Toy().explain(cube, 10**9, 1)
     assert rows["time"] == "about 1 s of the cluster, if it does nothing else"
     assert RunOptions(None, None, None, None, None, force=False).explain is False
+
+
+def test_it_is_reported_without_values_of_single_users(cube, expected, tmp_path):
+    study.run(Toy(), cube, tmp_path, SerialExecutor())
+    share = expected.share.values
+    report([str(tmp_path)])
+    page = Page((tmp_path / "report.html").read_text())
+    assert page.sections == ["overview", "toy-variables", "configuration", "provenance", "reading"]
+    assert page.tables["Variables of toy"][1:] == [
+        ["user", "index of the user in the cube", "1", "user (60)", "60", "0", "29.5", "59"],
+        [
+            "share",
+            "share of epochs with an event, plus noise",
+            "1",
+            "user (60)",
+            "60",
+            *(f"{value:.3g}" for value in (share.min(), share.mean(), share.max())),
+        ],
+    ]
+    assert "noise: 0.01" in page.text, "the plan"
+    assert cube.fingerprint in page.text
+    assert "toy-1" in page.text
+    for user in (7, 23):
+        assert f"{share[user]:.6f}" not in page.text
+    assert all(len(table) < 10 for table in page.tables.values())
+
+
+def test_it_is_reported_from_its_own_folder_and_as_tables(cube, expected, tmp_path):
+    study.run(Toy(), cube, tmp_path, SerialExecutor())
+    run = gather(f"{tmp_path}/toy")
+    assert render(run) == render(gather(str(tmp_path))).replace(str(tmp_path), f"{tmp_path}/toy")
+    (table,) = write_tables(run, tmp_path / "tables", "csv")
+    assert table.endswith("tables/toy-user.csv")
+    assert len(Path(table).read_text().splitlines()) == 61
+
+
+def test_while_it_is_unfinished_there_is_nothing_to_report(cube, tmp_path, capsys):
+    class Half(Toy):
+        def stages(self, job):
+            yield next(super().stages(job))
+
+    with pytest.raises(MissingError, match="has not finished"):
+        study.run(Half(), cube, tmp_path, SerialExecutor())
+    with pytest.raises(MissingError, match="there are no results"):
+        gather(str(tmp_path))

@@ -1,15 +1,18 @@
 """Sections of an audit, in order; a new section needs a function, and one line here."""
 
+from collections.abc import Callable
+
 import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report.audit import gains, guarantees, reliability, targets
+from clusterscale.report.audit.model import AuditReport
 from clusterscale.report.audit.overview import findings
-from clusterscale.report.section import Build, Section, build_all
+from clusterscale.report.section import Section
 
-__all__ = ["render_sections"]
+__all__ = ["AuditReport", "render_sections"]
 
-_SECTIONS: tuple[Build, ...] = (
+_SECTIONS: tuple[Callable[[AuditReport], Section | None], ...] = (
     reliability.build_failures,
     gains.build_gains,
     gains.build_utility,
@@ -26,5 +29,6 @@ _SECTIONS: tuple[Build, ...] = (
 
 def render_sections(results: xr.Dataset) -> tuple[Markup, list[Section]]:
     """Return an audit's part of the first screen of a page, and its sections."""
-    results = results.compute()
-    return findings(results), build_all(results, _SECTIONS)
+    audit = AuditReport.of(results)
+    sections = (build(audit) for build in _SECTIONS)
+    return findings(audit), [section for section in sections if section is not None]

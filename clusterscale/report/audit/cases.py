@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.metrics import is_testable, mean_interval, off_cells, weak_cells
+from clusterscale.metrics import mean_interval
 from clusterscale.validation_messages import name_best
 
-__all__ = ["AUC_LEVELS", "Cases", "Control", "Controls", "Setting", "SummaryRow", "best_row"]
-__all__ += ["by_attack", "by_setting", "cases", "check_controls", "mean", "row", "rows"]
+__all__ = ["AUC_LEVELS", "Cases", "Setting", "SummaryRow", "best_row"]
+__all__ += ["by_attack", "by_setting", "cases", "mean", "row", "rows"]
 
 
 AUC_LEVELS = (0.6, 0.75, 0.9)
@@ -133,6 +133,11 @@ class SummaryRow:
     absent: float
     naive: float
 
+    @property
+    def case(self) -> tuple[Setting, int, str]:
+        """The setting, group size and attack."""
+        return self.setting, self.group_size, self.attack
+
 
 def cases(results: xr.Dataset) -> Cases:
     """Return the cases of ``results``, with group sizes ascending and unfinished cases NaN."""
@@ -181,6 +186,19 @@ def rows(table: Cases) -> list[SummaryRow]:
         best = best_row(table, setting, size)
         summary += [best] if best else []
     return summary
+
+
+def strongest_rows(table: Cases) -> list[SummaryRow]:
+    """Return, for each setting and group size, the row of the attack with the highest mean AUC.
+
+    Attacks whose means are equal to three digits are named together.
+    """
+    return [
+        replace(row(table, setting, size, attack), attack=table.name_strongest(setting, size))
+        for setting, _ in table.shown()
+        for size in range(len(table.group_sizes))
+        if (attack := table.strongest(setting, size)) is not None
+    ]
 
 
 def row(table: Cases, setting: int, size: int, attack: int) -> SummaryRow:
@@ -243,64 +261,3 @@ def mean(values: NDArray[np.floating] | NDArray[np.bool_]) -> float:
     """Return the mean of the finite values, NaN if there are none."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if len(known) else float("nan")
-
-
-Verdict = Literal["chance", "off", "unknown"]
-Cells = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """Result of one negative control.
-
-    ``verdict`` is ``chance``, ``off`` or ``unknown``; ``mean`` is the mean AUC of the control,
-    ``n_cells`` the number of cells (setting, group size, attack) that could be tested, and ``off``
-    lists those whose control differs from 0.5 by more than sampling explains.
-    """
-
-    verdict: Verdict
-    mean: float
-    n_cells: int
-    off: tuple[SummaryRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """The controls of an audit.
-
-    ``shuffled`` trains on shuffled labels; ``absent`` replaces the target by another user in all
-    groups. ``weak`` lists the cells where the sum of all published values recognises the target
-    better than chance, and the attack does no better than the sum.
-    """
-
-    shuffled: Control
-    absent: Control
-    weak: tuple[SummaryRow, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """``off`` if either control is off; ``unknown`` if neither could be tested."""
-        verdicts = (self.shuffled.verdict, self.absent.verdict)
-        return "off" if "off" in verdicts else "chance" if "chance" in verdicts else "unknown"
-
-
-def check_controls(table: Cases) -> Controls:
-    """Compare every control with chance, and every attack with the sum of published values.
-
-    The tests are those of :func:`off_cells` over both controls together: an audit without fault is
-    reported as off at most once in 100 audits.
-    """
-    both = off_cells(table.control, table.absent)
-    shuffled, absent = (
-        _control(table, values, off)
-        for values, off in zip((table.control, table.absent), both, strict=True)
-    )
-    weak = np.argwhere(weak_cells(table.auc, table.naive)).tolist()
-    return Controls(shuffled, absent, tuple(row(table, *cell) for cell in weak))
-
-
-def _control(table: Cases, values: Floats, off: Cells) -> Control:
-    n_cells = int(is_testable(values).sum())
-    verdict: Verdict = "off" if off.any() else "chance" if n_cells else "unknown"
-    rows = tuple(row(table, *cell) for cell in np.argwhere(off).tolist())
-    return Control(verdict, mean(values), n_cells, rows)

@@ -9,23 +9,14 @@ import numpy as np
 import xarray as xr
 from markupsafe import Markup
 
-from clusterscale.report.audit.cases import Cases, Floats, cases, mean
+from clusterscale.report.audit.cases import Cases, Floats, mean
 from clusterscale.report.section import breakable, fill
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.utility import NEARLY_EMPTY
 from clusterscale.validation_messages import find_ties
 
-__all__ = ["BROKEN", "Bargain", "CaseIndex", "Defences", "Measure", "Tried", "bargain"]
-__all__ += ["defences", "emptiness", "least_gains", "list_float_noise", "name_mechanism"]
-__all__ += ["price_of", "tried"]
-
-
-"""Label of the mechanism that publishes the counts as they are."""
-
-BROKEN = "broken"
-"""Verdict on a guarantee whose declared ε is below the observed lower bound."""
-
-_WORST_FIRST = {BROKEN: 0, "too few samples": 1, "consistent": 2, "nothing promised": 3, "": 4}
+__all__ = ["BestDefence", "CaseIndex", "Defences", "Measure", "best_defence", "emptiness"]
+__all__ += ["largest_loss", "least_gains", "read_defences"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +32,6 @@ class Measure:
     def relative(self) -> bool:
         """Whether its loss can exceed 1."""
         return self.kind != ""
-
-    @property
-    def is_total(self) -> bool:
-        """Whether it is the share of all events that is kept."""
-        return self.kind == "total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +92,28 @@ class Defences:
     def _ideals(self) -> Floats:
         return np.array([measure.ideal for measure in self.measures], dtype=np.float64)
 
-    def places(self) -> Iterator[CaseIndex]:
+    def cases(self) -> Iterator[CaseIndex]:
         """Yield every period and group size, labelled by what varies."""
         for period, name in enumerate(self.periods):
             for size, group_size in enumerate(self.table.group_sizes):
                 parts = [name] if len(self.periods) > 1 else []
                 yield CaseIndex(period, size, " · ".join([*parts, f"Groups of {group_size:,}"]))
 
-    def emptiness(self, place: CaseIndex, mechanism: int) -> str:
+    def emptiness(self, case: CaseIndex, mechanism: int) -> str:
         """Return ``empty`` or ``nearly empty`` for the release of a mechanism in a case, or ""."""
-        return emptiness(float(self.released_share[place.period, place.size, mechanism]))
+        return emptiness(float(self.released_share[case.period, case.size, mechanism]))
 
     def emptiest(self, mechanism: str) -> str:
         """Return the same for a mechanism, in the case where it releases least."""
         shares = self.released_share[..., self.mechanisms.index(mechanism)]
         return emptiness(float(np.min(shares, initial=np.inf, where=np.isfinite(shares))))
 
-    def strongest(self, place: CaseIndex, prior: int) -> list[int]:
+    def name(self, case: CaseIndex, mechanism: int) -> Markup:
+        """Return the label of a mechanism, marked in red if its release is nearly empty."""
+        name = breakable(self.mechanisms[mechanism])
+        return fill("mechanism.html.j2", name=name, empty=self.emptiness(case, mechanism))
+
+    def strongest(self, case: CaseIndex, prior: int) -> list[int]:
         """Return the attacks with the highest mean AUC on raw counts; empty if there is none.
 
         There are several if their means are equal to three digits.
@@ -130,80 +121,38 @@ class Defences:
         if self.raw_counts is None:
             return []
         raw = self.mechanisms.index(self.raw_counts)
-        counted = self.auc[place.period, prior, raw, place.size]
+        counted = self.auc[case.period, prior, raw, case.size]
         return find_ties([mean(values) for values in counted])
 
-    def gains(self, place: CaseIndex, prior: int, mechanism: int) -> Floats:
+    def gains(self, case: CaseIndex, prior: int, mechanism: int) -> Floats:
         """Return the known privacy gains of targets against the strongest attack on raw counts.
 
         If several attacks are strongest, the one with the lowest mean gain is used.
         """
-        attacks = self.strongest(place, prior)
-        gains = self.gain[place.period, prior, mechanism, place.size]
+        attacks = self.strongest(case, prior)
+        gains = self.gain[case.period, prior, mechanism, case.size]
         known = [values[np.isfinite(values)] for values in gains[attacks]]
         return min((values for values in known if values.size), key=mean, default=np.empty(0))
 
-    def left(self, place: CaseIndex, prior: int, mechanism: int) -> float:
+    def left(self, case: CaseIndex, prior: int, mechanism: int) -> float:
         """Return the highest remaining mean AUC of any attack; NaN if none is known."""
-        means = [mean(values) for values in self.auc[place.period, prior, mechanism, place.size]]
+        means = [mean(values) for values in self.auc[case.period, prior, mechanism, case.size]]
         return float(np.nanmax(means)) if np.isfinite(means).any() else float("nan")
 
+    def relative_loss(self, case: CaseIndex) -> Floats:
+        """Return utility losses relative to a random guess's, shape (mechanism, measure)."""
+        at = (case.period, case.size)
+        lost, guessed = self.loss[at], self.guess_loss[at]
+        # Events not kept are lost, even if a random guess, which adds many, is further off.
+        is_total = np.array([measure.kind == "total" for measure in self.measures], np.bool_)
+        guessed = np.where(is_total & (self.utility[at] < 1), np.minimum(guessed, 1), guessed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = lost / guessed
+        return np.where(np.isfinite(share), share, np.nan)
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """Result of testing the guarantee of a mechanism in a period, over all group sizes.
-
-    ``verdict`` is the worst verdict, empty if none is known; ``sizes`` are the group sizes with
-    that verdict, ascending. Among these, ``seen`` is the largest lower bound on ε and ``trials``
-    the number of releases on each side.
-    """
-
-    mechanism: str
-    period: str
-    unit: str
-    promised: float
-    verdict: str
-    seen: float
-    trials: float
-    sizes: tuple[int, ...]
-
-
-def tried(results: xr.Dataset) -> list[Tried]:
-    """Return the test result of each guarantee, mechanisms by period, in the order of results."""
-    ordered = results.sortby("group_size").transpose("period", "mechanism", "group_size", ...)
-    columns = (ordered[name].values for name in ("verdict", "epsilon_seen", "verdict_trials"))
-    verdicts, seen, trials = columns
-    outcomes = []
-    for at in np.ndindex(verdicts.shape[:2]):
-        words = [str(word) for word in verdicts[at]]
-        worst = min(words, key=lambda word: _WORST_FIRST.get(word, -1))
-        same = np.array([i for i, word in enumerate(words) if word == worst])
-        highest = same[np.argmax(np.nan_to_num(seen[at][same], nan=-1.0))]
-        outcomes.append(
-            Tried(
-                mechanism=str(ordered["mechanism"].values[at[1]]),
-                period=str(ordered["period"].values[at[0]]),
-                unit=str(ordered["guarantee_unit"].values[at]),
-                promised=float(ordered["guarantee_epsilon"].values[at]),
-                verdict=worst,
-                seen=float(seen[at][highest]),
-                trials=float(trials[at][highest]),
-                sizes=tuple(int(size) for size in ordered["group_size"].values[same]),
-            )
-        )
-    return outcomes
-
-
-def list_float_noise(results: xr.Dataset, word: str = "yes") -> list[str]:
-    """Return the labels of mechanisms that publish unrounded noise, in the order of the results.
-
-    With ``word`` = ``""``, return those for which older results do not record it.
-    """
-    labels = [str(label) for label in results["mechanism"].values]
-    if "float_noise" not in results:
-        return [] if word else labels
-    words = results["float_noise"].transpose("mechanism", "period").values
-    return [label for label, answers in zip(labels, words, strict=True) if word in answers]
+    def attacked_priors(self, case: CaseIndex) -> list[int]:
+        """Return the priors with an attack on raw counts."""
+        return [prior for prior in range(len(self.priors)) if self.strongest(case, prior)]
 
 
 def emptiness(released_share: float) -> str:
@@ -216,18 +165,8 @@ def emptiness(released_share: float) -> str:
     return "nearly empty" if released_share < NEARLY_EMPTY else ""
 
 
-def name_mechanism(by_mechanism: Defences, place: CaseIndex, mechanism: int) -> Markup:
-    """Return the label of a mechanism, marked in red if its release is nearly empty in a case."""
-    name, empty = (
-        breakable(by_mechanism.mechanisms[mechanism]),
-        by_mechanism.emptiness(place, mechanism),
-    )
-    return fill("mechanism.html.j2", name=name, empty=empty)
-
-
-def defences(results: xr.Dataset) -> Defences:
-    """Return the numbers of ``results`` by mechanism, group sizes ascending."""
-    table = cases(results)
+def read_defences(results: xr.Dataset, table: Cases) -> Defences:
+    """Return the numbers of ``results`` and of its cases by mechanism, group sizes ascending."""
     labels = {
         name: tuple(str(value) for value in results[name].values)
         for name in ("period", "prior", "mechanism")
@@ -242,7 +181,7 @@ def defences(results: xr.Dataset) -> Defences:
         *(results[name].values for name in ("measure", "measure_title", "ideal", "measure_kind")),
         strict=True,
     )
-    price = ("period", "group_size", "mechanism", "measure")
+    dims = ("period", "group_size", "mechanism", "measure")
     return Defences(
         table=table,
         periods=labels["period"],
@@ -255,20 +194,20 @@ def defences(results: xr.Dataset) -> Defences:
         ),
         auc=table.auc.reshape(by_setting),
         gain=table.gain.reshape(by_setting),
-        utility=values("utility", *price),
-        spread=values("utility_sd", *price),
-        released_share=values("released_share", *price[:-1]),
+        utility=values("utility", *dims),
+        spread=values("utility_sd", *dims),
+        released_share=values("released_share", *dims[:-1]),
         guess=values("random_guess", "period", "group_size", "measure"),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Bargain:
+class BestDefence:
     """A mechanism with its privacy gain and utility loss where raw counts expose most.
 
     ``period`` is empty if there is only one. ``gain`` is the mean privacy gain, the lowest over
     ``n_priors`` priors. ``equals`` are other mechanisms with the same gain to two digits;
-    ``same_price`` is whether their utility loss is the same to three digits. ``measure`` is the
+    ``same_loss`` is whether their utility loss is the same to three digits. ``measure`` is the
     least favourable measure, in which the mechanism is closest to a random guess; its ``value`` and
     that of a ``guess`` are NaN if utility was not measured.
     """
@@ -282,10 +221,10 @@ class Bargain:
     value: float
     guess: float
     equals: tuple[str, ...] = ()
-    same_price: bool = False
+    same_loss: bool = False
 
 
-def bargain(by_mechanism: Defences) -> Bargain | None:
+def best_defence(defences: Defences) -> BestDefence | None:
     """Return the mechanism with the highest gain, among equals the cheapest; None without gains.
 
     All mechanisms are compared for one period and group size, on the same targets: a mean over
@@ -293,100 +232,72 @@ def bargain(by_mechanism: Defences) -> Bargain | None:
     priors, as the defender cannot choose the adversary's. A mechanism whose release is nearly empty
     is never chosen, nor one for which that is unknown.
     """
-    if not by_mechanism.gains_known:
+    if not defences.gains_known:
         return None
-    place, gains = _compare(by_mechanism)
-    share = by_mechanism.released_share[place.period, place.size]
-    gains = {i: gain for i, gain in gains.items() if share[i] >= NEARLY_EMPTY}
+    case, gains = _compare(defences)
+    at = (case.period, case.size)
+    released = defences.released_share[at]
+    gains = {i: gain for i, gain in gains.items() if released[i] >= NEARLY_EMPTY}
     if not gains:
         return None
-    share = _shares(by_mechanism, place)
-    price = np.max(np.nan_to_num(share, nan=-1.0), axis=1, initial=-1.0)
-    price[price < 0] = np.inf  # an unknown price is not a low one
+    share = defences.relative_loss(case)
+    loss = np.max(np.nan_to_num(share, nan=-1.0), axis=1, initial=-1.0)
+    loss[loss < 0] = np.inf  # an unknown loss is not a low one
     # among gains that are equal as displayed, choose the cheapest
-    best = min(gains, key=lambda i: (-round(gains[i], 2), float(price[i])))
+    best = min(gains, key=lambda i: (-round(gains[i], 2), float(loss[i])))
     equals = [i for i in gains if i != best and round(gains[i], 2) == round(gains[best], 2)]
-    worst = int(np.nanargmax(share[best])) if np.isfinite(price[best]) else None
-    at = (place.period, place.size)
-    return Bargain(
-        mechanism=by_mechanism.mechanisms[best],
-        group_size=by_mechanism.table.group_sizes[place.size],
-        period=by_mechanism.periods[place.period] if len(by_mechanism.periods) > 1 else "",
+    worst = int(np.nanargmax(share[best])) if np.isfinite(loss[best]) else None
+    return BestDefence(
+        mechanism=defences.mechanisms[best],
+        group_size=defences.table.group_sizes[case.size],
+        period=defences.periods[case.period] if len(defences.periods) > 1 else "",
         gain=gains[best],
-        n_priors=len(_priors(by_mechanism, place)),
-        measure=None if worst is None else by_mechanism.measures[worst],
-        value=np.nan if worst is None else float(by_mechanism.utility[at][best, worst]),
-        guess=np.nan if worst is None else float(by_mechanism.guess[at][worst]),
-        equals=tuple(by_mechanism.mechanisms[i] for i in equals),
-        same_price=bool(np.allclose(price[equals], price[best], rtol=0, atol=5e-4)),
+        n_priors=len(defences.attacked_priors(case)),
+        measure=None if worst is None else defences.measures[worst],
+        value=np.nan if worst is None else float(defences.utility[at][best, worst]),
+        guess=np.nan if worst is None else float(defences.guess[at][worst]),
+        equals=tuple(defences.mechanisms[i] for i in equals),
+        same_loss=bool(np.allclose(loss[equals], loss[best], rtol=0, atol=5e-4)),
     )
 
 
-def least_gains(by_mechanism: Defences) -> dict[str, float]:
+def least_gains(defences: Defences) -> dict[str, float]:
     """Return the mean privacy gain of each mechanism where raw counts expose most.
 
     The gain is the lowest over priors. The result is empty if no gain is known.
     """
-    if not by_mechanism.gains_known:
+    if not defences.gains_known:
         return {}
-    _, gains = _compare(by_mechanism)
-    return {by_mechanism.mechanisms[mechanism]: gain for mechanism, gain in gains.items()}
+    return {defences.mechanisms[i]: gain for i, gain in _compare(defences)[1].items()}
 
 
-def price_of(by_mechanism: Defences, mechanism: str) -> tuple[float, Measure | None]:
+def largest_loss(defences: Defences, mechanism: str) -> tuple[float, Measure | None]:
     """Return the largest utility loss of a mechanism over all cases and measures, and the measure.
 
     The loss is relative to that of a random guess; NaN and None if utility was not measured.
     """
-    index = by_mechanism.mechanisms.index(mechanism)
-    shares = np.array([_shares(by_mechanism, place)[index] for place in by_mechanism.places()])
+    index = defences.mechanisms.index(mechanism)
+    shares = np.array([defences.relative_loss(case)[index] for case in defences.cases()])
     if not np.isfinite(shares).any():
         return float("nan"), None
     _, worst = np.unravel_index(np.nanargmax(shares), shares.shape)
-    return float(np.nanmax(shares)), by_mechanism.measures[worst]
+    return float(np.nanmax(shares)), defences.measures[worst]
 
 
-def _compare(by_mechanism: Defences) -> tuple[CaseIndex, dict[int, float]]:
-    """Return the case where raw counts expose most, and the gains of mechanisms there."""
-    exposure = [(_exposure(by_mechanism, place), place) for place in by_mechanism.places()]
-    known = [pair for pair in exposure if np.isfinite(pair[0])]
-    _, place = max(known, key=lambda pair: pair[0])
-    gains = {
-        mechanism: gain
-        for mechanism, name in enumerate(by_mechanism.mechanisms)
-        if name != by_mechanism.raw_counts
-        and np.isfinite(gain := _least_gain(by_mechanism, place, mechanism))
+def _compare(audited: Defences) -> tuple[CaseIndex, dict[int, float]]:
+    """Return the case where raw counts expose most, and the least gains of mechanisms there."""
+    assert audited.raw_counts is not None
+    raw = audited.mechanisms.index(audited.raw_counts)
+    exposure = {
+        case: max(audited.left(case, prior, raw) for prior in priors)
+        for case in audited.cases()
+        if (priors := audited.attacked_priors(case))
     }
-    return place, gains
-
-
-def _priors(by_mechanism: Defences, place: CaseIndex) -> list[int]:
-    return [i for i in range(len(by_mechanism.priors)) if by_mechanism.strongest(place, i)]
-
-
-def _shares(by_mechanism: Defences, place: CaseIndex) -> Floats:
-    """Return utility losses relative to those of a random guess, shape (mechanism, measure)."""
-    at = (place.period, place.size)
-    lost, guessed = by_mechanism.loss[at], by_mechanism.guess_loss[at]
-    # Events not kept are lost, even if a random guess, which adds many, is further off.
-    is_total = np.array([measure.is_total for measure in by_mechanism.measures], np.bool_)
-    guessed = np.where(is_total & (by_mechanism.utility[at] < 1), np.minimum(guessed, 1), guessed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = lost / guessed
-    return np.where(np.isfinite(share), share, np.nan)
-
-
-def _exposure(by_mechanism: Defences, place: CaseIndex) -> float:
-    """Return the highest mean AUC of any attack and prior on raw counts."""
-    assert by_mechanism.raw_counts is not None
-    raw = by_mechanism.mechanisms.index(by_mechanism.raw_counts)
-    aucs = [by_mechanism.left(place, prior, raw) for prior in _priors(by_mechanism, place)]
-    return max(aucs, default=float("nan"))
-
-
-def _least_gain(by_mechanism: Defences, place: CaseIndex, mechanism: int) -> float:
-    """Return the lowest mean gain over priors, NaN unless it is known for each."""
-    means = [
-        mean(by_mechanism.gains(place, prior, mechanism)) for prior in _priors(by_mechanism, place)
-    ]
-    return float(np.min(means))
+    case = max(exposure, key=lambda case: exposure[case])
+    priors = audited.attacked_priors(case)
+    gains = {
+        mechanism: float(np.min([mean(audited.gains(case, prior, mechanism)) for prior in priors]))
+        for mechanism, name in enumerate(audited.mechanisms)
+        if name != audited.raw_counts
+    }
+    return case, {mechanism: gain for mechanism, gain in gains.items() if np.isfinite(gain)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from string import ascii_uppercase
 
 import numpy as np
-import xarray as xr
 from markupsafe import Markup
 
 from clusterscale.report import figures
@@ -14,18 +13,18 @@ from clusterscale.report.audit.defences import (
     CaseIndex,
     Defences,
     Measure,
-    defences,
-    name_mechanism,
 )
+from clusterscale.report.audit.model import AuditReport
 from clusterscale.report.section import (
     Column,
     Section,
     Table,
     fill,
-    join,
+    folded,
     number,
     percent,
     quantity,
+    side_by_side,
 )
 from clusterscale.utility import NEARLY_EMPTY
 
@@ -39,23 +38,23 @@ _INTRO = (
 )
 
 
-def build_gains(results: xr.Dataset) -> Section | None:
+def build_gains(audit: AuditReport) -> Section | None:
     """Build boxes of privacy gain over targets by mechanism and prior; None without any gain.
 
     There is one table for each period and group size, as in POMACS20 Fig. 6 and NDSS18 Figs 12 and
     13.
     """
-    by_mechanism = defences(results)
-    if not by_mechanism.gains_known:
+    defences = audit.defences
+    if not defences.gains_known:
         return None
     folds = [
-        (place.label, _boxes(by_mechanism, place))
-        for place in by_mechanism.places()
-        if _known(by_mechanism, place)
+        (case.label, _boxes(defences, case))
+        for case in defences.cases()
+        if _known_priors(defences, case)
     ]
-    body = fill("folds.html.j2", folds=folds)
-    if len(by_mechanism.priors) > 1:
-        names = [f"{_letter(prior)}: {name}" for prior, name in enumerate(by_mechanism.priors)]
+    body = folded(folds)
+    if len(defences.priors) > 1:
+        names = [f"{_letter(prior)}: {name}" for prior, name in enumerate(defences.priors)]
         body = figures.legend(names, dashed=False) + body
     return Section("gains", "Privacy gain of each defence", _INTRO, body)
 
@@ -65,37 +64,31 @@ def _letter(prior: int) -> str:
     return ascii_uppercase[prior] if prior < len(ascii_uppercase) else str(prior + 1)
 
 
-def _known(by_mechanism: Defences, place: CaseIndex) -> bool:
-    return bool(_known_priors(by_mechanism, place))
-
-
-def _known_priors(by_mechanism: Defences, place: CaseIndex) -> list[int]:
+def _known_priors(defences: Defences, case: CaseIndex) -> list[int]:
     """Return the priors with a known gain."""
-    gain = by_mechanism.gain[place.period, :, :, place.size]
+    gain = defences.gain[case.period, :, :, case.size]
     return [
         prior
-        for prior in range(len(by_mechanism.priors))
-        if np.isfinite(gain[prior][:, by_mechanism.strongest(place, prior)]).any()
+        for prior in range(len(defences.priors))
+        if np.isfinite(gain[prior][:, defences.strongest(case, prior)]).any()
     ]
 
 
-def _boxes(by_mechanism: Defences, place: CaseIndex) -> Markup:
-    priors = _known_priors(by_mechanism, place)
+def _boxes(defences: Defences, case: CaseIndex) -> Markup:
+    priors = _known_priors(defences, case)
     rows = [
         (
-            name_mechanism(by_mechanism, place, mechanism),
-            [_line(by_mechanism, place, prior, mechanism) for prior in priors],
+            defences.name(case, mechanism),
+            [_line(defences, case, prior, mechanism) for prior in priors],
         )
-        for mechanism in range(len(by_mechanism.mechanisms))
+        for mechanism in range(len(defences.mechanisms))
     ]
-    names = by_mechanism.table.attacks
-    attacks = [
-        " or ".join(names[i] for i in by_mechanism.strongest(place, prior)) for prior in priors
-    ]
+    names = defences.table.attacks
+    attacks = [" or ".join(names[i] for i in defences.strongest(case, prior)) for prior in priors]
     return fill(
         "gains.html.j2",
-        caption=f"{place.label}: privacy gain of targets, {_against(attacks, priors)}",
-        keys=len(by_mechanism.priors) > 1,
+        caption=f"{case.label}: privacy gain of targets, {_against(attacks, priors)}",
+        keys=len(defences.priors) > 1,
         rows=rows,
     )
 
@@ -108,31 +101,29 @@ def _against(attacks: list[str], priors: list[int]) -> str:
     )
 
 
-def _line(
-    by_mechanism: Defences, place: CaseIndex, prior: int, mechanism: int
-) -> dict[str, object]:
-    values = by_mechanism.gains(place, prior, mechanism)
+def _line(defences: Defences, case: CaseIndex, prior: int, mechanism: int) -> dict[str, object]:
+    values = defences.gains(case, prior, mechanism)
     return {
         "key": _letter(prior),
-        "prior": by_mechanism.priors[prior],
+        "prior": defences.priors[prior],
         "strip": figures.strip(values, figures.colour(prior)),
         "median": number(float(np.median(values))) if len(values) else "–",
         "mean": number(mean(values)),
-        "left": number(by_mechanism.left(place, prior, mechanism)),
+        "left": number(defences.left(case, prior, mechanism)),
     }
 
 
-def build_utility(results: xr.Dataset) -> Section | None:
+def build_utility(audit: AuditReport) -> Section | None:
     """Build the measures of utility by mechanism; None without a defence or a measurement."""
-    by_mechanism = defences(results)
-    if not by_mechanism.any or not np.isfinite(by_mechanism.utility).any():
+    defences = audit.defences
+    if not defences.any or not np.isfinite(defences.utility).any():
         return None
     columns = [Column("Mechanism", number=False, header=True, wide=True)]
-    columns += [Column(_heading(measure), hint=measure.name) for measure in by_mechanism.measures]
+    columns += [Column(_heading(measure), hint=measure.name) for measure in defences.measures]
     groups = [
-        (place.label, _utility_rows(by_mechanism, place))
-        for place in by_mechanism.places()
-        if np.isfinite(by_mechanism.utility[place.period, place.size]).any()
+        (case.label, _utility_rows(defences, case))
+        for case in defences.cases()
+        if np.isfinite(defences.utility[case.period, case.size]).any()
     ]
     caption = "Utility of published values, mean (standard deviation) over groups"
     return Section(
@@ -152,23 +143,16 @@ def _heading(measure: Measure) -> Markup:
     return fill("measure.html.j2", title=measure.title, ideal=quantity(measure.ideal))
 
 
-def _utility_rows(by_mechanism: Defences, place: CaseIndex) -> list[list[str | Markup]]:
-    at = (place.period, place.size)
-    rows: list[list[str | Markup]] = []
-    for mechanism in range(len(by_mechanism.mechanisms)):
-        pairs = zip(
-            by_mechanism.utility[at][mechanism], by_mechanism.spread[at][mechanism], strict=True
-        )
-        rows.append(
-            [
-                name_mechanism(by_mechanism, place, mechanism),
-                *(_cell(float(value), float(sd)) for value, sd in pairs),
-            ]
-        )
-    rows.append(
-        [Markup("<i>random guess</i>"), *(_number(float(v)) for v in by_mechanism.guess[at])]
-    )
-    return rows
+def _utility_rows(defences: Defences, case: CaseIndex) -> list[list[str | Markup]]:
+    at = (case.period, case.size)
+    values, spread = defences.utility[at].tolist(), defences.spread[at].tolist()
+    guess: list[str | Markup] = [Markup("<i>random guess</i>")]
+    guess += map(_number, defences.guess[at].tolist())
+    rows: list[list[str | Markup]] = [
+        [defences.name(case, i), *map(_cell, values[i], spread[i])]
+        for i in range(len(defences.mechanisms))
+    ]
+    return [*rows, guess]
 
 
 def _cell(value: float, sd: float) -> Markup:
@@ -181,25 +165,26 @@ def _number(value: float) -> str:
     return quantity(value) if abs(value) >= 100 else number(value)
 
 
-def build_tradeoff(results: xr.Dataset) -> Section | None:
+def build_tradeoff(audit: AuditReport) -> Section | None:
     """Build a panel for each measure, as in POMACS20 Figs 7 to 10; None without gain or loss."""
-    by_mechanism = defences(results)
-    if not by_mechanism.gains_known or not np.isfinite(by_mechanism.loss).any():
+    defences = audit.defences
+    if not defences.gains_known or not np.isfinite(defences.loss).any():
         return None
-    axes = [_axis(by_mechanism, measure) for measure in range(len(by_mechanism.measures))]
+    several = len(defences.priors) > 1
+    axes = [_axis(defences, measure) for measure in range(len(defences.measures))]
     folds = [
-        (_label(by_mechanism, place, prior), panels)
-        for prior in range(len(by_mechanism.priors))
-        for place in by_mechanism.places()
-        if (panels := _panels(by_mechanism, place, prior, axes))
+        (f"{defences.priors[prior]} · {case.label}" if several else case.label, panels)
+        for prior in range(len(defences.priors))
+        for case in defences.cases()
+        if (panels := _panels(defences, case, prior, axes))
     ]
     if not folds:
         return None
     crossed = f"keeps less than {percent(NEARLY_EMPTY)} of the events: (nearly) empty release"
     legend = figures.marks(
-        by_mechanism.mechanisms,
+        defences.mechanisms,
         line="random guess, drawn without any data",
-        crossed=crossed if any(map(by_mechanism.emptiest, by_mechanism.mechanisms)) else "",
+        crossed=crossed if any(map(defences.emptiest, defences.mechanisms)) else "",
     )
     return Section(
         "tradeoff",
@@ -210,53 +195,50 @@ def build_tradeoff(results: xr.Dataset) -> Section | None:
         "dashed line are further off than a random guess. Do not choose a crossed-out mechanism: "
         "its release is (nearly) empty. Relative errors and events kept have a logarithmic axis "
         "with 0 at its left end.",
-        legend + fill("folds.html.j2", folds=folds),
+        legend + folded(folds),
     )
 
 
-def _label(by_mechanism: Defences, place: CaseIndex, prior: int) -> str:
-    return " · ".join(
-        [by_mechanism.priors[prior], place.label] if len(by_mechanism.priors) > 1 else [place.label]
-    )
-
-
-def _axis(by_mechanism: Defences, measure: int) -> figures.Axis:
+def _axis(defences: Defences, measure: int) -> figures.Axis:
     # equal for all periods and group sizes, so that panels can be compared
     values = np.concatenate(
-        [by_mechanism.loss[..., measure].ravel(), by_mechanism.guess_loss[..., measure].ravel()]
+        [defences.loss[..., measure].ravel(), defences.guess_loss[..., measure].ravel()]
     )
-    return figures.axis(values, log=by_mechanism.measures[measure].relative)
+    return figures.axis(values, log=defences.measures[measure].relative)
 
 
 def _panels(
-    by_mechanism: Defences, place: CaseIndex, prior: int, axes: list[figures.Axis]
+    defences: Defences, case: CaseIndex, prior: int, axes: list[figures.Axis]
 ) -> Markup | None:
     panels = []
-    for index, measure in enumerate(by_mechanism.measures):
-        points = _points(by_mechanism, place, prior, index)
+    for index, measure in enumerate(defences.measures):
+        points = _points(defences, case, prior, index)
         if not points:
             continue
-        guess = float(by_mechanism.guess_loss[place.period, place.size, index])
-        size = by_mechanism.table.group_sizes[place.size]
+        guess = float(defences.guess_loss[case.period, case.size, index])
+        size = defences.table.group_sizes[case.size]
         panels.append(
             figures.plot(
                 figures.tradeoff(points, guess, axes[index]),
-                slug=f"tradeoff-{place.period + 1}-{prior + 1}-{size}-{index + 1}",
+                slug=f"tradeoff-{case.period + 1}-{prior + 1}-{size}-{index + 1}",
                 title=measure.title,
                 description=_in_words(points, measure.title, guess),
             )
         )
-    return fill("panels.html.j2", panels=join(panels)) if panels else None
+    return side_by_side(panels) if panels else None
 
 
-def _points(
-    by_mechanism: Defences, place: CaseIndex, prior: int, measure: int
-) -> list[figures.Point]:
-    losses = by_mechanism.loss[place.period, place.size, :, measure]
+def _points(defences: Defences, case: CaseIndex, prior: int, measure: int) -> list[figures.Point]:
+    losses = defences.loss[case.period, case.size, :, measure]
     points = [
-        figures.Point(i, name, float(losses[i]), mean(by_mechanism.gains(place, prior, i)), empty)
-        for i, name in enumerate(by_mechanism.mechanisms)
-        for empty in [by_mechanism.emptiness(place, i)]
+        figures.Point(
+            i,
+            name,
+            float(losses[i]),
+            mean(defences.gains(case, prior, i)),
+            defences.emptiness(case, i),
+        )
+        for i, name in enumerate(defences.mechanisms)
     ]
     return [point for point in points if np.isfinite(point.loss) and np.isfinite(point.gain)]
 

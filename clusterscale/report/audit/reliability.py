@@ -8,20 +8,19 @@ from markupsafe import Markup
 
 from clusterscale.report.audit.cases import (
     Cases,
-    Controls,
     Floats,
     SummaryRow,
     by_setting,
-    cases,
-    check_controls,
     row,
     rows,
 )
+from clusterscale.report.audit.model import AuditReport, Controls
 from clusterscale.report.section import (
     Column,
     Section,
     Table,
     fill,
+    folded,
     interval,
     json_attribute,
     number,
@@ -30,6 +29,7 @@ from clusterscale.report.section import (
     quantity,
 )
 
+_FALSE_POSITIVE_RATE = 0.1  # default if the plan has none
 _FAILURE_COLUMNS = (
     Column("Error", number=False, header=True),
     Column("Tests"),
@@ -38,21 +38,19 @@ _FAILURE_COLUMNS = (
 )
 
 
-def build_failures(results: xr.Dataset) -> Section | None:
+def build_failures(audit: AuditReport) -> Section | None:
     """Build the number of failed tests by kind of error, and failed measurements of defences."""
-    table = cases(results)
+    table = audit.cases
     failed = np.argwhere(table.planned & ~np.isfinite(table.auc))
-    unpriced = _unpriced(results)
+    unmeasured = _failed_measurements(audit)
     if not len(failed):
-        return unpriced
-    names = [str(name) for name in results["pseudonym"].values]
+        return unmeasured
     groups: dict[str, list[tuple[int, ...]]] = {}
     for index in map(tuple, failed.tolist()):
         groups.setdefault(_kind(table, index), []).append(index)
-    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    rows: list[list[str | Markup]] = [
-        [kind, f"{len(indices):,}", str(table.error[indices[0]]), _where(table, indices[0], names)]
-        for kind, indices in ordered
+    lines: list[list[str | Markup]] = [
+        [kind, f"{len(indices):,}", str(table.error[indices[0]]), _where(audit, indices[0])]
+        for kind, indices in sorted(groups.items(), key=lambda item: -len(item[1]))
     ]
     n_done = int(np.isfinite(table.auc).sum())
     return Section(
@@ -60,26 +58,22 @@ def build_failures(results: xr.Dataset) -> Section | None:
         "Tests that failed",
         f"{plural(len(failed), 'test')} failed and {n_done:,} finished. All numbers on this page "
         "omit failed tests. If failures depend on the target, the remaining means are biased.",
-        Table("Failed tests by kind of error", _FAILURE_COLUMNS, [("", rows)]).html
-        + (unpriced.body if unpriced else ""),
+        Table("Failed tests by kind of error", _FAILURE_COLUMNS, [("", lines)]).html
+        + (unmeasured.body if unmeasured else ""),
     )
 
 
-def _unpriced(results: xr.Dataset) -> Section | None:
+def _failed_measurements(audit: AuditReport) -> Section | None:
     """Build the list of failed measurements of defences; None if there are none."""
-    errors = json_attribute(results, "evaluation_errors").get("evaluation_errors", [])
+    errors = json_attribute(audit.results, "evaluation_errors").get("evaluation_errors", [])
     if not isinstance(errors, list) or not errors:
         return None
-    rows = [[str(error)] for error in dict.fromkeys(errors)]
+    lines = [[str(error)] for error in dict.fromkeys(errors)]
     return Section(
         "failures",
         "Measurements that failed",
         "This page lacks guarantees or utility of some defences; every attack finished.",
-        Table(
-            "Errors in measurements of defences",
-            (Column("Error", number=False, header=True),),
-            [("", rows)],
-        ).html,
+        Table("Errors in measurements of defences", _FAILURE_COLUMNS[:1], [("", lines)]).html,
     )
 
 
@@ -90,35 +84,29 @@ def _kind(table: Cases, index: tuple[int, ...]) -> str:
     return head if colon and head.isidentifier() else "Other"
 
 
-def _where(table: Cases, index: tuple[int, ...], names: list[str]) -> str:
+def _where(audit: AuditReport, index: tuple[int, ...]) -> str:
     setting, size, attack, target = index
     parts = [
-        table.label(table.settings[setting]),
-        f"target {names[target]}",
-        f"groups of {table.group_sizes[size]:,}",
-        table.attacks[attack],
+        audit.cases.label(audit.cases.settings[setting]),
+        f"target {audit.people.pseudonyms[target]}",
+        f"groups of {audit.cases.group_sizes[size]:,}",
+        audit.cases.attacks[attack],
     ]
     return ", ".join(filter(None, parts))
 
 
-_FALSE_POSITIVE_RATE = 0.1  # default if the plan has none
-
-
-def build_reliability(results: xr.Dataset) -> Section | None:
+def build_reliability(audit: AuditReport) -> Section | None:
     """Build a row for each setting, group size and attack; None if no test finished."""
-    table = cases(results)
-    if not table.finished:
+    if not audit.cases.finished:
         return None
-    planned = json_attribute(results, "plan").get("false_positive_rate", _FALSE_POSITIVE_RATE)
-    rate = _rate(float(str(planned)))
-    controls = check_controls(table)
+    plan = json_attribute(audit.results, "plan")
+    rate = _rate(float(str(plan.get("false_positive_rate", _FALSE_POSITIVE_RATE))))
     body = fill(
-        "sure.html.j2",
-        controls=controls,
-        floor=_floor(results, rate),
-        tables=fill("folds.html.j2", folds=_folds(results, table, controls, rate)),
-        label=table.label,
-        number=number,
+        "reliability.html.j2",
+        controls=audit.controls,
+        floor=_floor(audit.results, rate),
+        tables=folded(_folds(audit, rate)),
+        label=audit.cases.label,
     )
     return Section(
         "sure",
@@ -134,9 +122,7 @@ def build_reliability(results: xr.Dataset) -> Section | None:
     )
 
 
-def _folds(
-    results: xr.Dataset, table: Cases, controls: Controls, rate: str
-) -> list[tuple[str, Markup]]:
+def _folds(audit: AuditReport, rate: str) -> list[tuple[str, Markup]]:
     """Return a table for each setting."""
     columns = (
         Column("Attack", number=False, header=True),
@@ -148,7 +134,8 @@ def _folds(
         Column("Absent", hint="Mean AUC with another user in the target’s place"),
         Column("Sum", hint="Mean AUC of the sum of all published values"),
     )
-    ordered = results.sortby("group_size")
+    table, controls = audit.cases, audit.controls
+    ordered = audit.results.sortby("group_size")
     tpr, epsilon = (by_setting(ordered, name) for name in ("pooled_tpr", "pooled_epsilon_lower"))
     folds = []
     for setting, what in table.shown():
@@ -178,11 +165,8 @@ def _reliability_cells(
     ]
 
 
-def _among(rows: tuple[SummaryRow, ...], line: SummaryRow) -> bool:
-    return any(
-        (row.setting, row.group_size, row.attack) == (line.setting, line.group_size, line.attack)
-        for row in rows
-    )
+def _among(off: tuple[SummaryRow, ...], line: SummaryRow) -> bool:
+    return any(other.case == line.case for other in off)
 
 
 def _flagged(value: float, word: str, wrong: bool) -> str | Markup:
@@ -227,18 +211,15 @@ _RESULT_COLUMNS = (
 )
 
 
-def build_results(results: xr.Dataset) -> Section | None:
+def build_results(audit: AuditReport) -> Section | None:
     """Build a row for each setting, group size and attack that was run, and for the best."""
-    cells = cases(results)
-    if not cells.finished:
+    table = audit.cases
+    if not table.finished:
         return None
     groups: dict[str, list[list[str | Markup]]] = {}
-    for line in rows(cells):
-        heading = f"Groups of {line.group_size:,}"
-        label = cells.label(line.setting)
-        groups.setdefault(f"{label} · {heading}" if label else heading, []).append(
-            _result_cells(line)
-        )
+    for line in rows(table):
+        parts = [table.label(line.setting), f"Groups of {line.group_size:,}"]
+        groups.setdefault(" · ".join(filter(None, parts)), []).append(_result_cells(line))
     caption = "Results by group size and attack, over the targets with a result"
     return Section(
         "results",

@@ -6,33 +6,34 @@ from dataclasses import replace
 from math import floor
 
 import numpy as np
-import xarray as xr
 from markupsafe import Markup
 from numpy.typing import NDArray
 
 from clusterscale.report import figures
-from clusterscale.report.audit.cases import Cases, by_attack, cases, mean
+from clusterscale.report.audit.cases import Cases, by_attack, mean
+from clusterscale.report.audit.model import AuditReport
 from clusterscale.report.section import (
     Column,
     LongColumn,
     Section,
     Table,
     fill,
-    join,
+    folded,
     long_table,
     number,
     plural,
+    side_by_side,
 )
 from clusterscale.validation_messages import find_ties, name_best
 
 
-def build_distributions(results: xr.Dataset) -> Section | None:
+def build_distributions(audit: AuditReport) -> Section | None:
     """Build a panel for each group size, as in NDSS18 Figs 2 and 4, one fold for each setting."""
-    table = cases(results)
+    table = audit.cases
     if not table.finished:
         return None
     folds = [(table.label(setting), _auc_panels(table, index)) for index, setting in table.shown()]
-    body = figures.legend(table.attacks) + fill("folds.html.j2", folds=folds)
+    body = figures.legend(table.attacks) + folded(folds)
     return Section(
         "distributions",
         "Distribution of AUC over targets",
@@ -58,7 +59,7 @@ def _auc_panels(table: Cases, setting: int) -> Markup:
                     description=_quartiles(series, table.attacks, group_size),
                 )
             )
-    return fill("panels.html.j2", panels=join(panels))
+    return side_by_side(panels)
 
 
 def _quartiles(series: dict[int, figures.Floats], attacks: tuple[str, ...], size: int) -> str:
@@ -70,9 +71,9 @@ def _quartiles(series: dict[int, figures.Floats], attacks: tuple[str, ...], size
     return f"Cumulative distribution of AUC over targets in groups of {size}. " + "; ".join(parts)
 
 
-def build_losses(results: xr.Dataset) -> Section | None:
+def build_losses(audit: AuditReport) -> Section | None:
     """Build box plots of the privacy loss, as in NDSS18 Fig. 3, one for each setting."""
-    table = cases(results)
+    table = audit.cases
     if not np.isfinite(table.loss).any():
         return None
     folds = [(table.label(setting), _loss_boxes(table, index)) for index, setting in table.shown()]
@@ -83,7 +84,7 @@ def build_losses(results: xr.Dataset) -> Section | None:
         "if it always recognises the target. A box spans the middle half of the targets; its line "
         "is the median, the diamond the mean. Whiskers extend to the furthest target within 1.5 "
         "box heights; circles are targets beyond.",
-        figures.legend(table.attacks, dashed=False) + fill("folds.html.j2", folds=folds),
+        figures.legend(table.attacks, dashed=False) + folded(folds),
     )
 
 
@@ -109,12 +110,12 @@ def _loss_boxes(table: Cases, setting: int) -> Markup:
     )
 
 
-def build_periods(results: xr.Dataset) -> Section | None:
+def build_periods(audit: AuditReport) -> Section | None:
     """Build box plots of the privacy loss by period, as in NDSS18 Fig. 11; None for one period.
 
     There is a panel for each group size, and a fold for each prior and mechanism.
     """
-    table = cases(results)
+    table = audit.cases
     periods = list(dict.fromkeys(setting.period for setting in table.settings))
     if len(periods) < 2 or not np.isfinite(table.loss).any():
         return None
@@ -128,7 +129,7 @@ def build_periods(results: xr.Dataset) -> Section | None:
         "periods",
         "Privacy loss by period",
         "The same boxes by period, which show when people are most exposed.",
-        legend + fill("numbered.html.j2", names=periods) + fill("folds.html.j2", folds=folds),
+        legend + fill("numbered.html.j2", names=periods) + folded(folds),
     )
 
 
@@ -151,7 +152,7 @@ def _period_panels(table: Cases, indices: list[int]) -> Markup:
                 description=f"Box plots of privacy loss; medians. {_medians(groups, table)}",
             )
         )
-    return fill("panels.html.j2", panels=join(panels))
+    return side_by_side(panels)
 
 
 def _medians(groups: list[tuple[int, dict[int, figures.Floats]]], table: Cases) -> str:
@@ -169,15 +170,15 @@ _MOBILITY = "Tertile of users by number of events: high, mild or some"
 _TERTILES = {"high": 0, "mild": 1, "some": 2}
 
 
-def build_exposed(results: xr.Dataset) -> Section | None:
+def build_exposed(audit: AuditReport) -> Section | None:
     """Build the list of targets by highest AUC, one table for each setting."""
-    table = cases(results)
+    table = audit.cases
     if not table.finished:
         return None
     people = [
-        LongColumn("Target", [str(name) for name in results["pseudonym"].values]),
-        LongColumn("Mobility", [str(name) for name in results["tertile"].values], hint=_MOBILITY),
-        LongColumn("Events", results["n_events"].values, 0, hint="In the audited periods"),
+        LongColumn("Target", audit.people.pseudonyms),
+        LongColumn("Mobility", list(map(str, audit.people.tertiles)), hint=_MOBILITY),
+        LongColumn("Events", audit.people.n_events, 0, hint="In the audited periods"),
     ]
     folds = [
         (table.label(setting), _table(table, index, people)) for index, setting in table.shown()
@@ -188,12 +189,11 @@ def build_exposed(results: xr.Dataset) -> Section | None:
         "People who move more may be easier or harder to recognise. The tables list targets by "
         "their highest AUC over all attacks and group sizes. As these are maxima over several "
         "measurements, they are biased slightly upwards.",
-        _tertiles(table, results["tertile"].values.astype(object))
-        + fill("folds.html.j2", folds=folds),
+        _tertiles(table, audit.people.tertiles) + folded(folds),
     )
 
 
-def _tertiles(table: Cases, tertiles: NDArray[np.str_]) -> Markup:
+def _tertiles(table: Cases, tertiles: NDArray[np.object_]) -> Markup:
     names = sorted(set(tertiles), key=lambda name: (_TERTILES.get(name, len(_TERTILES)), name))
     columns = [Column("Group size", number=False, header=True)]
     columns += [Column("Strongest attack", number=False)]

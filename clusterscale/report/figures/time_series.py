@@ -82,7 +82,7 @@ class Course:
 def verdict_mark(verdict: str, word: str) -> Markup:
     """Return the word of a verdict after its mark in figures."""
     hue, shape, _ = _MARKS[verdict]
-    return fill("verdict.html.j2", verdict=verdict, word=word, colour=hue, shape=shape)
+    return fill("verdict.html.j2", word=word, colour=hue, shape=shape)
 
 
 def course_legend(names: Sequence[str], verdicts: Mapping[str, str]) -> Markup:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.clusters.base import (
-    BUDGET,
     ENVIRONMENT,
     SETTINGS,
+    USABLE,
     Distributed,
     needs,
     to_bytes,
@@ -46,10 +46,10 @@ class Allocation(Distributed):
     tls: Encryption = None
 
     @property
-    def budget(self) -> int | None:
+    def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if Slurm does not report the memory."""
         memory = self._worker_memory()
-        return int(BUDGET * memory) if isinstance(memory, int) else None
+        return int(USABLE * memory) if isinstance(memory, int) else None
 
     def serve(self) -> None:
         """Run the scheduler or a worker until the work ends, then exit; return only in the driver.

@@ -11,7 +11,7 @@ from pydantic import ByteSize, Field, TypeAdapter
 from clusterscale.contracts import ConfigModel, Executor
 from clusterscale.errors import InputError, PackageError
 
-__all__ = ["BUDGET", "ENVIRONMENT", "SETTINGS", "Cluster", "Distributed", "needs", "to_bytes"]
+__all__ = ["ENVIRONMENT", "SETTINGS", "USABLE", "Cluster", "Distributed", "needs", "to_bytes"]
 __all__ += ["variable"]
 
 # Work is planned to fit into memory. Work that does not fit must fail visibly: it must neither be
@@ -46,7 +46,7 @@ SETTINGS: dict[str, Any] = {
 }
 """Dask's settings where this process starts the scheduler or the workers."""
 
-BUDGET = 0.7
+USABLE = 0.7
 """Share of a worker's memory that work may use; from 0.95 on the worker is restarted."""
 
 
@@ -66,7 +66,7 @@ class Cluster(Protocol):
         """Configured number of workers, 1 if it is not known here."""
 
     @property
-    def budget(self) -> int | None:
+    def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if not known here."""
 
     def resize(self, n_workers: int) -> Self:
@@ -87,10 +87,10 @@ class Distributed(ConfigModel):
         return int(getattr(self, "workers", None) or 1)
 
     @property
-    def budget(self) -> int | None:
+    def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if not known here."""
         memory = getattr(self, "memory", None)
-        return None if memory is None else int(BUDGET * to_bytes(memory))
+        return None if memory is None else int(USABLE * to_bytes(memory))
 
     def resize(self, n_workers: int) -> Self:
         """Return a copy with another number of workers.

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING
 
-from pydantic import Field, ValidationError, model_validator
-
-from clusterscale.contracts import ConfigModel, Count
 from clusterscale.errors import ClusterError
-from clusterscale.runtime.clusters.base import Distributed, needs, to_bytes
-from clusterscale.runtime.clusters.pods import CERTIFICATES, PORT, PodSpec, dask_cluster
-from clusterscale.runtime.security import Tls
+from clusterscale.runtime.clusters.base import needs
+from clusterscale.runtime.clusters.pods import PodSettings, dask_cluster
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -22,27 +18,12 @@ if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
     from clusterscale.runtime.scheduler_connection import SchedulerConnection
 
-__all__ = ["Kubernetes", "Volume"]
+__all__ = ["Kubernetes"]
 
-Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
-Path = Annotated[str, Field(pattern=r"^/.+")]
-
-_LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
 _CHECK = 10.0  # seconds between checks of pods that have not started yet
 
 
-class Volume(ConfigModel):
-    """A persistent volume claim, and its mount path on the workers."""
-
-    claim: Name
-    path: Path
-
-
-Names = Annotated[tuple[Name, ...], Field(strict=False)]
-Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
-
-
-class Kubernetes(Distributed):
+class Kubernetes(PodSettings):
     """Pods of one worker with one thread each, created for this run by the Dask operator.
 
     The driver must run in a pod of the same Kubernetes cluster, because it reaches the scheduler by
@@ -56,49 +37,6 @@ class Kubernetes(Distributed):
     secrets in ``environment`` become environment variables of the workers, such as credentials of
     an object store; ``volumes`` are mounted on the workers.
     """
-
-    name: Literal["kubernetes"] = "kubernetes"
-    image: Annotated[str, Field(min_length=1)] | None = None
-    instance: Name = "clusterscale"
-    namespace: Name | None = None
-    workers: Count = 8
-    memory: str = "4GiB"
-    tls: Tls | Literal[False] = Tls(
-        ca=f"{CERTIFICATES}/ca.pem",
-        certificate=f"{CERTIFICATES}/cert.pem",
-        key=f"{CERTIFICATES}/key.pem",
-    )
-    secret: Name = "clusterscale-tls"
-    environment: Names = ()
-    volumes: Volumes = ()
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        try:
-            size = self._memory
-        except ValidationError:
-            raise ValueError(f"memory {self.memory!r} is not a size such as 4GiB") from None
-        if size < _LEAST:
-            raise ValueError(f"memory {self.memory!r} is less than a worker needs, 256MiB")
-        return self
-
-    @property
-    def _memory(self) -> int:
-        return to_bytes(self.memory)
-
-    def pod_spec(self, namespace: str, image: str) -> PodSpec:
-        """Return the specification of the cluster in ``namespace`` with ``image``."""
-        scheme = "tls" if self.tls else "tcp"
-        return PodSpec(
-            name=self.instance,
-            image=image,
-            scheduler=f"{scheme}://{self.instance}-scheduler.{namespace}.svc:{PORT}",
-            workers=self.workers,
-            memory=self._memory,
-            secret=self.secret if self.tls else None,
-            environment=self.environment,
-            volumes=[(volume.claim, volume.path) for volume in self.volumes],
-        )
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:
@@ -120,10 +58,11 @@ class Kubernetes(Distributed):
         security = self.tls.security() if self.tls else None
         with ExitStack() as stack:
             api = stack.enter_context(connect(self.namespace))
-            spec = self.pod_spec(api.namespace, self.image or own_image(api))
-            monitor = stack.enter_context(hosted(dask_cluster(spec), api))
+            manifest = dask_cluster(self, api.namespace, self.image or own_image(api))
+            monitor = stack.enter_context(hosted(manifest, api))
+            address = self.scheduler_address(api.namespace)
             connection = stack.enter_context(
-                closing(SchedulerConnection(spec.scheduler, security, self.patience))
+                closing(SchedulerConnection(address, security, self.patience))
             )
 
             def join() -> Client:

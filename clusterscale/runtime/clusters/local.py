@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from clusterscale.contracts import Count
-from clusterscale.runtime.clusters.base import BUDGET, SETTINGS, Distributed, needs
+from clusterscale.runtime.clusters.base import SETTINGS, USABLE, Distributed, needs
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
@@ -33,15 +33,15 @@ class Local(Distributed):
         return self.workers or len(os.sched_getaffinity(0))
 
     @property
-    def budget(self) -> int | None:
+    def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker; ``auto`` divides this machine's memory."""
         if self.memory != "auto":
-            return super().budget
+            return super().usable_memory
         try:
             from distributed.system import MEMORY_LIMIT
         except ImportError:  # reported when the cluster is opened
             return None
-        return int(BUDGET * MEMORY_LIMIT / self.n_workers)
+        return int(USABLE * MEMORY_LIMIT / self.n_workers)
 
     @contextmanager
     def open(self) -> Iterator[DaskExecutor]:

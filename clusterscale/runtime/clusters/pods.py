@@ -1,4 +1,4 @@
-"""Manifest of a Dask cluster for the Dask operator for Kubernetes.
+"""Settings of a cluster in Kubernetes, and its manifest for the Dask operator.
 
 Pods have no API token, no root, no capabilities, and no writable path except a temporary one.
 ``deploy/kubernetes`` has the same pods in YAML; a test compares the two.
@@ -6,13 +6,22 @@ Pods have no API token, no root, no capabilities, and no writable path except a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from clusterscale.runtime.clusters.base import ENVIRONMENT, SETTINGS, variable
+from pydantic import Field, ValidationError, model_validator
 
-__all__ = ["CERTIFICATES", "GROUP", "PORT", "PodSpec", "dask_cluster"]
+from clusterscale.contracts import ConfigModel, Count
+from clusterscale.runtime.clusters.base import (
+    ENVIRONMENT,
+    SETTINGS,
+    Distributed,
+    to_bytes,
+    variable,
+)
+from clusterscale.runtime.security import Tls
+
+__all__ = ["CERTIFICATES", "GROUP", "PORT", "PodSettings", "Volume", "dask_cluster"]
 
 Manifest = dict[str, Any]
 
@@ -35,58 +44,86 @@ _SIZE = {  # resources of the scheduler, enough for thousands of workers
 _COMMON = {"HOME": _SCRATCH, "NUMBA_CACHE_DIR": f"{_SCRATCH}/numba"}
 
 
-@dataclass(frozen=True, slots=True)
-class PodSpec:
-    """Specification of a cluster.
-
-    Attributes
-    ----------
-    name, image
-        Name of the cluster, and image of every container.
-    scheduler
-        Address of the scheduler for the workers.
-    workers
-        Number of worker pods, each of one worker with one thread.
-    memory
-        Bytes that a worker may use; its pod has a quarter more, for memory Dask does not count.
-    secret
-        Secret that holds the certificates; None for no encryption.
-    environment
-        Secrets whose keys become environment variables of the workers.
-    volumes
-        Persistent volume claims, and their mount paths on the workers.
-    """
-
-    name: str
-    image: str
-    scheduler: str
-    workers: int
-    memory: int
-    secret: str | None
-    environment: Sequence[str] = ()
-    volumes: Sequence[tuple[str, str]] = ()
+Name = Annotated[str, Field(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
+Path = Annotated[str, Field(pattern=r"^/.+")]
 
 
-def dask_cluster(spec: PodSpec) -> Manifest:
-    """Return the manifest of a DaskCluster."""
+_LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
+
+
+class Volume(ConfigModel):
+    """A persistent volume claim, and its mount path on the workers."""
+
+    claim: Name
+    path: Path
+
+
+Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
+
+
+class PodSettings(Distributed):
+    """Settings of the ``kubernetes`` cluster; worker pods have one worker with one thread."""
+
+    name: Literal["kubernetes"] = "kubernetes"
+    image: Annotated[str, Field(min_length=1)] | None = None
+    instance: Name = "clusterscale"
+    namespace: Name | None = None
+    workers: Count = 8
+    memory: str = "4GiB"
+    tls: Tls | Literal[False] = Tls(
+        ca=f"{CERTIFICATES}/ca.pem",
+        certificate=f"{CERTIFICATES}/cert.pem",
+        key=f"{CERTIFICATES}/key.pem",
+    )
+    secret: Name = "clusterscale-tls"
+    environment: Names = ()
+    volumes: Volumes = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            size = self.memory_bytes
+        except ValidationError:
+            raise ValueError(f"memory {self.memory!r} is not a size such as 4GiB") from None
+        if size < _LEAST:
+            raise ValueError(f"memory {self.memory!r} is less than a worker needs, 256MiB")
+        return self
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that a worker may use."""
+        return to_bytes(self.memory)
+
+    def scheduler_address(self, namespace: str) -> str:
+        """Return the address of the scheduler for the workers and for the driver."""
+        scheme = "tls" if self.tls else "tcp"
+        return f"{scheme}://{self.instance}-scheduler.{namespace}.svc:{PORT}"
+
+
+def dask_cluster(settings: PodSettings, namespace: str, image: str) -> Manifest:
+    """Return the manifest of a DaskCluster for a namespace, with one image for all containers."""
     return {
         "apiVersion": GROUP,
         "kind": "DaskCluster",
         "metadata": {
-            "name": spec.name,
+            "name": settings.instance,
             "labels": {
                 "app.kubernetes.io/name": "clusterscale",
                 "app.kubernetes.io/managed-by": "clusterscale",
             },
         },
         "spec": {
-            "worker": {"replicas": spec.workers, "spec": _pod(_worker(spec), spec)},
+            "worker": {
+                "replicas": settings.workers,
+                "spec": _pod(_worker(settings, namespace), image, settings),
+            },
             "scheduler": {
-                "spec": _pod(_scheduler(spec), spec),
+                "spec": _pod(_scheduler(settings), image, settings),
                 "service": {
                     "type": "ClusterIP",
                     "selector": {
-                        "dask.org/cluster-name": spec.name,
+                        "dask.org/cluster-name": settings.instance,
                         "dask.org/component": "scheduler",
                     },
                     "ports": [{"name": "tcp-comm", "port": PORT, "targetPort": "tcp-comm"}],
@@ -96,21 +133,20 @@ def dask_cluster(spec: PodSpec) -> Manifest:
     }
 
 
-def _scheduler(spec: PodSpec) -> Manifest:
-    settings = {
+def _scheduler(settings: PodSettings) -> Manifest:
+    variables = {
         variable(key): str(value)
         for key, value in SETTINGS.items()
         if key.startswith("distributed.scheduler.")
     }
-    if spec.secret:
-        settings[variable("distributed.comm.require-encryption")] = "True"
+    if settings.tls:
+        variables[variable("distributed.comm.require-encryption")] = "True"
     return {
         "name": "scheduler",
-        "image": spec.image,
         "command": ["dask", "scheduler"],
         # The dashboard has no authentication, so it is reachable only by port forwarding.
-        "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(spec)],
-        "env": _variables(_COMMON | settings),
+        "args": ["--dashboard-address", "127.0.0.1:8787", *_tls(settings)],
+        "env": _variables(_COMMON | variables),
         "ports": [{"name": "tcp-comm", "containerPort": PORT}],
         # Probed only until the first success: each probe logs a failed handshake.
         "startupProbe": {
@@ -122,32 +158,42 @@ def _scheduler(spec: PodSpec) -> Manifest:
     }
 
 
-def _worker(spec: PodSpec) -> Manifest:
-    memory = f"{spec.memory * 5 // 4 // _MEBIBYTE}Mi"
-    args = [spec.scheduler, "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1"]
-    args += ["--memory-limit", f"{spec.memory // _MEBIBYTE}MiB", "--local-directory", _SCRATCH]
+def _worker(settings: PodSettings, namespace: str) -> Manifest:
+    memory = f"{settings.memory_bytes * 5 // 4 // _MEBIBYTE}Mi"
+    args = [
+        settings.scheduler_address(namespace),
+        "--name",
+        "$(DASK_WORKER_NAME)",
+        "--nthreads",
+        "1",
+    ]
+    args += [
+        "--memory-limit",
+        f"{settings.memory_bytes // _MEBIBYTE}MiB",
+        "--local-directory",
+        _SCRATCH,
+    ]
     args += ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]  # metrics are served anyway
     worker: Manifest = {
         "name": "worker",
-        "image": spec.image,
         "command": ["dask", "worker"],
-        "args": [*args, *_tls(spec)],
+        "args": [*args, *_tls(settings)],
         "env": _variables(_COMMON | ENVIRONMENT),
         "resources": {
             "requests": {"cpu": "1", "memory": memory},
             "limits": {"cpu": "2", "memory": memory},
         },
     }
-    if spec.environment:
-        worker["envFrom"] = [{"secretRef": {"name": name}} for name in spec.environment]
-    if spec.volumes:
+    if settings.environment:
+        worker["envFrom"] = [{"secretRef": {"name": name}} for name in settings.environment]
+    if settings.volumes:
         worker["volumeMounts"] = [
-            {"name": claim, "mountPath": path} for claim, path in spec.volumes
+            {"name": volume.claim, "mountPath": volume.path} for volume in settings.volumes
         ]
     return worker
 
 
-def _pod(container: Manifest, spec: PodSpec) -> Manifest:
+def _pod(container: Manifest, image: str, settings: PodSettings) -> Manifest:
     """Return the pod of one container, with the most restrictive security context."""
     mounts: list[Manifest] = [
         {"name": "scratch", "mountPath": _SCRATCH},
@@ -157,9 +203,11 @@ def _pod(container: Manifest, spec: PodSpec) -> Manifest:
         {"name": "scratch", "emptyDir": {"sizeLimit": "10Gi"}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
     ]
-    if spec.secret:
+    if settings.tls:
         mounts.append({"name": "tls", "mountPath": CERTIFICATES, "readOnly": True})
-        volumes.append({"name": "tls", "secret": {"secretName": spec.secret, "defaultMode": 0o440}})
+        volumes.append(
+            {"name": "tls", "secret": {"secretName": settings.secret, "defaultMode": 0o440}}
+        )
     claimed = container.get("volumeMounts", [])
     volumes += [
         {"name": mount["name"], "persistentVolumeClaim": {"claimName": mount["name"]}}
@@ -181,14 +229,15 @@ def _pod(container: Manifest, spec: PodSpec) -> Manifest:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [
-            container | {"securityContext": restricted, "volumeMounts": mounts + claimed}
+            container
+            | {"image": image, "securityContext": restricted, "volumeMounts": mounts + claimed}
         ],
         "volumes": volumes,
     }
 
 
-def _tls(spec: PodSpec) -> list[str]:
-    if not spec.secret:
+def _tls(settings: PodSettings) -> list[str]:
+    if not settings.tls:
         return []
     files = {"--tls-ca-file": "ca.pem", "--tls-cert": "cert.pem", "--tls-key": "key.pem"}
     args = ["--protocol", "tls"]

@@ -1,0 +1,66 @@
+"""Words for values of results: the same in the terminal, on pages, in notebooks and at the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+__all__ = ["BROKEN", "CONSISTENT", "GUARANTEE_VERDICTS", "LOOKS", "NOTHING_PROMISED"]
+__all__ += ["NO_GUARANTEE", "RELEASE_VERDICTS", "TOO_FEW_SAMPLES", "is_tested"]
+__all__ += ["privacy_unit", "worst_guarantee"]
+
+BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
+NOTHING_PROMISED = "nothing promised"
+"""Value of the variable ``verdict`` for a mechanism without a guarantee."""
+
+GUARANTEE_VERDICTS = (BROKEN, TOO_FEW_SAMPLES, CONSISTENT, NOTHING_PROMISED)
+"""Values of the variable ``verdict``, worst first."""
+
+NO_GUARANTEE = "no guarantee"
+"""What people read where nothing is guaranteed."""
+
+RELEASE_VERDICTS: Mapping[str, str] = {"pass": "passed", "warn": "warned", "fail": "failed"}
+"""Words for the verdicts of a policy, best first."""
+
+LOOKS: Mapping[str, str] = {
+    CONSISTENT: "good",
+    BROKEN: "bad",
+    "not seen to be exposed": "good",
+    "inconclusive": "middling",
+    "partly exposed": "bad",
+    "exposed": "bad",
+    "passed": "good",
+    "warned": "middling",
+    "failed": "bad",
+}
+"""Whether a verdict is good, middling or bad."""
+
+_UNITS = {
+    "event": "event",
+    "user_day": "user's day",
+    "user": "user",
+    "roi_series": "user at a place",
+}
+
+
+def privacy_unit(unit: str, article: str = "") -> str:
+    """Return the words for a privacy unit, after ``one`` or the right form of ``a``, if given.
+
+    An unknown unit is returned as it is.
+    """
+    if unit not in _UNITS:
+        return unit
+    words = _UNITS[unit]
+    if article == "a" and words.startswith("e"):
+        article = "an"
+    return f"{article} {words}" if article else words
+
+
+def worst_guarantee(verdicts: Iterable[str]) -> str:
+    """Return the worst verdict on a guarantee; unknown ones are worse, "" is best."""
+    ranks = {word: rank for rank, word in enumerate((*GUARANTEE_VERDICTS, ""))}
+    return min(verdicts, key=lambda word: ranks.get(word, -1))
+
+
+def is_tested(verdict: str) -> bool:
+    """Return whether a verdict is that of a guarantee which was tested."""
+    return verdict not in (NOTHING_PROMISED, "")

@@ -1,0 +1,112 @@
+"""The audit of one release, as an analysis: audit and screen, then scores and checks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusterscale.audit import AuditAnalysis, AuditPlan, count_failed, open_results, plan_resources
+from clusterscale.cube import TraceCube
+from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.reaudit.known_counts import TableTask, check_alone
+from clusterscale.reaudit.members import Membership
+from clusterscale.reaudit.policy import ReauditPlan
+from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
+from clusterscale.reaudit.scoring import PublishedScores, pool
+from clusterscale.schema import RESULTS_REVISION
+from clusterscale.screening import ScreenAnalysis
+from clusterscale.screening import check as check_screen
+from clusterscale.study import Analysis, Stage, Study, each
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+__all__ = ["ReleaseAnalysis", "TasksFailedError"]
+
+
+class TasksFailedError(ClusterscaleError):
+    """Tasks of the audit of a release failed; the next run repeats them."""
+
+
+class ReleaseAnalysis(Analysis):
+    """Scores of the attacks on the published values, and checks of these values.
+
+    It requires the audit of the release, and the screen if the plan and the mechanism have one. It
+    ends with the record of a :class:`~clusterscale.reaudit.release_store.ReleaseStore`.
+    """
+
+    plan: AuditPlan
+    kind: ClassVar[str] = "release"
+    shared: ClassVar[Collection[str]] = ("tables.zarr",)  # without release.json in older versions
+
+    def __init__(
+        self,
+        release: ResolvedRelease,
+        content: Content,
+        members: Membership,
+        cube: TraceCube,
+        plan: ReauditPlan,
+    ) -> None:
+        self.plan = release.plan(plan.audit)
+        self.seed, self.null_roi = self.plan.seed, self.plan.null_roi
+        self._release, self._content, self._members = release, content, members
+        self._cube, self._how = cube, plan
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings that decide results."""
+        release, cube = self._release.identity(), self._cube.fingerprint
+        return self._how.key(release, cube, RESULTS_REVISION)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the release as plain values."""
+        return self._release.identity()
+
+    def check(self, cube: TraceCube, memory: int) -> None:
+        """Raise :class:`ConfigError`, naming the keys, if the release does not fit ``cube``."""
+        self.plan.check(cube)
+
+    def requires(self) -> Sequence[Analysis]:
+        """Return the audit, and the screen unless the mechanism cannot be screened."""
+        audit, screen = AuditAnalysis(self.plan), self.plan.whole_screen
+        if not self._how.everyone:
+            return (audit,)
+        try:
+            check_screen(screen, self._cube)
+        except ConfigError:
+            return (audit,)
+        return audit, ScreenAnalysis(screen)
+
+    def open(self, uri: str) -> xr.Dataset:
+        """Open the results of the audit of the release."""
+        return open_results(uri)
+
+    def stages(self, job: Study) -> Iterator[Stage[Any, Any]]:
+        """Yield the scores of the published values and their checks, then write the record.
+
+        Raises
+        ------
+        TasksFailedError
+            If tasks of the audit or of the scores failed.
+        """
+        plan, cube, release = self.plan, job.cube, self._release
+        store = ReleaseStore(job.run_uri)
+        store.write_tables(self._content, self._members.inside)
+        users = plan_resources(plan, cube, job.memory, job.n_workers).users
+        scores = PublishedScores(plan, cube, self._members, self._how.published, store.tables)
+        yield scores.stage(users)
+        (evaluation,) = plan.evaluations(cube)
+        task, checked = TableTask(release, evaluation.source, store.tables), []
+        function = partial(check_alone, users=users or ((0, cube.n_users),))
+        keep = each(lambda _, result: checked.append(result))
+        yield Stage("consistency", function, [task], keep, 1, by_parts=True)
+        n_failed = count_failed(open_results(job.run_uri)) + scores.n_failed
+        if n_failed:
+            raise TasksFailedError(f"{n_failed} tasks failed, so there is no verdict")
+        published, attack = pool(scores.placements, scores.labels)
+        ((findings, bounds),) = checked
+        store.write_record(
+            ReleaseRecord(release, cube.fingerprint, 0, published, attack, findings, bounds)
+        )
