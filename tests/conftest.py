@@ -99,7 +99,14 @@ def local_cluster():
     from clusterscale.runtime.clusters.base import SETTINGS
     from clusterscale.runtime.dask import DaskExecutor
 
-    with dask.config.set(SETTINGS):
+    # Two clusters that look at themselves 50 times a second would take 20 s of the quick tier.
+    rarely = {
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.tick.limit": "30s",
+        "distributed.admin.system-monitor.interval": "10s",
+        "distributed.worker.memory.monitor-interval": "1s",
+    }
+    with dask.config.set(SETTINGS | rarely):
         cluster = distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,6 +110,8 @@ def read_text(path: str | Path) -> str:
 
 def content_of(text: str, where: str) -> Any:
     """Return the plain values of a YAML text; errors are those of :func:`load`."""
+    with suppress(yaml.YAMLError):  # the slow loader describes errors better
+        return yaml.load(text, Loader=_FastLoader)
     try:
         return yaml.load(text, Loader=_StrictLoader)
     except yaml.YAMLError as error:
@@ -127,19 +130,28 @@ def validate(content: Any, model: type[T], where: str) -> T:
         raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """Loader of plain values that rejects duplicate keys, which YAML would silently overwrite."""
+class _UniqueKeys(yaml.constructor.SafeConstructor):
+    """Rejects duplicate keys, which YAML would silently overwrite."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         keys: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} is listed twice", key_node.start_mark
-                )
-            keys.add(key)
+            if isinstance(key, Hashable):  # of others, YAML says so
+                if key in keys:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"key {key!r} is listed twice", key_node.start_mark
+                    )
+                keys.add(key)
         return super().construct_mapping(node, deep=deep)
+
+
+class _StrictLoader(_UniqueKeys, yaml.SafeLoader):
+    """Loader of plain values with unique keys."""
+
+
+class _FastLoader(_UniqueKeys, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The same in C, ten times as fast."""
 
 
 def _first_problem(error: yaml.YAMLError) -> str:

@@ -95,7 +95,8 @@ def test_weights_change_sign_and_drop_out_on_the_way():
 
 def test_what_is_given_is_left_alone():
     hessian, gradient = model(4, 7)
-    start = np.zeros(7)
-    for given_one in (hessian, gradient, start):
-        given_one.flags.writeable = False
-    assert np.count_nonzero(minimise(hessian, gradient, start, 1e-9))
+    given_ones = (hessian, gradient, np.zeros(7))
+    before = [each.copy() for each in given_ones]
+    assert np.count_nonzero(minimise(*given_ones, 1e-9))
+    for each, kept in zip(given_ones, before, strict=True):
+        np.testing.assert_array_equal(each, kept)

@@ -26,6 +26,7 @@ TEXTS = {
         "line 2, column 1: expected ',' or ']', but got '<stream end>'",
     ),
     "a key twice": ("cube: a\ncube: b\n", "line 2, column 1: key 'cube' is listed twice"),
+    "a list as key": ("? [cube]\n: a\n", "line 1, column 3: found unhashable key"),
     "a Python object": (
         "cube: !!python/object/apply:os.getcwd []\n",
         "line 1, column 7: could not determine a constructor for the tag "

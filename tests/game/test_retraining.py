@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from clusterscale import attacks, mechanisms, priors
-from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
-    Bounds,
-    GroupRequest,
-    GroupSample,
-    TargetKnowledge,
-    publish,
-)
+from clusterscale.contracts import Bounds, GroupRequest, GroupSample, TargetKnowledge, publish
 from clusterscale.game import AttackEvaluation
 from clusterscale.metrics import auc
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.seeds import stream
 
 SIZE, TARGET = 6, 5

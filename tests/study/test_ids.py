@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit import AuditPlan, Period, run, screen
+from clusterscale.audit import AuditPlan, Period, open_results, run, screen
 from clusterscale.contracts import ConfigModel, NamedModel
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.priors import PRIORS
 from clusterscale.runtime import SerialExecutor
 from clusterscale.schema import find_mechanism, with_labels
+from clusterscale.screening import open_screen
 from clusterscale.utility import UTILITIES
 
 KEPT = {
@@ -113,14 +114,27 @@ def titled(fields):
     return fields | named | {"periods": [{**each, "name": "other"} for each in fields["periods"]]}
 
 
-def test_renaming_changes_no_bit(cube, shared_plan_fields, tmp_path):
+@pytest.fixture(scope="module")
+def plans(shared_plan_fields):
+    """The same plan twice, the second with other names for people, and little to compute."""
+    fields = shared_plan_fields | {"verdict": {"trials": 40}, "utility": {"groups": 2}}
+    return [AuditPlan(**fields), AuditPlan(**titled(fields))]
+
+
+@pytest.fixture(scope="module")
+def folders(plans, cube, tmp_path_factory):
+    """A folder for each plan, with its audit and its screen."""
+    root = tmp_path_factory.mktemp("ids")
+    for i, plan in enumerate(plans):
+        for verb in (run, screen):
+            verb(plan, cube, root / str(i), SerialExecutor())
+    return [root / "0", root / "1"]
+
+
+def test_renaming_changes_no_bit(folders, plans, cube):
     """Not in an audit, not in a screen; and a renamed run is resumed, not started again."""
-    plans = [AuditPlan(**shared_plan_fields), AuditPlan(**titled(shared_plan_fields))]
-    audits = [run(plan, cube, tmp_path / str(i), SerialExecutor()) for i, plan in enumerate(plans)]
-    screens = [
-        screen(plan, cube, tmp_path / str(i), SerialExecutor()) for i, plan in enumerate(plans)
-    ]
-    for plain, other in (audits, screens):
+    for read in (open_results, open_screen):
+        plain, other = map(read, folders)
         for name, values in plain.data_vars.items():
             if name != "seconds" and not name.endswith(("_label", "_title")):
                 np.testing.assert_array_equal(values, other[name])
@@ -128,12 +142,12 @@ def test_renaming_changes_no_bit(cube, shared_plan_fields, tmp_path):
         assert list(other.mechanism_label.values) == ["mechanisms 0", "mechanisms 1"]
         assert list(other.attack_label.values) == list(with_labels(other).attack.values)
     told = []
-    run(plans[1], cube, tmp_path / "0", SerialExecutor(), on_progress=told.append)
+    run(plans[1], cube, folders[0], SerialExecutor(), on_progress=told.append)
     assert told[0].n_done == told[0].n_tasks
 
 
-def test_raw_counts_are_found_by_id(cube, shared_plan_fields, tmp_path):
-    results = run(AuditPlan(**titled(shared_plan_fields)), cube, tmp_path, SerialExecutor())
+def test_raw_counts_are_found_by_id(folders):
+    results = open_results(folders[1])
     assert find_mechanism(results, "exact") == "exact"
     assert find_mechanism(with_labels(results), "exact") == "mechanisms 0"
     assert find_mechanism(results, "fourier") is None

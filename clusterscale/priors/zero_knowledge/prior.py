@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
     Count,
     Even,
     Game,
@@ -26,6 +25,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, subsample_trace
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
 from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals

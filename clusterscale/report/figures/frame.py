@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from bokeh.embed import json_item
+from bokeh import __version__
+from bokeh.document import Document
 from bokeh.plotting import figure
 from markupsafe import Markup
 from numpy.typing import NDArray
@@ -88,7 +89,17 @@ def plot(model: Any, *, slug: str, title: str, description: str) -> Markup:
 
     ``slug`` identifies the figure. The model's identifiers are the same in every rendering.
     """
-    item = _stable(json_item(model))
+    document = Document(title="")
+    document.add_root(model)
+    item = _stable(
+        {  # as from bokeh.embed.json_item, which takes half as long again
+            "target_id": None,
+            "root_id": model.id,
+            "doc": document.to_json(deferred=False),
+            "version": __version__,
+        }
+    )
+    document.remove_root(model)
     text = json.dumps(item, separators=(",", ":")).replace("<", "\\u003c")
     return fill(
         "figure.html.j2", slug=slug, title=title, description=description, item=Markup(text)
@@ -114,4 +125,4 @@ def _stable(item: Any) -> Any:
             return value
         return known.setdefault(value, str(len(known) + 1))
 
-    return walk(dict(item))
+    return walk(item)
