@@ -327,4 +327,5 @@ def test_answer(function, given, options, answer):
 def test_no_public_function_is_left_out():
     tested = {function.__name__ for function in (*ON_ROWS, *ON_COUNTS)}
     tested |= {function.__name__ for function, *_ in ON_NUMBERS}
-    assert tested == set(metrics.__all__) - {"EXPOSED_AUC", "N_PVALUE_BINS", "Drift", "Verdict"}
+    values = {"EXPOSED_AUC", "N_PVALUE_BINS", "Drift", "UserLosses", "Verdict"}
+    assert tested == set(metrics.__all__) - values
