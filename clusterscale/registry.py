@@ -1,4 +1,4 @@
-"""Registries of named classes."""
+"""Registries of named classes, and lists of their objects in a config."""
 
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -8,9 +8,11 @@ from pkgutil import iter_modules
 from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Field,
     SerializeAsAny,
+    Strict,
     TypeAdapter,
     ValidationError,
     WrapValidator,
@@ -19,7 +21,7 @@ from pydantic import (
 from clusterscale.errors import ConfigError, UnknownNameError
 from clusterscale.validation_messages import choices, explain
 
-__all__ = ["Registry"]
+__all__ = ["NonEmptyUnique", "OptionalUnique", "Registry", "distinct"]
 
 T = TypeVar("T")
 
@@ -136,3 +138,21 @@ def _is_entry(value: Any, base: type[BaseModel]) -> bool:
         return False
     name = value.model_fields.get("name")
     return name is not None and bool(get_args(name.annotation))
+
+
+def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return ``items``; raise ValueError if there is none, or two share an id or a label."""
+    if not items:
+        raise ValueError("give at least one")
+    labels = [str(getattr(item, "label", item)) for item in items]
+    for keys in (labels, [getattr(item, "id", item) for item in items]):
+        twice = sorted(
+            {label for label, key in zip(labels, keys, strict=True) if keys.count(key) > 1}
+        )
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice")
+    return items
+
+
+NonEmptyUnique = [Strict(False), AfterValidator(distinct)]
+OptionalUnique = [Strict(False), AfterValidator(lambda items: items and distinct(items))]

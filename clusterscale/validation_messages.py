@@ -100,22 +100,22 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
     lines = []
     for fault in error.errors(include_url=False):
         path = ".".join(str(part) for part in (*prefix, *fault["loc"]))
-        lines.append(f"{path or 'the top level'}: {_say(dict(fault), model)}")
+        lines.append(f"{path or 'the top level'}: {_describe(dict(fault), model)}")
     return "\n".join(lines)
 
 
-def _say(fault: Fault, model: type[BaseModel]) -> str:
+def _describe(fault: Fault, model: type[BaseModel]) -> str:
     kind = fault["type"]
     if kind == "extra_forbidden":
         *parent, key = fault["loc"]
         return f"is not a known key: {choices(str(key), _keys(model, parent))}"
-    if kind in _WORDS:
-        return _WORDS[kind](fault)
-    wish = _WISHES.get(kind) or fault["msg"].removeprefix("Input should ")
-    return f"is {fault['input']!r}, but should {wish}{_hint(fault)}"
+    if kind in _MESSAGES:
+        return _MESSAGES[kind](fault)
+    expected = _EXPECTED.get(kind) or fault["msg"].removeprefix("Input should ")
+    return f"is {fault['input']!r}, but should {expected}{_hint(fault)}"
 
 
-_WORDS: dict[str, Callable[[Fault], str]] = {
+_MESSAGES: dict[str, Callable[[Fault], str]] = {
     "missing": lambda fault: "is missing",
     "value_error": lambda fault: str(fault["ctx"]["error"]),
     "literal_error": lambda fault: (
@@ -127,7 +127,7 @@ _WORDS: dict[str, Callable[[Fault], str]] = {
         + choices(fault["ctx"]["tag"], fault["ctx"]["expected_tags"].replace("'", "").split(", "))
     ),
 }
-_WISHES = {
+_EXPECTED = {
     "model_type": "be a mapping of keys to values",
     "model_attributes_type": "be a mapping with a name",
     "tuple_type": "be a list",

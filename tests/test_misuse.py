@@ -135,7 +135,7 @@ KNOWLEDGE = {
         rf"\(6, 9\).*{SHAPE}",
     ),
     "whereabouts of other cells": (
-        lambda: whereabouts(seen=np.zeros((6, 25), np.int32)),
+        lambda: whereabouts(occupancy=np.zeros((6, 25), np.int32)),
         rf"\(6, 25\).*{SHAPE}",
     ),
     "a trace beyond the cells": (lambda: whereabouts(trace=np.array([3, 144])), "3 to 144, .* 143"),
@@ -144,10 +144,10 @@ KNOWLEDGE = {
     "a trace of booleans": (lambda: whereabouts(trace=np.zeros(144, bool)), "the trace is bool"),
     "nobody to refer to": (lambda: whereabouts(n_users=0), "n_users is 0"),
     "more seen than there are": (
-        lambda: whereabouts(seen=np.full((6, 24), 99)),
+        lambda: whereabouts(occupancy=np.full((6, 24), 99)),
         "from 99 to 99.* between 0 and",
     ),
-    "NaN seen": (lambda: whereabouts(seen=np.full((6, 24), np.nan)), "from nan to nan"),
+    "NaN seen": (lambda: whereabouts(occupancy=np.full((6, 24), np.nan)), "from nan to nan"),
 }
 
 

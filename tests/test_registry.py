@@ -118,3 +118,48 @@ def test_only_models_are_registered():
         Registry("noise", Plain)
     with pytest.raises(KeyError):
         Registry("noise", BaseModel)
+
+
+def test_a_class_is_registered_where_it_is_defined(tmp_path, monkeypatch):
+    package = tmp_path / "noises"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "uniform.py").write_text(
+        "from typing import Literal\n"
+        "from clusterscale.contracts import ConfigModel\n"
+        "class Base(ConfigModel):\n"
+        "    name: str\n"
+        "class Uniform(Base):\n"
+        "    name: Literal['uniform'] = 'uniform'\n"
+    )
+    (package / "cut.py").write_text(
+        "from typing import Literal\n"
+        "from noises.uniform import Base, Uniform\n"
+        "class Cut(Uniform):\n"
+        "    name: Literal['cut'] = 'cut'\n"
+        "class Other:\n"
+        "    name: Literal['other'] = 'other'\n"
+    )
+    (package / "left.py").write_text("raise AssertionError('it is left out')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = Registry.of_package("noise", "noises", ConfigModel, skip="left")
+    assert list(found) == ["cut", "uniform"]
+    assert [cls.__name__ for cls in found.classes] == ["Cut", "Uniform"]
+
+
+def test_an_object_of_another_class_is_taken_if_it_derives_from_the_base():
+    class Mine(Gauss):
+        name: Literal["mine"] = "mine"
+
+    parse = TypeAdapter(Registry("noise", Rounding, Gauss, base=Gauss).field())
+    mine = Mine(sigma=1.0)
+    assert parse.validate_python(mine) is mine
+    assert parse.validate_python({"name": "gauss", "sigma": 1.0}) == Gauss(sigma=1.0)
+    assert parse.dump_python(mine) == {"name": "mine", "sigma": 1.0, "unit": "event"}
+    with pytest.raises(ValueError, match="Alien is no noise: it does not derive from"):
+        parse.validate_python(Alien())
+    assert TypeAdapter(NOISES.field()).json_schema() == parse.json_schema()
+
+
+class Alien(ConfigModel):
+    name: Literal["alien"] = "alien"

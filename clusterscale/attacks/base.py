@@ -21,7 +21,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 
-__all__ = ["BaseAttack", "CheckedDistinguisher", "check_knowledge", "check_release"]
+__all__ = ["BaseAttack", "CheckedDistinguisher"]
 
 _ROUNDING = 1e-9  # relative tolerance for expected counts above the number of users
 _CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by another attack
@@ -39,7 +39,7 @@ class BaseAttack(Attack):
             If the parts of ``knowledge`` do not fit each other, a value is NaN or infinite, a raw
             count is not from 0 to the group size, or the prior lacks what the attack needs.
         """
-        check_knowledge(knowledge)
+        _check_knowledge(knowledge)
         distinguisher, release = self._fit(knowledge, rng=rng), knowledge.training.release
         if isinstance(distinguisher, CheckedDistinguisher):
             return distinguisher
@@ -54,14 +54,7 @@ class BaseAttack(Attack):
 class CheckedDistinguisher:
     """A trained attack that scores only releases like those it was trained on.
 
-    Attributes
-    ----------
-    distinguisher
-        The trained attack.
-    shape
-        ROIs and epochs of the training releases.
-    group_size
-        Members in each of their groups.
+    ``shape`` are ROIs and epochs of the training releases, ``group_size`` the size of their groups.
     """
 
     distinguisher: Distinguisher
@@ -82,25 +75,25 @@ class CheckedDistinguisher:
             If the release has another shape or group size than the training releases, a value is
             NaN or infinite, or a raw count is not from 0 to the group size.
         """
-        check_release(release)
+        _check_release(release)
         _check_alike(release, self.shape, self.group_size)
         return self.distinguisher.score(release)
 
 
-def check_knowledge(knowledge: Knowledge) -> None:
+def _check_knowledge(knowledge: Knowledge) -> None:
     """Raise :class:`InputError` unless the parts of ``knowledge`` are usable and fit each other."""
     release = knowledge.training.release
     shape = release.values.shape[1:] if isinstance(release.values, np.ndarray) else ()
     for examples in (knowledge.training, knowledge.validation):
         if examples is not None:
-            check_release(examples.release)
+            _check_release(examples.release)
             _check_alike(examples.release, shape, release.group_size)
             _check_labels(examples)
     if knowledge.whereabouts is not None:
         _check_whereabouts(knowledge.whereabouts, shape)
 
 
-def check_release(release: Release) -> None:
+def _check_release(release: Release) -> None:
     """Raise :class:`InputError` unless ``release`` has usable values.
 
     These are float64 or int32 of shape (group, roi, epoch), all finite. Raw counts, those of a
@@ -177,7 +170,7 @@ def _check_labels(examples: Examples) -> None:
 
 
 def _check_whereabouts(whereabouts: TargetKnowledge, shape: tuple[int, ...]) -> None:
-    occupancy, trace, n_users = whereabouts.seen, whereabouts.trace, whereabouts.n_users
+    occupancy, trace, n_users = whereabouts.occupancy, whereabouts.trace, whereabouts.n_users
     if occupancy.shape != shape:
         raise InputError(
             f"whereabouts have shape {occupancy.shape} (roi, epoch), but the training releases "

@@ -36,7 +36,6 @@ class Cells(BaseAttack):
     validates: ClassVar[bool] = True
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _FewCells:
-        """Train, then choose the threshold."""
         training = knowledge.training
         flat: Any = np.ascontiguousarray(training.release.flat)
         if self.standardize:

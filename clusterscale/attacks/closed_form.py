@@ -62,7 +62,7 @@ class LinearCellScore:
             scores += np.where(here, self.here_at_zero[cells], self.away_at_zero[cells]).sum()
         return scores
 
-    def toward(self, trace: Ints) -> Floats:
+    def weights_for(self, trace: Ints) -> Floats:
         """Return the slope of every cell for a target with that trace."""
         weights = self.away.copy()
         weights[trace] = self.here[trace]
@@ -75,7 +75,7 @@ class _LinearScoreAttack(BaseAttack):
     needs_whereabouts: ClassVar[bool] = True
     _uses_training_moments: ClassVar[bool] = False
 
-    def rule(self, reference: Reference) -> LinearCellScore:
+    def cell_score(self, reference: Reference) -> LinearCellScore:
         """Return the score of each cell."""
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class _LinearScoreAttack(BaseAttack):
         ``rng`` is not used.
         """
         reference = build_reference(knowledge, moments=self._uses_training_moments)
-        weights = self.rule(reference).toward(require_target_knowledge(knowledge).trace)
+        weights = self.cell_score(reference).weights_for(require_target_knowledge(knowledge).trace)
         training = knowledge.training
         scores = LinearDistinguisher(weights).score(training.release)
         inside, outside = scores[training.labels], scores[~training.labels]
@@ -101,7 +101,7 @@ class Projection(_LinearScoreAttack):
 
     name: Literal["projection"] = "projection"
 
-    def rule(self, reference: Reference) -> LinearCellScore:
+    def cell_score(self, reference: Reference) -> LinearCellScore:
         """Return 1 − mean trace where the target was, − mean trace where it was not."""
         return LinearCellScore(1.0 - reference.mean_trace, -reference.mean_trace)
 
@@ -116,7 +116,7 @@ class Diagonal(_LinearScoreAttack):
     name: Literal["diagonal"] = "diagonal"
     _uses_training_moments: ClassVar[bool] = True
 
-    def rule(self, reference: Reference) -> LinearCellScore:
+    def cell_score(self, reference: Reference) -> LinearCellScore:
         """Return the projection's slopes over the variance of each cell."""
         spread = variances(reference)
         return LinearCellScore(
@@ -137,7 +137,6 @@ class Contradiction(BaseAttack):
     needs_whereabouts: ClassVar[bool] = True
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _ContradictionRule:
-        """Store where the target was; there is no training, and ``rng`` is not used."""
         target = require_target_knowledge(knowledge)
         return _ContradictionRule(target.trace, target.complete)
 

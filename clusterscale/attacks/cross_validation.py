@@ -74,7 +74,6 @@ class CrossValidated(BaseAttack):
         return any(candidate.validates for candidate in self.candidates)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Distinguisher:
-        """Choose by cross-validation, then train on everything."""
         return self.choose(knowledge, rng=rng).fit(knowledge, rng=rng)
 
     def choose(self, knowledge: Knowledge, *, rng: np.random.Generator) -> Attack:

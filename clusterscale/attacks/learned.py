@@ -76,7 +76,6 @@ class LearnedAttack(BaseAttack):
     threshold: ClassVar[float] = 0.5
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _OnStatistics:
-        """Select statistics, then train on them."""
         training = knowledge.training
         kept = _select(training, self.elimination_step)
         model = self.train(features(training.release)[:, kept], training.labels, rng=rng)

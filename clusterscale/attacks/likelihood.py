@@ -65,7 +65,7 @@ class Likelihood(BaseAttack):
 
     needs_whereabouts: ClassVar[bool] = True
 
-    def rule(self, reference: Reference) -> CellScore:
+    def cell_score(self, reference: Reference) -> CellScore:
         """Return the log ratio for the noise and output distribution of ``reference``."""
         noise, chance = reference.noise, occupancy_probabilities(reference)
         if reference.law is not None and reference.law.revised:
@@ -79,7 +79,6 @@ class Likelihood(BaseAttack):
         return Normal(chance, reference.group_size, 0.0 if noise is None else noise.variance)
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> _Ratio:
-        """Compute the expectation of every cell."""
         # moments are needed only if the output distribution is not known
         moments = knowledge.training.release.law is None
         target = require_target_knowledge(knowledge)
@@ -106,10 +105,10 @@ class _Ratio:
     def score(self, release: Release) -> Scores:
         """Return the log-likelihood ratio of each group."""
         reference = replace(self.reference, noise=release.noise, law=release.law)
-        rule = self.attack.rule(reference)
+        cell_score = self.attack.cell_score(reference)
         flat = release.flat
         values = flat if len(self.cells) == flat.shape[1] else flat[:, self.cells]
-        return rule.total(values, self.cells, self.here)
+        return cell_score.total(values, self.cells, self.here)
 
 
 def _normal_from_training(reference: Reference, outside: Floats) -> LinearCellScore:

@@ -55,7 +55,6 @@ class Spectral(BaseAttack):
         return self
 
     def _fit(self, knowledge: Knowledge, *, rng: np.random.Generator) -> LinearDistinguisher:
-        """Train in the coordinates of the kept components, then convert to cell weights."""
         release, labels = knowledge.training.release, knowledge.training.labels
         products, scale = self._products(release)
         centred = centre(products)

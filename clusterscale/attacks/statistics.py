@@ -22,14 +22,14 @@ _MOST = 2.0**62  # beyond this, 64-bit integers overflow
 
 Features = NDArray[np.float64]
 
-_KNOWN: WeakKeyDictionary[Release, Features] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Release, Features] = WeakKeyDictionary()
 
 
 def features(release: Release) -> Features:
     """Return the statistics of a release, shape (group, roi * 7), computed once per release."""
-    if release not in _KNOWN:
-        _KNOWN[release] = summarise(release.values)
-    return _KNOWN[release]
+    if release not in _CACHE:
+        _CACHE[release] = summarise(release.values)
+    return _CACHE[release]
 
 
 def summarise(values: Values | Counts) -> Features:

@@ -18,7 +18,6 @@ from clusterscale.audit.results import open_results, write_failures, write_resul
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.audit.workload import measure_slowness
-from clusterscale.contracts import Executor, Finished, Reduction
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.dp_audit import (
@@ -33,6 +32,7 @@ from clusterscale.redaction import clean
 from clusterscale.schema import STATUS
 from clusterscale.screening import ScreenAnalysis, open_screen
 from clusterscale.study import Analysis, Stage, Study, describe_bytes, describe_cost
+from clusterscale.study.execution import Executor, Finished, Reduction
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.task import AuditTask, play_games, set_up
-from clusterscale.contracts import Bounds, Game, GroupSample, Ints, Reduction
+from clusterscale.contracts import Bounds, Game, GroupSample, Ints
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.game import Outcome
+from clusterscale.study.execution import Reduction
 
 __all__ = ["BlockCounts", "TaskPart", "add_parts", "count_part", "finish_task", "fold_task"]
 

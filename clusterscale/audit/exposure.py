@@ -12,11 +12,11 @@ from clusterscale import screening
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.results import open_results
 from clusterscale.audit.targets import Chosen
-from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ExistsError, MissingError
 from clusterscale.screening import is_counted, open_screen
 from clusterscale.storage import exists
+from clusterscale.study.execution import Executor
 from clusterscale.traits import TargetAUCs, list_exposures
 from clusterscale.validation_messages import check_kinds
 

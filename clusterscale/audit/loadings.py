@@ -18,13 +18,14 @@ from clusterscale.audit.blockwise import CountsBySteps, TaskPart, add_parts, cou
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, set_up
-from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Reduction, Values
+from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.trace_settings import map_cells
 from clusterscale.errors import InputError
 from clusterscale.game import study
 from clusterscale.seeds import stream
+from clusterscale.study.execution import Reduction
 from clusterscale.traits import WHO, Exposed, TargetAUCs, TraitsPlan, View, loading
 
 __all__ = [

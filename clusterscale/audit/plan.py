@@ -23,7 +23,6 @@ from clusterscale.contracts import (
     Prior,
     Probability,
 )
-from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan
@@ -32,6 +31,7 @@ from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
+from clusterscale.registry import NonEmptyUnique
 from clusterscale.screening import Screen, ScreenPlan
 from clusterscale.screening import check as check_screen
 

@@ -14,11 +14,12 @@ from clusterscale.audit.blockwise import CountsBySteps, TaskPart, add_parts, cou
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask, Key, set_up
-from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Reduction, Values
+from clusterscale.contracts import Bounds, Game, Ints, Mechanism, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.game import AttackEvaluation, ReleasePlacement
 from clusterscale.storage import open_group
+from clusterscale.study.execution import Reduction
 
 __all__ = ["VALUES", "PublishedTask", "fold_published", "list_published", "score_published"]
 

@@ -7,13 +7,13 @@ from math import ceil
 
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.workload import Workload
-from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
 from clusterscale.screening import predict as predict_screen
 from clusterscale.study import describe_bytes
+from clusterscale.study.execution import MEMORY
 
 __all__ = ["Cost", "ResourcePlan", "plan_resources", "predict"]
 

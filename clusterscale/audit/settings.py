@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import ConfigModel, Count, Even, hash_of
-from clusterscale.contracts.component import OptionalUnique
+from clusterscale.registry import OptionalUnique
 
 __all__ = ["Period", "Precision", "interim_looks"]
 

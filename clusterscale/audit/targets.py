@@ -13,10 +13,10 @@ from pydantic import model_validator
 
 from clusterscale.audit.settings import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, Share
-from clusterscale.contracts.component import NonEmptyUnique
 from clusterscale.cube import TraceCube
 from clusterscale.cube.summary import count_events
 from clusterscale.errors import ConfigError, InputError
+from clusterscale.registry import NonEmptyUnique
 from clusterscale.seeds import stream
 
 __all__ = ["TERTILES", "Chosen", "Presence", "Targets", "find_users"]

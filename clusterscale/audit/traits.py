@@ -23,10 +23,11 @@ from clusterscale.audit.loadings import (
 )
 from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.resources import plan_resources
-from clusterscale.contracts import Executor, hash_of
+from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError
 from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor
 from clusterscale.traits import (
     AnalysisSpec,
     TargetAUCs,

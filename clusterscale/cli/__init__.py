@@ -7,7 +7,6 @@ from rich.markup import escape
 
 from clusterscale.cli import (
     analyses,
-    certificates,
     gates,
     papers,
     records,
@@ -37,7 +36,7 @@ for verb in (
     papers.reproduce,
     watch.watch,
     tuning.tune,
-    certificates.certificates,
+    watch.certificates,
 ):
     paragraphs = (getdoc(verb) or "").split("\n\n")
     app.command(help="\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs))(verb)

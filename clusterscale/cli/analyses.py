@@ -26,14 +26,14 @@ _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is
 
 def show_screen(screened: xr.Dataset) -> None:
     """Print the exposure of users in aggregate, one table per period and group size."""
-    from clusterscale.report.screening import AUC_LEVELS, read_places
+    from clusterscale.report.screening import AUC_LEVELS, read_cases
     from clusterscale.report.section import absent_users
 
     screened = with_labels(screened)
     for sentence in absent_users(screened):
         out.print(sentence, markup=False, highlight=False)
     key = Key()
-    for case in read_places(screened):
+    for case in read_cases(screened):
         title = f"{case.n_users:,} users, {case.period}, groups of {case.group_size:,}"
         out.print(title, markup=False, highlight=False)
         table = new_table()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clusterscale.cli.options import argument
-from clusterscale.cli.releases import CODES, show_reasons
+from clusterscale.cli.releases import EXIT_CODES, show_reasons
 from clusterscale.errors import ClusterscaleError, InputError
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 
@@ -43,17 +43,17 @@ def gate(
 
     outcome: dict[str, object] = {"verdict": "error"}
     try:
-        outcome = _judge(results, policy, mechanism)
+        outcome = _evaluate(results, policy, mechanism)
     except ClusterscaleError as error:
         outcome["error"] = clean(str(error))
         raise
     finally:
         if to_json:
             put(to_json, json.dumps(outcome, indent=1).encode())
-    raise typer.Exit(CODES[str(outcome["verdict"])])
+    raise typer.Exit(EXIT_CODES[str(outcome["verdict"])])
 
 
-def _judge(results: str, policy: Path | None, mechanism: str | None) -> dict[str, object]:
+def _evaluate(results: str, policy: Path | None, mechanism: str | None) -> dict[str, object]:
     """Print the verdict on a run, and return it with its reasons."""
     from clusterscale.cli.reports import gather
     from clusterscale.config import load_policy

@@ -143,8 +143,8 @@ def parse_memory(text: str | None, cluster: Cluster) -> int:
     """
     from pydantic import ValidationError
 
-    from clusterscale.contracts import MEMORY
     from clusterscale.runtime.clusters.base import to_bytes
+    from clusterscale.study.execution import MEMORY
 
     if text is None:
         return cluster.usable_memory or MEMORY
@@ -156,8 +156,8 @@ def parse_memory(text: str | None, cluster: Cluster) -> int:
 
 def describe_memory(text: str | None, cluster: Cluster) -> str:
     """Return the memory that work may use on each worker, and which setting decides it."""
-    from clusterscale.contracts import MEMORY
     from clusterscale.study import describe_bytes
+    from clusterscale.study.execution import MEMORY
 
     size = describe_bytes(parse_memory(text, cluster))
     if text is not None:

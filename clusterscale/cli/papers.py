@@ -144,7 +144,7 @@ def _show(reports: list[StudyReport]) -> None:
         n_compared = len(report.compared) - report.count(NOT_COMPARED)
         shares = (
             (report.count(AGREES), n_compared),
-            (report.count_statements(HOLDS), len(report.kept)),
+            (report.count_statements(HOLDS), len(report.claims)),
         )
         agree, hold = (f"{part:,}/{whole:,}" if whole else "–" for part, whole in shares)
         seconds = report.core_seconds

@@ -28,19 +28,19 @@ from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
     from clusterscale.config import ReleasesConfig
-    from clusterscale.contracts import Executor
     from clusterscale.reaudit import Outcome, Problem, Reaudit
     from clusterscale.runtime import Cluster
     from clusterscale.study import Tell
+    from clusterscale.study.execution import Executor
 
-__all__ = ["CODES", "reaudit", "show_reasons"]
+__all__ = ["EXIT_CODES", "reaudit", "show_reasons"]
 
-CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
+EXIT_CODES = {"pass": 0, "warn": 3, "fail": 4, "error": 2}
 """Exit code of each verdict."""
 
 _STYLES = {"pass": "green", "warn": "yellow", "fail": "bold red", "error": "bold red"}
 _YAML = (".yaml", ".yml")
-_LONGEST = 14  # characters of a name in the list of releases
+_NAME_LENGTH = 14  # characters of a name in the list of releases
 
 
 def reaudit(
@@ -93,7 +93,7 @@ def reaudit(
         out.print(f"{held.holder} is at work on {folder}; this run does nothing", soft_wrap=True)
         return
     _show_outcome(outcome)
-    raise typer.Exit(_code(outcome))
+    raise typer.Exit(_exit_code(outcome))
 
 
 def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
@@ -125,7 +125,7 @@ def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
 def _show_list(work: Reaudit) -> None:
     new = {item.release.name for item in work.pending()}
     last = {row.release: row for row in work.ledger.rows}
-    key = Key(_LONGEST)
+    key = Key(_NAME_LENGTH)
     table = new_table()
     for name in ("release", "series", "epochs", "group size", "mechanism", "verdict"):
         table.add_column(name, no_wrap=name != "group size")
@@ -200,11 +200,11 @@ def _show_problems(problems: Sequence[Problem]) -> None:
         err.print(f"[bold red]{escape(problem.name)}:[/] {text}", soft_wrap=True, highlight=False)
 
 
-def _code(outcome: Outcome) -> int:
+def _exit_code(outcome: Outcome) -> int:
     """Return the exit code; errors take precedence over verdicts."""
     problems = outcome.problems
     if problems:
         if any(isinstance(problem.error, ClusterError | StoreError) for problem in problems):
             return TEMPORARY
         return 1 if all(problem.passing for problem in problems) else 2
-    return max((CODES[row.verdict] for row in outcome.verdicts), default=0)
+    return max((EXIT_CODES[row.verdict] for row in outcome.verdicts), default=0)

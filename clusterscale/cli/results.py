@@ -49,7 +49,7 @@ def show_results(results: xr.Dataset, *, full: bool = False) -> None:
         Print all cases, each guarantee at each group size, and all utility measures. Otherwise the
         most exposing case of each mechanism, in at most 35 lines of 80 columns.
     """
-    results = with_labels(results).assign(_judge_controls(results))
+    results = with_labels(results).assign(_failed_controls(results))
     key = Key()
     parts: Iterable[RenderableType] = _full(results, key)
     if not full:
@@ -167,7 +167,7 @@ def _case_table(results: xr.Dataset, key: Key) -> Table:
     return table
 
 
-def _judge_controls(results: xr.Dataset) -> dict[str, xr.DataArray]:
+def _failed_controls(results: xr.Dataset) -> dict[str, xr.DataArray]:
     """Return a mask for each control, named ``<control>_off``: cases where the control fails."""
     from clusterscale.metrics import off_cells, weak_cells
 

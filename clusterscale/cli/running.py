@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from clusterscale.config import Config
-    from clusterscale.contracts import Executor
     from clusterscale.cube import TraceCube
     from clusterscale.runtime import Cluster, StatusWriter
     from clusterscale.study import Analysis, Progress, Tell
+    from clusterscale.study.execution import Executor
 
 __all__ = ["RunOptions", "report_status", "run_analysis", "running_cluster", "running_verb"]
 

@@ -26,8 +26,9 @@ from clusterscale.cli.tables import Key, add_numbers, new_table
 if TYPE_CHECKING:
     from clusterscale.attacks.learned import LearnedAttack
     from clusterscale.audit.tuning import TuningCase, TuningResult
-    from clusterscale.contracts import Attack, Executor
+    from clusterscale.contracts import Attack
     from clusterscale.study import Tell
+    from clusterscale.study.execution import Executor
 
 __all__ = ["tune"]
 
@@ -70,7 +71,7 @@ def tune(
         cases = list(list_cases(plan, cube, who, targets))
         executor.preflight(partial(open_source, cases[0].task.source))
         choices = _search(attacks, cases, executor, folds, plan.seed, tell)
-        fresh = _judge(choices, cases, executor, plan.seed, tell)
+        fresh = _evaluate(choices, cases, executor, plan.seed, tell)
     _show(choices, fresh, len({case.task.target for case in cases}), len(cases))
     _print_lines(plan.attacks, {choice.given: choice.chosen for choice in choices})
 
@@ -104,7 +105,7 @@ def _search(
     return [choose(grid, part, targets) for grid, part in zip(variants, parts, strict=True)]
 
 
-def _judge(
+def _evaluate(
     choices: list[TuningResult], cases: list[TuningCase], executor: Executor, seed: int, tell: Tell
 ) -> dict[Attack, float]:
     """Return the mean AUC on fresh groups of each attack, as given and as chosen.

@@ -1,9 +1,10 @@
-"""The ``watch`` command: follow the status of a run."""
+"""Commands ``watch``, which follows a run, and ``certificates``, for long-lived clusters."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterscale.runtime import Status
 
-__all__ = ["Observer", "watch"]
+__all__ = ["Observer", "certificates", "watch"]
 
 _INTERRUPTED = 130  # exit code of shells for a command ended by Ctrl-C
 
@@ -119,6 +120,18 @@ def watch(
         raise typer.Exit(_follow(observer, every, patience))
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None
+
+
+def certificates(
+    folder: Annotated[Path, typer.Argument(help="Where to write ca.pem, cert.pem and key.pem.")],
+    days: Annotated[int, typer.Option(min=1, help="Days for which they are valid.")] = 365,
+) -> None:
+    """Create TLS certificates for a long-lived cluster; anyone who can read them can use it."""
+    from clusterscale.runtime.security import make_certificates
+
+    tls = make_certificates(folder, days=days)
+    for path in (tls.ca, tls.certificate, tls.key):
+        out.print(path, highlight=False, soft_wrap=True)
 
 
 def _print(observer: Observer) -> None:

@@ -71,7 +71,7 @@ class ReleasesConfig(ReauditPlan):
         if duplicates := _find_duplicates(entries):
             names = ", ".join(duplicates)
             raise InputError(f"releases: {names} is found twice; narrow the patterns")
-        return tuple(entry.placed(self.members) for entry in entries)
+        return tuple(entry.with_uris(self.members) for entry in entries)
 
 
 def _find_duplicates(entries: Sequence[ReleaseEntry]) -> list[str]:

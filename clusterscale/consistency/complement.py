@@ -10,9 +10,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import CheckResult, agree
-from clusterscale.consistency.table import PublishedTable, count_bounds
+from clusterscale.consistency.table import PublishedTable, count_bounds, smallest_shown
 from clusterscale.contracts import ConfigModel, Count
 from clusterscale.validation_messages import plural
 
@@ -49,7 +48,7 @@ class Complement(ConfigModel):
         ]
         if not sums:
             text = f"{table.name} is in no sum of a group and its two parts"
-            return CheckResult(self.name, "consistent", 0.0, 0.0, 0, text)
+            return CheckResult.of_faults(self.name, 0, 0, text)
         learned = [
             (whole, *whole.learned(smallest_shown(self.small, *whole.tables))) for whole in sums
         ]
@@ -60,8 +59,7 @@ class Complement(ConfigModel):
             f"{worst.tables[2].name}: {plural(n_known, 'hidden cell')} can be computed; "
             f"{n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
         )
-        level: Literal["consistent", "inconsistent"] = "inconsistent" if n_small else "consistent"
-        return CheckResult(self.name, level, float(n_small), 0.0, worst.total[0].size, text)
+        return CheckResult.of_faults(self.name, n_small, worst.total[0].size, text)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

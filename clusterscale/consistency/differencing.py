@@ -10,39 +10,25 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.consistency.finding import CheckResult, agree
+from clusterscale.consistency.finding import CheckResult, Level, agree
 from clusterscale.consistency.nesting import coincidence
 from clusterscale.consistency.table import (
     MOST_DECIMALS,
     PublishedTable,
     count_bounds,
     decimals,
-    suppressed_up_to,
+    smallest_shown,
 )
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 from clusterscale.validation_messages import plural
 
-__all__ = ["SMALL", "Differencing", "smallest_shown"]
+__all__ = ["Differencing"]
 
 Flags = NDArray[np.bool_]
 Whole = NDArray[np.int64]
-Level = Literal["consistent", "inconsistent", "unknown"]
-
-SMALL = 5
-"""Counts below this number are small, unless a mechanism sets another threshold."""
 
 _WHOLE = 1e-6  # tolerance for whole numbers: floats lose some digits
 _DRAWS = 1 << 12  # of noise, to estimate its moments
-
-
-def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
-    """Return the smallest count that may be disclosed.
-
-    This is ``small`` if given, else one more than the largest count that a table suppresses, else
-    5.
-    """
-    hidden = [suppressed_up_to(table.mechanism) for table in tables]
-    return small or max((most + 1 for most in hidden if most is not None), default=SMALL)
 
 
 class Differencing(ConfigModel):
@@ -80,28 +66,28 @@ class Differencing(ConfigModel):
         ]
         if not results:
             text = f"no other table shares cells with {table.name}"
-            return CheckResult(self.name, "consistent", 0.0, 0.0, 0, text)
+            return CheckResult.of_faults(self.name, 0, 0, text)
         order: list[Level] = ["inconsistent", "unknown", "consistent"]
         return min(results, key=lambda result: (order.index(result.level), -result.measured))
 
     def _compare(self, pair: _Pair, rng: np.random.Generator) -> CheckResult:
         if pair.same:
-            text = f"{pair.said} have equal values in {plural(pair.n_shared, 'shared cell')}"
-            return CheckResult(self.name, "consistent", 0.0, 0.0, pair.n_shared, text)
+            text = f"{pair.names} have equal values in {plural(pair.n_shared, 'shared cell')}"
+            return CheckResult.of_faults(self.name, 0, pair.n_shared, text)
         if (reused := pair.reused_cells(self.chance)) >= self.least:
             return self._reused(pair, reused)
-        if not pair.bare:
+        if not pair.noiseless:
             return self._noisy(pair, rng)
         return self._subtracted(pair)
 
     def _reused(self, pair: _Pair, n: int) -> CheckResult:
         few = _few(pair.difference, smallest_shown(self.small, *pair.tables))
         text = (
-            f"{pair.said} reuse the same noise: {plural(n, 'difference')} of fractional values "
+            f"{pair.names} reuse the same noise: {plural(n, 'difference')} of fractional values "
             f"{'is' if n == 1 else 'are'} whole, so subtracting removes the noise and shows "
             f"{plural(few, 'cell')} with few people"
         )
-        return CheckResult(self.name, "inconsistent", float(n), 0.0, pair.n_shared, text)
+        return CheckResult.of_faults(self.name, n, pair.n_shared, text)
 
     def _noisy(self, pair: _Pair, rng: np.random.Generator) -> CheckResult:
         """Return whether two noisy tables use independent noise.
@@ -116,21 +102,22 @@ class Differencing(ConfigModel):
             if not expected > 0:
                 why = "do not have noise on each count separately"
             text = (
-                f"{pair.said} {why}, so the check cannot decide whether their difference is "
+                f"{pair.names} {why}, so the check cannot decide whether their difference is "
                 "protected"
             )
-            return CheckResult(self.name, "unknown", np.nan, np.nan, n, text)
+            return CheckResult.unknown(self.name, n, text)
         if observed < expected - np.sqrt(-2 * np.log(self.chance) * fourth / n):
             text = (
-                f"{pair.said} reuse the same noise: the mean square of their differences is "
+                f"{pair.names} reuse the same noise: the mean square of their differences is "
                 f"{observed:.3g}, but independent noise gives at least {expected:.3g}"
             )
             return CheckResult(self.name, "inconsistent", observed, expected, n, text)
         text = (
-            f"{pair.said} have independent noise: over {plural(n, 'shared cell')}, the mean square "
-            f"of their differences is {observed:.3g}, of which at least {expected:.3g} is noise"
+            f"{pair.names} have independent noise: over {plural(n, 'shared cell')}, the mean "
+            f"square of their differences is {observed:.3g}, of which at least {expected:.3g} is "
+            "noise"
         )
-        return CheckResult(self.name, "consistent", 0.0, 0.0, n, text)
+        return CheckResult.of_faults(self.name, 0, n, text)
 
     def _subtracted(self, pair: _Pair) -> CheckResult:
         small = smallest_shown(self.small, *pair.tables)
@@ -139,23 +126,23 @@ class Differencing(ConfigModel):
         if n_exact < self.least:
             are = "is" if n_exact == 1 else "are"
             text = (
-                f"{pair.said} share {plural(n_exact, 'cell')} that {are} exact in both: "
+                f"{pair.names} share {plural(n_exact, 'cell')} that {are} exact in both: "
                 "too few to detect whether one group is a subset of the other"
             )
             level: Level = "unknown" if pair.n_shared < self.least else "consistent"
             return CheckResult(self.name, level, 0.0, 0.0, n_exact, text)
         if n_differing < self.least or not pair.nested(self.chance):
             text = (
-                f"{pair.said} do not look like a group and a subset of it: {n_differing:,} of "
+                f"{pair.names} do not look like a group and a subset of it: {n_differing:,} of "
                 f"{plural(n_exact, 'exact cell')} differ"
             )
-            return CheckResult(self.name, "consistent", 0.0, 0.0, n_exact, text)
+            return CheckResult.of_faults(self.name, 0, n_exact, text)
         people = abs(pair.larger.group_size - pair.smaller.group_size)
         n_few = n_differing if people < small else _few(difference, small)
         leak = people < small or n_few > 0
         who = "one person was" if people == 1 else f"{people:,} people were"
         text = (
-            f"{pair.said} are a group and a subset of it: subtracting shows where {who}, and "
+            f"{pair.names} are a group and a subset of it: subtracting shows where {who}, and "
             f"{n_few:,} of {plural(n_exact, 'cell')} {agree(n_few, 'count')} fewer than {small} "
             "of them"
         )
@@ -177,7 +164,7 @@ class _Pair:
         return self.table, self.other
 
     @property
-    def said(self) -> str:
+    def names(self) -> str:
         return f"{self.table.name} and {self.other.name}"
 
     @property
@@ -212,7 +199,7 @@ class _Pair:
         return int(np.count_nonzero(~np.isnan(self.difference)))
 
     @property
-    def bare(self) -> bool:
+    def noiseless(self) -> bool:
         """Whether neither table has noise."""
         return all(count_bounds(table) is not None for table in self.tables)
 
@@ -249,7 +236,7 @@ class _Pair:
         first, second = (self.values(table) for table in self.tables)
         both = (first != np.rint(first)) & (second != np.rint(second))
         both &= ~np.isnan(first + second)
-        if self.bare or not both.any():
+        if self.noiseless or not both.any():
             return 0
         difference = (first - second)[both]
         n = int(np.count_nonzero(np.abs(difference - np.rint(difference)) < _WHOLE))

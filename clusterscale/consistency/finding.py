@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -42,6 +42,17 @@ class CheckResult:
     expected: float
     n_cells: int
     text: str
+
+    @classmethod
+    def unknown(cls, check: str, n_cells: int, text: str) -> Self:
+        """Return the result of a check that cannot decide."""
+        return cls(check, "unknown", np.nan, np.nan, n_cells, text)
+
+    @classmethod
+    def of_faults(cls, check: str, n_faults: int, n_cells: int, text: str) -> Self:
+        """Return the result of a check that finds faults: inconsistent if there are any."""
+        level: Level = "inconsistent" if n_faults else "consistent"
+        return cls(check, level, float(n_faults), 0.0, n_cells, text)
 
 
 @runtime_checkable

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict
 
 from clusterscale.consistency.finding import CheckResult
-from clusterscale.consistency.residuals import NAMES, NullDistribution, ReferenceMoments, study
+from clusterscale.consistency.residuals import (
+    NAMES,
+    NullDistribution,
+    ReferenceMoments,
+    estimate_null,
+)
 from clusterscale.consistency.table import PublishedTable, decimals, fill_suppressed
 from clusterscale.contracts import ConfigModel, Count, Probability, Values
 from clusterscale.validation_messages import plural
@@ -20,6 +25,7 @@ __all__ = ["NoiseLaw"]
 Flags = NDArray[np.bool_]
 
 _ROUNDING = 1e-9
+_NOTHING_KNOWN = "no true count of a published cell is known"
 
 
 class NoiseLaw(ConfigModel):
@@ -60,10 +66,10 @@ class NoiseLaw(ConfigModel):
         known = (table.counts >= 0) & ~np.isnan(values)
         n_known = int(known.sum())
         if not n_known:
-            return self._unknown(n_known, "no true count of a published cell is known")
+            return CheckResult.unknown(self.name, 0, _NOTHING_KNOWN)
         if table.mechanism.noise_scope != "cell" and (table.counts < 0).any():
             text = f"{table.mechanism.label} combines many counts, and not all of them are known"
-            return self._unknown(n_known, text)
+            return CheckResult.unknown(self.name, n_known, text)
         state = repr(rng.bit_generator.state)  # may contain arrays, so compared as text
         release = _publish(table, rng)
         if repr(rng.bit_generator.state) == state:
@@ -73,7 +79,7 @@ class NoiseLaw(ConfigModel):
                 f"only {plural(n_known, 'true count')} known for published cells, but the test "
                 f"needs {self.least}"
             )
-            return self._unknown(n_known, text)
+            return CheckResult.unknown(self.name, n_known, text)
         return self._statistically(table, values, known, rng)
 
     def _exactly(self, table: PublishedTable, expected: Values) -> CheckResult:
@@ -81,7 +87,7 @@ class NoiseLaw(ConfigModel):
         wrong = known & (np.abs(values - expected) > _ROUNDING * np.maximum(1.0, np.abs(expected)))
         n, n_known = int(wrong.sum()), int(known.sum())
         if not n_known:
-            return self._unknown(0, "no true count of a published cell is known")
+            return CheckResult.unknown(self.name, 0, _NOTHING_KNOWN)
         text = f"all {n_known:,} known counts are published as {table.mechanism.label} requires"
         if n:
             cell = np.unravel_index(np.argmax(wrong), wrong.shape)
@@ -90,8 +96,7 @@ class NoiseLaw(ConfigModel):
                 f"requires, which adds no noise: {table.counts[cell]} is published as "
                 f"{values[cell]:g}, not {expected[cell]:g}"
             )
-        level: Literal["consistent", "inconsistent"] = "inconsistent" if n else "consistent"
-        return CheckResult(self.name, level, float(n), 0.0, n_known, text)
+        return CheckResult.of_faults(self.name, n, n_known, text)
 
     def _statistically(
         self, table: PublishedTable, values: Values, known: Flags, rng: np.random.Generator
@@ -100,46 +105,35 @@ class NoiseLaw(ConfigModel):
         reference = ReferenceMoments.of(
             np.maximum(table.counts, 0), known, releases, self.trials // 2
         )
-        null = study(reference, releases, self.trials - self.trials // 2)
+        null = estimate_null(reference, releases, self.trials - self.trials // 2)
         statistics, deviations = null.measure(np.where(known, values, reference.mean))
         n_as_unusual = self._rank(null, float(deviations.max()), releases)
         most_unusual = int(np.argmax(deviations))
         observed, expected = float(statistics[most_unusual]), float(null.mean[most_unusual])
         what = f"{NAMES[most_unusual]} is {observed:.4g}, {expected:.4g} on average"
+        n_known, declared = int(known.sum()), table.mechanism.label
+        noise = f"the noise on {plural(n_known, 'known count')} is"
         if n_as_unusual:
-            text = (
-                f"the noise on {plural(int(known.sum()), 'known count')} is like that of "
-                f"{table.mechanism.label}: its most unusual statistic is not extreme ({what})"
-            )
-        else:
-            text = (
-                f"the noise on {plural(int(known.sum()), 'known count')} is not that of "
-                f"{table.mechanism.label}: {what} in simulated releases, and none of "
-                f"{self.n_honest:,} is as unusual"
-            )
-        return CheckResult(
-            self.name,
-            "consistent" if n_as_unusual else "inconsistent",
-            observed,
-            expected,
-            int(known.sum()),
-            text,
+            text = f"{noise} like that of {declared}: its most unusual statistic is not extreme"
+            text += f" ({what})"
+            return CheckResult(self.name, "consistent", observed, expected, n_known, text)
+        text = (
+            f"{noise} not that of {declared}: {what} in simulated releases, and none of "
+            f"{self.n_honest:,} is as unusual"
         )
+        return CheckResult(self.name, "inconsistent", observed, expected, n_known, text)
 
     @property
     def n_honest(self) -> int:
         """Number of simulated releases that the table is compared with."""
         return int(np.ceil(1 / (1 - self.confidence) - 1e-6)) - 1
 
-    def _rank(self, pilot: NullDistribution, farthest: float, releases: Iterator[Values]) -> int:
+    def _rank(self, null: NullDistribution, deviation: float, releases: Iterator[Values]) -> int:
         """Return 1 at the first simulated release that deviates as much, 0 if none does."""
         for _ in range(self.n_honest):
-            if pilot.measure(next(releases))[1].max() >= farthest:
+            if null.measure(next(releases))[1].max() >= deviation:
                 return 1
         return 0
-
-    def _unknown(self, n_cells: int, text: str) -> CheckResult:
-        return CheckResult(self.name, "unknown", np.nan, np.nan, n_cells, text)
 
 
 def _publish(table: PublishedTable, rng: np.random.Generator) -> Values:

@@ -52,7 +52,8 @@ class PossibleValues(ConfigModel):
         published = table.published
         values = table.values[published]
         if not values.size:
-            return self._found("unknown", np.nan, 0, f"{table.name} has no published value")
+            text = f"{table.name} has no published value"
+            return CheckResult.unknown(self.name, 0, text)
         law = _law(table.mechanism, table.group_size)
         if law is not None:
             wrong, reason = _impossible(law, values, table.group_size), "can never be published"
@@ -61,7 +62,7 @@ class PossibleValues(ConfigModel):
             allowed = table.mechanism.support(before, table.group_size)
             if not allowed.limited and allowed.per_series is None:
                 text = f"{table.mechanism.label} can publish any number, so no value is impossible"
-                return self._found("unknown", np.nan, values.size, text)
+                return CheckResult.unknown(self.name, values.size, text)
             wrong = ~_within(values, allowed.low, allowed.high, allowed.step)
             reason = f"are not {allowed}, the only values possible"
             if allowed.per_series is not None:
@@ -73,33 +74,18 @@ class PossibleValues(ConfigModel):
                         f", or are in a series of more than {plural(allowed.per_series, 'value')}"
                     )
                 wrong |= many
-        return self._judge(table, values, wrong, reason)
-
-    def _judge(
-        self, table: PublishedTable, values: Values, wrong: Flags, reason: str
-    ) -> CheckResult:
         n = int(wrong.sum())
-        if not n:
+        if n:
+            text = (
+                f"{n:,} of {values.size:,} published values, such as "
+                f"{float(values[np.argmax(wrong)]):g}, {reason} under {table.mechanism.label} for "
+                f"{table.group_size:,} members"
+            )
+        else:
             text = (
                 f"all {values.size:,} published values are possible under {table.mechanism.label}"
             )
-            return self._found("consistent", 0.0, values.size, text)
-        example = float(values[np.argmax(wrong)])
-        text = (
-            f"{n:,} of {values.size:,} published values, such as {example:g}, {reason} under "
-            f"{table.mechanism.label} for {table.group_size:,} members"
-        )
-        return self._found("inconsistent", float(n), values.size, text)
-
-    def _found(
-        self,
-        level: Literal["consistent", "inconsistent", "unknown"],
-        measured: float,
-        n_cells: int,
-        text: str,
-    ) -> CheckResult:
-        expected = np.nan if level == "unknown" else 0.0
-        return CheckResult(self.name, level, measured, expected, n_cells, text)
+        return CheckResult.of_faults(self.name, n, values.size, text)
 
 
 def _law(mechanism: Mechanism, group_size: int) -> OutputDistribution | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clusterscale.contracts import Counts, Values
 
-__all__ = ["NAMES", "NullDistribution", "ReferenceMoments", "study"]
+__all__ = ["NAMES", "NullDistribution", "ReferenceMoments", "estimate_null"]
 
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -161,7 +161,7 @@ class NullDistribution:
 
     Attributes
     ----------
-    frame
+    reference
         Moments by which releases are standardised.
     mean, spread
         float64, shape (statistic,): mean and standard deviation.
@@ -170,7 +170,7 @@ class NullDistribution:
         size of the noise; the deviation is 0 for fewer than 8 cells.
     """
 
-    frame: ReferenceMoments
+    reference: ReferenceMoments
     mean: Floats
     spread: Floats
     rois: Floats
@@ -182,8 +182,8 @@ class NullDistribution:
         Statistics that never varied get a small standard deviation. A single deviating cell is
         then detected, but if rare in honest releases it does not hide larger faults elsewhere.
         """
-        statistics = self._complete(*self.frame.statistics(values))
-        least_spread = np.full(len(statistics), _CELL / np.count_nonzero(self.frame.known))
+        statistics = self._complete(*self.reference.statistics(values))
+        least_spread = np.full(len(statistics), _CELL / np.count_nonzero(self.reference.known))
         least_spread[0] = _CELL  # a number, not a share
         return statistics, np.abs(statistics - self.mean) / np.maximum(self.spread, least_spread)
 
@@ -206,14 +206,18 @@ def _joined(plain: Floats, ends: Floats) -> Floats:
     return np.concatenate([plain[:at], ends, plain[at:]])
 
 
-def study(frame: ReferenceMoments, releases: Iterator[Values], n: int) -> NullDistribution:
+def estimate_null(
+    reference: ReferenceMoments, releases: Iterator[Values], n: int
+) -> NullDistribution:
     """Return the moments of the statistics over the next ``n`` releases."""
-    statistics = [frame.statistics(values) for values in islice(releases, n)]
+    statistics = [reference.statistics(values) for values in islice(releases, n)]
     plain, by_roi, by_epoch = (np.array(column) for column in zip(*statistics, strict=True))
     rois, epochs = (
         np.array([sizes.mean(axis=0), np.where(n_cells < _FEW, 0.0, sizes.std(axis=0))])
         for sizes, n_cells in zip(
-            (by_roi, by_epoch), (frame.varied.sum(axis=1), frame.varied.sum(axis=0)), strict=True
+            (by_roi, by_epoch),
+            (reference.varied.sum(axis=1), reference.varied.sum(axis=0)),
+            strict=True,
         )
     )
     ends = [
@@ -221,4 +225,4 @@ def study(frame: ReferenceMoments, releases: Iterator[Values], n: int) -> NullDi
         for roi, epoch in zip(by_roi, by_epoch, strict=True)
     ]
     every = np.array([_joined(*row) for row in zip(plain, np.array(ends), strict=True)])
-    return NullDistribution(frame, every.mean(axis=0), every.std(axis=0), rois, epochs)
+    return NullDistribution(reference, every.mean(axis=0), every.std(axis=0), rois, epochs)

@@ -16,9 +16,12 @@ from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.small_counts import SuppressSmall
 
 __all__ = ["MOST_DECIMALS", "PublishedTable", "count_bounds", "decimals", "fill_suppressed"]
-__all__ += ["steps_of", "suppressed_up_to"]
+__all__ += ["smallest_shown", "steps_of", "suppressed_up_to"]
 
 Whole = NDArray[np.int64]
+
+SMALL = 5
+"""Counts below this number are small, unless a mechanism sets another threshold."""
 
 MOST_DECIMALS = 9  # with more, a written number cannot be distinguished from a full float
 
@@ -78,22 +81,16 @@ class PublishedTable:
             totals = getattr(self, what)
             if totals is not None:
                 self._check(what, totals, shape[axis : axis + 1], np.float64)
-        for what in ("group_size", "first_epoch"):
+        for what, least in (("group_size", 1), ("first_epoch", 0)):
             number = getattr(self, what)
             if not isinstance(number, int | np.integer) or isinstance(number, bool):
                 raise InputError(f"{self.name}: {what} is {number!r}, but should be a whole number")
+            if number < least:
+                raise InputError(f"{self.name}: {what} is {number}, but should be at least {least}")
         if not isinstance(self.mechanism, Mechanism):
             raise InputError(
                 f"{self.name}: mechanism is {self.mechanism!r}, but should be a mechanism, as "
                 "clusterscale.mechanisms.create returns"
-            )
-        if self.group_size < 1:
-            raise InputError(
-                f"{self.name}: group_size is {self.group_size}, but should be at least 1"
-            )
-        if self.first_epoch < 0:
-            raise InputError(
-                f"{self.name}: first_epoch is {self.first_epoch}, but should be at least 0"
             )
         counts = self.counts
         if counts.size and not (counts.min() >= -1 and counts.max() <= self.group_size):
@@ -147,6 +144,16 @@ def suppressed_up_to(mechanism: Mechanism) -> int | None:
         if isinstance(step, SuppressSmall)
     ]
     return max(thresholds, default=None)
+
+
+def smallest_shown(small: int | None, *tables: PublishedTable) -> int:
+    """Return the smallest count that may be disclosed.
+
+    This is ``small`` if given, else one more than the largest count that a table suppresses, else
+    5.
+    """
+    hidden = [suppressed_up_to(table.mechanism) for table in tables]
+    return small or max((most + 1 for most in hidden if most is not None), default=SMALL)
 
 
 def fill_suppressed(table: PublishedTable) -> Values:

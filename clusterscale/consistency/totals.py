@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.consistency.differencing import smallest_shown
 from clusterscale.consistency.finding import CheckResult, agree
 from clusterscale.consistency.table import (
     PublishedTable,
     count_bounds,
     fill_suppressed,
+    smallest_shown,
     suppressed_up_to,
 )
 from clusterscale.consistency.transport_bounds import solve
@@ -21,8 +21,6 @@ from clusterscale.contracts import ConfigModel, Count, Values
 from clusterscale.validation_messages import plural
 
 __all__ = ["Totals"]
-
-Level = Literal["consistent", "inconsistent", "unknown"]
 
 _ROUNDING = 1e-6  # of a visit: sums of floats
 
@@ -50,19 +48,19 @@ class Totals(ConfigModel):
         rois, epochs = _totals(table)
         n_totals = int(np.isfinite(rois).sum() + np.isfinite(epochs).sum())
         if not n_totals:
-            return self._found("consistent", 0, 0, f"{table.name} has no totals")
+            return CheckResult.of_faults(self.name, 0, 0, f"{table.name} has no totals")
         if _are_sums(table, rois, epochs):
             text = (
                 f"{plural(n_totals, 'total')}: only sums of published cells, which disclose nothing"
             )
-            return self._found("consistent", 0, table.values.size, text)
+            return CheckResult.of_faults(self.name, 0, table.values.size, text)
         bounds = count_bounds(table)
         if bounds is None:
             text = (
                 f"under {table.mechanism.label} a value does not determine its count, so the check "
                 "cannot decide what totals disclose"
             )
-            return self._found("unknown", 0, table.values.size, text)
+            return CheckResult.unknown(self.name, table.values.size, text)
         return self._solved(table, *bounds, *_unsuppressed(table, rois, epochs))
 
     def _solved(
@@ -82,8 +80,8 @@ class Totals(ConfigModel):
         solution = solve(low, high, rois, epochs) if whole else None
         if solution is None:
             text = f"no counts that match {table.name} have the published totals"
-            return self._found("inconsistent", 0, table.values.size, text)
-        known = hidden & solution.sure & (fill_suppressed(table) != solution.counts)
+            return CheckResult(self.name, "inconsistent", 0.0, 0.0, table.values.size, text)
+        known = hidden & solution.determined & (fill_suppressed(table) != solution.counts)
         small, counts = smallest_shown(self.small, table), solution.counts[known]
         n_small = int(np.count_nonzero((counts >= 1) & (counts < small)))
         n = len(counts)
@@ -91,12 +89,7 @@ class Totals(ConfigModel):
             f"{n:,} of {plural(n_hidden, 'hidden cell')} {agree(n, 'follow')} from the totals; "
             f"{n_small:,} of them {agree(n_small, 'count')} 1 to {small - 1} people"
         )
-        level: Level = "inconsistent" if n else "consistent"
-        return self._found(level, n, table.values.size, text)
-
-    def _found(self, level: Level, n: int, n_cells: int, text: str) -> CheckResult:
-        measured, expected = (np.nan, np.nan) if level == "unknown" else (float(n), 0.0)
-        return CheckResult(self.name, level, measured, expected, n_cells, text)
+        return CheckResult.of_faults(self.name, n, table.values.size, text)
 
 
 def _totals(table: PublishedTable) -> tuple[Values, Values]:

@@ -30,13 +30,13 @@ class Solution:
     ----------
     counts
         int64, shape (roi, epoch), visits.
-    sure
+    determined
         bool, shape (roi, epoch): cells that are equal in every table with these totals and bounds,
         including cells with equal bounds.
     """
 
     counts: Whole
-    sure: Flags
+    determined: Flags
 
 
 def solve(
@@ -78,10 +78,10 @@ def solve(
     flow = edges.flow(_supplies(rois, epochs, roi_nodes, epoch_nodes, edges.n_nodes))
     if flow is None:
         return None
-    counts, sure = low.copy(), room == 0
+    counts, determined = low.copy(), room == 0
     counts[roi, epoch] += flow
-    sure[roi, epoch] = ~edges.on_cycles(flow)
-    return Solution(counts, sure)
+    determined[roi, epoch] = ~edges.on_cycles(flow)
+    return Solution(counts, determined)
 
 
 def _numbered(left: NDArray[np.float64], first: int) -> Whole:

@@ -6,6 +6,7 @@ from clusterscale.contracts.component import (
     ConfigModel,
     Count,
     Even,
+    Named,
     NamedModel,
     Positive,
     Probability,
@@ -13,18 +14,10 @@ from clusterscale.contracts.component import (
     hash_of,
     names_of,
 )
-from clusterscale.contracts.evidence import CellScore, CellwiseAttack, Reference
-from clusterscale.contracts.execution import (
-    MEMORY,
-    Executor,
-    Finished,
-    Reduction,
-    WorkerCount,
-)
-from clusterscale.contracts.game import Adversary, AuxiliaryDataAdversary, Game, GroupSample
+from clusterscale.contracts.evidence import CellScore, Reference
+from clusterscale.contracts.game import Game, GroupSample
 from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
 from clusterscale.contracts.protocols import (
-    NOISE_SCOPES,
     Attack,
     Distinguisher,
     GroupRequest,
@@ -56,59 +49,10 @@ from clusterscale.contracts.traces import (
     Values,
 )
 
-__all__ = [
-    "MEMORY",
-    "NOISE_SCOPES",
-    "NO_NOISE",
-    "VERDICT_LEVELS",
-    "Address",
-    "Adversary",
-    "Attack",
-    "AuxiliaryDataAdversary",
-    "Bounds",
-    "CellCoordinates",
-    "CellLaw",
-    "CellScore",
-    "CellwiseAttack",
-    "ConfigModel",
-    "Count",
-    "Counts",
-    "Distinguisher",
-    "Even",
-    "Examples",
-    "Executor",
-    "Finished",
-    "Game",
-    "GroupRequest",
-    "GroupSample",
-    "Guarantee",
-    "Ints",
-    "Knowledge",
-    "Labels",
-    "Level",
-    "Mechanism",
-    "Members",
-    "NamedModel",
-    "Noise",
-    "NoiseScope",
-    "Positive",
-    "Prior",
-    "PrivacyLoss",
-    "Probability",
-    "Reason",
-    "Reduction",
-    "Reference",
-    "Release",
-    "Scores",
-    "Share",
-    "Support",
-    "TargetKnowledge",
-    "TraceStep",
-    "Traces",
-    "Values",
-    "WorkerCount",
-    "check_days",
-    "hash_of",
-    "names_of",
-    "publish",
-]
+__all__ = ["NO_NOISE", "VERDICT_LEVELS", "Address", "Attack", "Bounds", "CellCoordinates"]
+__all__ += ["CellLaw", "CellScore", "ConfigModel", "Count", "Counts", "Distinguisher", "Even"]
+__all__ += ["Examples", "Game", "GroupRequest", "GroupSample", "Guarantee", "Ints", "Knowledge"]
+__all__ += ["Labels", "Level", "Mechanism", "Members", "Named", "NamedModel", "Noise", "NoiseScope"]
+__all__ += ["Positive", "Prior", "PrivacyLoss", "Probability", "Reason", "Reference", "Release"]
+__all__ += ["Scores", "Share", "Support", "TargetKnowledge", "TraceStep", "Traces", "Values"]
+__all__ += ["check_days", "hash_of", "names_of", "publish"]

@@ -38,17 +38,6 @@ class CellCoordinates:
         """The local day in which each epoch ends, int64, shape (epoch,)."""
         return self.days if self.until is None else self.until
 
-    @property
-    def grid(self) -> tuple[int, int] | None:
-        """Rows and columns if the ROIs form a grid, row by row; else None."""
-        lat, lon = np.round(self.lat, 9), np.round(self.lon, 9)
-        rows, columns = np.unique(lat), np.unique(lon)
-        shape = (len(rows), len(columns))
-        if shape[0] * shape[1] != len(lat) or not np.isfinite(lat + lon).all():
-            return None
-        regular = (lat.reshape(shape) == rows[:, None]) & (lon.reshape(shape) == columns)
-        return shape if regular.all() else None
-
 
 def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
     """Raise :class:`InputError` unless each epoch has a first and a last local day.

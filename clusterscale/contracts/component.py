@@ -12,17 +12,8 @@ from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
-__all__ = [
-    "Address",
-    "Component",
-    "ConfigModel",
-    "Count",
-    "Even",
-    "Positive",
-    "Probability",
-    "Share",
-]
-__all__ += ["NamedModel", "NonEmptyUnique", "OptionalUnique", "distinct", "hash_of", "names_of"]
+__all__ = ["Address", "Component", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
+__all__ += ["Positive", "Probability", "Share", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -108,6 +99,22 @@ class ConfigModel(BaseModel):
         return f"{name}({fields})" if fields else name
 
 
+class Named(Protocol):
+    """What an entry of a registry is called."""
+
+    @property
+    def name(self) -> str:
+        """Key in the registry."""
+
+    @property
+    def id(self) -> str:
+        """Stable id: keys random streams, journals and coordinates."""
+
+    @property
+    def label(self) -> str:
+        """Title, or name with its settings: for people only."""
+
+
 class NamedModel(ConfigModel):
     """A mechanism, attack, prior or measure: it has a stable id, and a label for people.
 
@@ -168,24 +175,6 @@ def names_of(dim: str, items: Iterable[Any]) -> dict[str, list[str]]:
         f"{dim}_label": [item.label for item in every],
         f"{dim}_title": [item.heading for item in every],
     }
-
-
-def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return ``items``; raise ValueError if there is none, or two share an id or a label."""
-    if not items:
-        raise ValueError("give at least one")
-    labels = [str(getattr(item, "label", item)) for item in items]
-    for keys in (labels, [getattr(item, "id", item) for item in items]):
-        twice = sorted(
-            {label for label, key in zip(labels, keys, strict=True) if keys.count(key) > 1}
-        )
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is listed twice")
-    return items
-
-
-NonEmptyUnique = [Strict(False), AfterValidator(distinct)]
-OptionalUnique = [Strict(False), AfterValidator(lambda items: items and distinct(items))]
 
 
 _ID_DIGITS = 12  # of the digest in an id: 48 bits

@@ -72,5 +72,5 @@ class CellwiseAttack(Component, Protocol):
     events scores all users.
     """
 
-    def rule(self, reference: Reference) -> CellScore:
+    def cell_score(self, reference: Reference) -> CellScore:
         """Return the attack's score of each cell."""

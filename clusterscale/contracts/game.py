@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
-from clusterscale.contracts.release import NO_NOISE, Release, publish
+from clusterscale.contracts.knowledge import Knowledge
+from clusterscale.contracts.release import Release
 from clusterscale.contracts.traces import Counts, Ints, Labels
 
 if TYPE_CHECKING:
     from clusterscale.contracts.protocols import Mechanism
 
-__all__ = ["Adversary", "AuxiliaryDataAdversary", "Game", "GroupSample"]
+__all__ = ["Adversary", "Game", "GroupSample", "add"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,75 +63,6 @@ class Adversary(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AuxiliaryDataAdversary:
-    """An adversary with groups to train on, formed or observed; it does not learn from releases.
-
-    Attributes
-    ----------
-    group_size
-        Members in each group.
-    training, validation
-        Groups that the adversary can form or has observed.
-    whereabouts
-        What it knows about the target and about the others.
-    paired
-        Whether rows 2i and 2i + 1 of the training groups share their noise (POPETS24 §4.4).
-    passive
-        Whether it trains on raw counts, whatever is published (NDSS18 §VII).
-    """
-
-    group_size: int
-    training: GroupSample
-    whereabouts: TargetKnowledge | None = None
-    validation: GroupSample | None = None
-    paired: bool = False
-    passive: bool = False
-
-    @property
-    def retrains_per_release(self) -> bool:
-        """False: it does not learn from a release."""
-        return False
-
-    def study(
-        self, release: Release | None, mechanism: Mechanism, *, rng: np.random.Generator
-    ) -> Knowledge:
-        """Return its own groups, published by the same mechanism."""
-        training = self._train(mechanism, rng)
-        validation = None
-        if self.validation is not None:
-            sample = self.validation
-            published = self._publish(sample.counts, mechanism, rng)
-            validation = Examples(published, sample.labels, sample.blocks)
-        return Knowledge(training, self.whereabouts, validation)
-
-    def plus(self, other: Self) -> Self:
-        """Add the counts of the users that follow these, in the same groups."""
-        return replace(
-            self,
-            training=self.training.plus(other.training),
-            whereabouts=_add(self.whereabouts, other.whereabouts),
-            validation=_add(self.validation, other.validation),
-        )
-
-    def _train(self, mechanism: Mechanism, rng: np.random.Generator) -> Examples:
-        sample = self.training
-        if self.passive:
-            release = Release(sample.counts, self.group_size, "exact", NO_NOISE)
-        elif self.paired:
-            twin = deepcopy(rng)
-            inside = self._publish(sample.counts[0::2], mechanism, rng)
-            outside = self._publish(sample.counts[1::2], mechanism, twin)
-            values: Any = np.stack([inside.values, outside.values], axis=1)
-            release = replace(inside, values=values.reshape(sample.counts.shape))
-        else:
-            release = self._publish(sample.counts, mechanism, rng)
-        return Examples(release, sample.labels, sample.blocks)
-
-    def _publish(self, counts: Counts, mechanism: Mechanism, rng: np.random.Generator) -> Release:
-        return publish(counts, mechanism, group_size=self.group_size, rng=rng)
-
-
-@dataclass(frozen=True, slots=True)
 class Game:
     """A distinguishability game after setup: groups are drawn and counted, nothing is published.
 
@@ -167,16 +97,13 @@ class Game:
 
         Neither game draws ``more``: all challenges are counted beforehand.
         """
-        mine, adversary = self.adversary, self.adversary.plus(other.adversary)
-        shared = isinstance(mine, AuxiliaryDataAdversary) and self.challenge is mine.training
-        if shared and isinstance(adversary, AuxiliaryDataAdversary):
-            challenge = adversary.training
-        else:
-            challenge = self.challenge.plus(other.challenge)
-        absent = _add(self.absent, other.absent)
+        adversary: Any = self.adversary.plus(other.adversary)
+        shared = self.challenge is getattr(self.adversary, "training", None)
+        challenge = adversary.training if shared else self.challenge.plus(other.challenge)
+        absent = add(self.absent, other.absent)
         return replace(self, adversary=adversary, challenge=challenge, absent=absent)
 
 
-def _add(one: Any, other: Any) -> Any:
+def add(one: Any, other: Any) -> Any:
     """Return the sum over both sets of users; None if there is nothing to add."""
     return None if one is None else one.plus(other)

@@ -60,7 +60,7 @@ class TargetKnowledge:
         Flat cells of the target that are known, sorted, shape (event,).
     complete
         Whether these are all cells of the target.
-    seen
+    occupancy
         Shape (roi, epoch): users of the adversary's reference who are in each cell; int32, or
         float64 if it is an expectation.
     n_users
@@ -69,18 +69,18 @@ class TargetKnowledge:
 
     trace: Ints
     complete: bool
-    seen: Counts | Values
+    occupancy: Counts | Values
     n_users: int
 
     @property
     def mean_trace(self) -> Values:
         """How often a user of the reference is in a cell, between 0 and 1, shape (roi, epoch)."""
-        return self.seen / self.n_users
+        return self.occupancy / self.n_users
 
     def plus(self, other: TargetKnowledge) -> TargetKnowledge:
         """Add the counts of the users that follow these."""
         trace = np.concatenate([self.trace, other.trace])
-        return replace(self, trace=trace, seen=self.seen + other.seen)
+        return replace(self, trace=trace, occupancy=self.occupancy + other.occupancy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,23 +16,11 @@ from clusterscale.contracts.knowledge import Knowledge
 from clusterscale.contracts.release import CellLaw, Noise, Release, Support
 from clusterscale.contracts.traces import Counts, Scores, Traces, Values
 
-__all__ = [
-    "NOISE_SCOPES",
-    "Attack",
-    "Distinguisher",
-    "Guarantee",
-    "Mechanism",
-    "NoiseScope",
-    "Prior",
-    "PrivacyLoss",
-    "TraceStep",
-]
+__all__ = ["Attack", "Distinguisher", "GroupRequest", "Guarantee", "Mechanism", "NoiseScope"]
+__all__ += ["Prior", "PrivacyLoss", "TraceStep"]
 
 NoiseScope = Literal["cell", "series", "release"]
 """Published values that one count can affect: its own cell, the series of its ROI, or all."""
-
-NOISE_SCOPES: tuple[NoiseScope, ...] = ("cell", "series", "release")
-"""In order of increasing scope."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,19 +31,14 @@ class GroupRequest:
     ----------
     traces, target, group_size
         Users of the period of the release, the index of the target, and members of a group.
-    rng
-        Draws the groups.
-    frame
-        Coordinates of the cells of ``traces``.
-    past
-        Traces of the same users in the observed periods before the release.
+    frame, past
+        Coordinates of the cells of ``traces``; traces of the same users in the observed periods
+        before the release.
     validate
         Whether to draw groups for choosing a threshold.
-    control
-        Draws control groups with a substitute for the target, if given.
-    more
-        Draws the challenges that are added later, if any. Neither this nor ``control`` changes what
-        is drawn from ``rng``.
+    rng, control, more
+        Draw the groups; control groups with a substitute for the target, if given; and the
+        challenges that are added later, if any. What is drawn from ``rng`` depends on no other.
     """
 
     traces: Traces

@@ -22,13 +22,8 @@ __all__ += ["Support", "publish"]
 class Noise(ABC):
     """Distribution of the noise added to every count, independently, before clipping and rounding.
 
-    It is symmetric about 0. A subclass says in ``whole`` whether all noise is whole numbers, and in
-    ``exponential`` whether the probability of x is proportional to exp(−|x| / scale).
-
-    Attributes
-    ----------
-    scale
-        Scale parameter, in visits; NaN if the sensitivity is not known yet.
+    It is symmetric about 0. ``scale`` is in visits, NaN if the sensitivity is not known yet;
+    ``whole``: noise is whole numbers; ``exponential``: P(x) is proportional to exp(−|x| / scale).
     """
 
     scale: float = 0.0

@@ -119,12 +119,6 @@ class Traces:
         """Number of cells: ROIs × epochs."""
         return self.n_rois * self.n_epochs
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-        idle = 0 if self.idle is None else self.idle.nbytes
-        return self.offsets.nbytes + self.cells.nbytes + idle
-
     def check_user(self, user: int) -> None:
         """Raise :class:`InputError` if ``user`` is not in the population."""
         whole = isinstance(user, int | np.integer) and not isinstance(user, bool)

@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from clusterscale.cube.store import TraceCube
 
-__all__ = ["describe_origin", "describe_origins", "describe_shapes", "describe_sizes"]
+__all__ = ["describe_origin", "describe_origins", "describe_shapes", "describe_sizes", "raw_bytes"]
+
+
+def raw_bytes(cube: TraceCube) -> int:
+    """Return the bytes of all users' events in memory."""
+    return cube.n_events * cube.cell_bytes + (cube.n_users + 1) * 8
 
 
 def describe_sizes(cube: TraceCube) -> dict[str, str]:

@@ -108,11 +108,6 @@ class TraceCube:
         return int(self._arrays["event_cell"].dtype.itemsize)
 
     @property
-    def raw_bytes(self) -> int:
-        """Bytes of all users' events in memory."""
-        return self.n_events * self.cell_bytes + (self.n_users + 1) * 8
-
-    @property
     def fingerprint(self) -> str:
         """Hash of the content: events, users, regions and times."""
         return str(self.attributes["fingerprint"])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from clusterscale import storage
 from clusterscale.contracts import Ints, Traces
 from clusterscale.cube.blocks import Span, block_size
+from clusterscale.cube.describe import raw_bytes
 from clusterscale.cube.store import TraceCube
 from clusterscale.cube.writer import Fingerprint
 from clusterscale.errors import DamagedError
@@ -75,7 +76,7 @@ def summarise(cube: TraceCube) -> CubeSummary:
         events=_mean_sd(sizes),
         unique_rois=_mean_sd(rois),
         active_epochs=_mean_sd(epochs),
-        raw_bytes=cube.raw_bytes,
+        raw_bytes=raw_bytes(cube),
         stored_bytes=storage.size(cube.uri),
     )
 

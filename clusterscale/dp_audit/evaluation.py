@@ -11,17 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import (
-    Bounds,
-    ConfigModel,
-    Count,
-    Counts,
-    Mechanism,
-    Reduction,
-    Traces,
-    Values,
-)
-from clusterscale.contracts.component import NonEmptyUnique
+from clusterscale.contracts import Bounds, ConfigModel, Count, Counts, Mechanism, Traces, Values
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import (
@@ -38,7 +28,9 @@ from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import group_by_trace_steps
+from clusterscale.registry import NonEmptyUnique
 from clusterscale.seeds import stream
+from clusterscale.study.execution import Reduction
 from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
 
 __all__ = ["CountedUsers", "EvaluationKey", "EvaluationPart", "GuaranteeStatement"]

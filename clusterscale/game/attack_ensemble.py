@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,20 +77,8 @@ class TrainingInput:
     shuffled_rngs: Generators = ()
 
 
-class AttackEnsemble(Protocol):
-    """Several attacks on the releases of one mechanism."""
-
-    def score(
-        self, release: Release, *, path: Path = (), label_shuffled: bool = False
-    ) -> ScoreTable:
-        """Score every group; with ``label_shuffled``, also after training on shuffled labels.
-
-        Groups of a control have their own ``path``, so that they change no other scores.
-        """
-
-
 class TrainOnce:
-    """Attacks that are trained once, each before it first scores."""
+    """Attacks on the releases of one mechanism, trained once, each before it first scores."""
 
     def __init__(self, attacks: Sequence[Attack], training: TrainingInput) -> None:
         self._attacks, self._trained = attacks, list[Distinguisher]()
@@ -100,7 +87,7 @@ class TrainOnce:
     def score(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
-        """Score every group with each attack."""
+        """Score every group; with ``label_shuffled``, also after training on shuffled labels."""
         training, self._training = self._training, None
         results, shuffled = [], []
         for i, attack in enumerate(self._attacks):
@@ -133,7 +120,10 @@ class RetrainPerRelease:
     def score(
         self, release: Release, *, path: Path = (), label_shuffled: bool = False
     ) -> ScoreTable:
-        """Score every group with each attack, trained on the release of that group alone."""
+        """Score every group with each attack, trained on the release of that group alone.
+
+        Groups of a control have their own ``path``, so that they change no other scores.
+        """
         parts = []
         for row in range(len(release.values)):
             one = release.take(np.array([row]))
@@ -145,3 +135,6 @@ class RetrainPerRelease:
             parts.append(part)
             self._n_scored[path] += 1
         return join(parts)
+
+
+AttackEnsemble = TrainOnce | RetrainPerRelease

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import (
-    Adversary,
     Attack,
     Bounds,
     Game,
@@ -22,6 +21,7 @@ from clusterscale.contracts import (
     Values,
     publish,
 )
+from clusterscale.contracts.game import Adversary
 from clusterscale.errors import InputError
 from clusterscale.game.attack_ensemble import (
     AttackEnsemble,

@@ -48,11 +48,11 @@ class ChosenUsers:
     sizes: Ints
     key: bytes
 
-    def without(self, place: int) -> ChosenUsers:
-        """Return the choice without the user at index ``place``."""
+    def without(self, index: int) -> ChosenUsers:
+        """Return the choice without the user at index ``index``."""
         sizes = self.sizes.copy()
-        sizes[np.searchsorted(np.cumsum(sizes), place, side="right")] -= 1
-        users = np.delete(self.users, place)
+        sizes[np.searchsorted(np.cumsum(sizes), index, side="right")] -= 1
+        users = np.delete(self.users, index)
         key = self.key + b"-" if len(sizes) > 1 else _digest(users)
         return ChosenUsers(users, sizes, key)
 

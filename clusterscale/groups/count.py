@@ -80,7 +80,7 @@ class Counter:
             _count(self._events, members, flat)
         else:
             everyone = self._everyone[0]
-            _count_left_out(self._events, members, self._pool, self._inside, everyone, flat)
+            _count_by_complement(self._events, members, self._pool, self._inside, everyone, flat)
 
 
 def _check_users(traces: Traces, users: Ints, n_dims: int) -> None:
@@ -101,35 +101,35 @@ def _events(traces: Traces) -> _Events:
 @kernel
 def _count(events: _Events, members: Ints, counts: Counts) -> None:
     first, offsets, cells, idle = events
-    nowhere = np.empty(idle.shape[1], np.int32)
+    null_counts = np.empty(idle.shape[1], np.int32)
     n_held = len(offsets) - 1
     for group in range(members.shape[0]):
         counts[group] = 0  # here, so that the row is in the cache
-        nowhere[:] = 0
+        null_counts[:] = 0
         for user in members[group]:
             if first <= user < first + n_held:
-                _add(offsets, cells, idle, user - first, np.int32(1), counts[group], nowhere)
-        _close(nowhere, counts[group])
+                _add(offsets, cells, idle, user - first, np.int32(1), counts[group], null_counts)
+        _add_null_roi(null_counts, counts[group])
 
 
 @kernel
-def _count_left_out(
+def _count_by_complement(
     events: _Events, members: Ints, pool: Ints, inside: Labels, everyone: Counts, counts: Counts
 ) -> None:
     """Count each group as ``pool``, all held, minus those who are not in the group."""
     first, offsets, cells, idle = events
-    nowhere = np.empty(idle.shape[1], np.int32)
+    null_counts = np.empty(idle.shape[1], np.int32)
     for group in range(members.shape[0]):
         counts[group] = everyone
-        nowhere[:] = 0
+        null_counts[:] = 0
         inside[:] = False
         for user in members[group]:
             if first <= user < first + len(inside):
                 inside[user - first] = True
         for user in pool:
             if not inside[user - first]:
-                _add(offsets, cells, idle, user - first, np.int32(-1), counts[group], nowhere)
-        _close(nowhere, counts[group])
+                _add(offsets, cells, idle, user - first, np.int32(-1), counts[group], null_counts)
+        _add_null_roi(null_counts, counts[group])
 
 
 @kernel
@@ -140,22 +140,22 @@ def _add(
     at: int,
     weight: np.int32,
     row: Counts,
-    nowhere: Counts,
+    null_counts: Counts,
 ) -> None:
-    """Add a user's events to ``row``, times ``weight``, and idle epochs to ``nowhere``."""
+    """Add a user's events to ``row``, times ``weight``, and idle epochs to ``null_counts``."""
     for cell in cells[offsets[at] : offsets[at + 1]]:
         row[cell] += weight
     idle_epochs = idle[at]
-    for epoch in range(len(nowhere)):  # a plain loop, which is vectorised
-        nowhere[epoch] += weight * np.int32(idle_epochs[epoch])
+    for epoch in range(len(null_counts)):  # a plain loop, which is vectorised
+        null_counts[epoch] += weight * np.int32(idle_epochs[epoch])
 
 
 @kernel
-def _close(nowhere: Counts, row: Counts) -> None:
+def _add_null_roi(null_counts: Counts, row: Counts) -> None:
     """Add the counts of the null ROI, whose cells are the last."""
-    start = len(row) - len(nowhere)
-    for epoch in range(len(nowhere)):
-        row[start + epoch] += nowhere[epoch]
+    start = len(row) - len(null_counts)
+    for epoch in range(len(null_counts)):
+        row[start + epoch] += null_counts[epoch]
 
 
 def replace_member(counts: Counts, traces: Traces, old: int, new: Ints) -> None:

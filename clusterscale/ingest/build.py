@@ -19,7 +19,7 @@ from clusterscale.ingest import merge
 from clusterscale.ingest.clean import Cleaner, check_key
 from clusterscale.ingest.records import Reader
 from clusterscale.ingest.report import REASONS, IngestReport, check_records
-from clusterscale.ingest.shuffle import DaskRun, Progress, beside, find_names, shuffle
+from clusterscale.ingest.shuffle import DaskRun, OnProgress, beside, find_names, shuffle
 from clusterscale.ingest.sources import pack
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def ingest(
     options: IngestOptions,
     *,
     force: bool = False,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
     block_bytes: int = BLOCK_BYTES,
     scheduler: str | Client = "threads",
 ) -> IngestReport:

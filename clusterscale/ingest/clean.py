@@ -20,7 +20,7 @@ from clusterscale.cube.regions import Locator
 from clusterscale.errors import InputError, MissingError
 from clusterscale.ingest.decode import Ids
 from clusterscale.ingest.merge import UserCells, combine, distinct
-from clusterscale.ingest.records import Position, Reader, Records
+from clusterscale.ingest.records import LIMITS, Position, Reader, Records
 from clusterscale.ingest.report import ReadingReport
 from clusterscale.ingest.sources import Pack
 
@@ -50,13 +50,7 @@ def read_key(path: str) -> bytes:
 
 
 def check_key(key: bytes, *, where: str) -> None:
-    """Check the size of a key.
-
-    Raises
-    ------
-    InputError
-        If it does not have 16 to 64 bytes.
-    """
+    """Raise :class:`InputError` unless a key has 16 to 64 bytes."""
     if not 16 <= len(key) <= 64:
         raise InputError(f"{where}: a key has 16 to 64 bytes, this one has {len(key)}")
 
@@ -71,7 +65,6 @@ def pseudonyms(users: Iterable[str], key: bytes) -> list[str]:
 
 
 Mask = NDArray[np.bool_]
-_LIMITS = {"lat": 90.0, "lon": 180.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +177,8 @@ def _beyond(records: Records) -> Mask:
     if not isinstance(place, Position):
         return np.zeros(len(records), np.bool_)
     with np.errstate(invalid="ignore"):
-        return (np.abs(place.lat.values) > _LIMITS["lat"]) | (
-            np.abs(place.lon.values) > _LIMITS["lon"]
+        return (np.abs(place.lat.values) > LIMITS["lat"]) | (
+            np.abs(place.lon.values) > LIMITS["lon"]
         )
 
 
@@ -201,7 +194,7 @@ def _explain(records: Records, invalid: Mask) -> str:
             return _quote(column.name, column.fault(row))
     place = records.place
     assert isinstance(place, Position)
-    for number, limit in ((place.lat, _LIMITS["lat"]), (place.lon, _LIMITS["lon"])):
+    for number, limit in ((place.lat, LIMITS["lat"]), (place.lon, LIMITS["lon"])):
         if abs(number.values[row]) > limit:
             fault = f"{number.values[row]:.6g} is beyond ±{limit:.0f} degrees"
             return _quote(number.name, fault)

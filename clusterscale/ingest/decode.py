@@ -1,4 +1,7 @@
-"""Decode raw columns; values that cannot be read are marked, never dropped."""
+"""Decode raw columns; values that cannot be read are marked, never dropped.
+
+A column that contains values of another kind raises :class:`~clusterscale.errors.SourceError`.
+"""
 
 from __future__ import annotations
 
@@ -82,13 +85,7 @@ class Ids:
 
 
 def ids(name: str, raw: Any, *, where: str) -> Ids:
-    """Decode names: text or integers, plain or as an Arrow dictionary; empty names are missing.
-
-    Raises
-    ------
-    SourceError
-        If the column contains neither text nor integers.
-    """
+    """Decode names: text or integers, plain or as an Arrow dictionary; empty names are missing."""
     kind = raw.type.value_type if pa.types.is_dictionary(raw.type) else raw.type
     if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise SourceError(f"column {name} of {where} is {kind}: names are text or integers")
@@ -103,13 +100,7 @@ def ids(name: str, raw: Any, *, where: str) -> Ids:
 
 
 def numbers(name: str, raw: Any, *, where: str) -> Numbers:
-    """Decode numbers, stored as numbers or as text.
-
-    Raises
-    ------
-    SourceError
-        If the column contains neither.
-    """
+    """Decode numbers, stored as numbers or as text."""
     raw = _plain(raw)
     if _is_text(raw.type) or pa.types.is_null(raw.type):
         raw = _text(raw)
@@ -124,11 +115,6 @@ def times(name: str, raw: Any, *, timezone: str | None, where: str) -> Numbers:
 
     A time without a zone is in ``timezone``; an ambiguous time (when summer time ends) is the
     earlier of the two, and a nonexistent one (when it begins) is invalid.
-
-    Raises
-    ------
-    SourceError
-        If the column contains none of these, or timestamps without a zone and no ``timezone``.
     """
     raw = _plain(raw)
     if _is_number(raw.type):
@@ -155,16 +141,8 @@ def _plain(raw: Any) -> Any:
 
 
 def _is_text(kind: Any) -> bool:
-    return any(
-        test(kind)
-        for test in (
-            pa.types.is_string,
-            pa.types.is_large_string,
-            pa.types.is_string_view,
-            pa.types.is_binary,
-            pa.types.is_large_binary,
-        )
-    )
+    types = pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()
+    return kind in types
 
 
 def _is_number(kind: Any) -> bool:
@@ -183,16 +161,7 @@ def _shortest(raw: Any) -> NDArray[np.float64]:
     Positions are decimals originally: 37.7282 as a float32 is slightly more or less, which at the
     edge of a region would move it to the next region.
     """
-    single = np.asarray(raw.to_numpy(zero_copy_only=False), np.float32)
-    values = np.rint(single.astype(np.float64) * 1e5) / 1e5
-    # Below 128 a float32 has at most one decimal of five places; others are converted via text.
-    with np.errstate(invalid="ignore", over="ignore"):
-        plain = (values.astype(np.float32) == single) & (np.abs(single) < 128)
-    others = np.flatnonzero(~plain)
-    if len(others):
-        text = pa.array(single[others]).cast(pa.string())
-        values[others] = text.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return values
+    return _floats(raw.cast(pa.string()))
 
 
 def _text(raw: Any) -> Any:

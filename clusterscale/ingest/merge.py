@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clusterscale import storage
-from clusterscale.contracts import Traces
+from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import transforms
 from clusterscale.cube.writer import CubeWriter
 from clusterscale.errors import InputError
@@ -30,7 +30,6 @@ __all__ = [
     "write_block",
 ]
 
-Ints = NDArray[np.int64]
 _USER, _CELLS = pd.ArrowDtype(pa.string()), pd.ArrowDtype(pa.large_binary())
 
 
@@ -86,16 +85,9 @@ def _whole(column: pd.Series, kind: Any) -> Any:
 def combine(
     parts: Sequence[UserCells], n_cells: int, *, in_order: bool = False
 ) -> tuple[UserCells, int]:
-    """Return the union of visits and the number of duplicates.
+    """Return the union of visits in any order, and the number of duplicates.
 
-    Parameters
-    ----------
-    parts
-        Visits in any order; a user and a cell may be in several parts.
-    n_cells
-        Size of the grid of cells.
-    in_order
-        Sort users by their ids; cells are always sorted.
+    ``n_cells``: size of the grid; ``in_order``: sort users by id. Cells are always sorted.
     """
     if not parts:
         return UserCells(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64)), 0
@@ -166,11 +158,6 @@ def choose(
     """Return the users to keep, in order of their ids, and the number of events of the others.
 
     The ``top_users`` with the most events are kept; ties are resolved in order of id.
-
-    Raises
-    ------
-    InputError
-        If no user has ``min_events``.
     """
     names = pa.concat_arrays([block.users.cast(pa.large_string()) for block in blocks])
     order = pc.sort_indices(names)

@@ -11,6 +11,7 @@ import numpy as np
 from clusterscale import storage
 from clusterscale.cube.regions import Points, Regions
 from clusterscale.errors import MissingError, SourceError
+from clusterscale.ingest.records import LIMITS
 
 __all__ = ["read_points"]
 
@@ -18,7 +19,6 @@ _ACCEPTS = (
     "points are read from text in UTF-8, comma-separated, whose first line names the columns name, "
     "lat and lon; positions in decimal degrees"
 )
-_LIMITS = {"lat": 90.0, "lon": 180.0}
 
 
 def read_points(path: str, cutoff: float | None = None) -> Points:
@@ -80,7 +80,7 @@ def _degrees(text: str | None, column: str, line: str) -> float:
         value = float(text or "")
     except ValueError:
         value = np.nan
-    if not abs(value) <= _LIMITS[column]:
-        limit = f"±{_LIMITS[column]:.0f}"
+    if not abs(value) <= LIMITS[column]:
+        limit = f"±{LIMITS[column]:.0f}"
         raise SourceError(f"{line}: {column} {text!r} is not a number within {limit}")
     return value

@@ -12,7 +12,17 @@ from pydantic import AfterValidator
 from clusterscale.ingest.decode import Ids, Numbers
 from clusterscale.ingest.sources import Piece
 
-__all__ = ["NONE", "Delimiter", "Malformed", "Place", "Position", "Reader", "Records", "Zone"]
+__all__ = [
+    "LIMITS",
+    "NONE",
+    "Delimiter",
+    "Malformed",
+    "Place",
+    "Position",
+    "Reader",
+    "Records",
+    "Zone",
+]
 
 
 def _known(zone: str) -> str:
@@ -28,6 +38,9 @@ def _single(delimiter: str) -> str:
         raise ValueError(f"{delimiter!r} is not one character such as ',' or ';'")
     return delimiter
 
+
+LIMITS = {"lat": 90.0, "lon": 180.0}
+"""Largest degrees of a position."""
 
 Zone = Annotated[str, AfterValidator(_known)]
 Delimiter = Annotated[str, AfterValidator(_single)]

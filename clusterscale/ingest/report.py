@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import SourceError
 
-__all__ = ["REASONS", "FileTally", "IngestReport", "ReadingReport", "Span", "check_records"]
+__all__ = ["REASONS", "FileTally", "IngestReport", "ReadingReport", "ValueRange", "check_records"]
 
 REASONS = (
     "unparsable",
@@ -32,7 +32,7 @@ _MILLISECONDS = 1e11  # as seconds, the year 5138
 
 
 @dataclass(slots=True)
-class Span:
+class ValueRange:
     """The smallest and largest value observed."""
 
     low: float = np.inf
@@ -44,7 +44,7 @@ class Span:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))
 
-    def merge(self, other: Span) -> None:
+    def merge(self, other: ValueRange) -> None:
         """Widen the span to another one."""
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
 
@@ -67,9 +67,9 @@ class ReadingReport:
 
     dropped: Counter[str] = field(default_factory=Counter)
     files: dict[str, FileTally] = field(default_factory=dict)
-    time: Span = field(default_factory=Span)
-    lat: Span = field(default_factory=Span)
-    lon: Span = field(default_factory=Span)
+    time: ValueRange = field(default_factory=ValueRange)
+    lat: ValueRange = field(default_factory=ValueRange)
+    lon: ValueRange = field(default_factory=ValueRange)
     unknown_roi: str = ""
 
     @classmethod

@@ -25,9 +25,9 @@ from clusterscale.ingest.sources import BYTES_PER_ROW, Pack
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DaskRun", "Progress", "beside", "find_names", "shuffle"]
+__all__ = ["DaskRun", "OnProgress", "beside", "find_names", "shuffle"]
 
-Progress = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 
 _MOST_BLOCKS = 4096
 _CELLS_PER_BYTE = 0.25  # cells of a shuffled block per byte of text that a task decodes
@@ -53,7 +53,7 @@ class DaskRun:
     packs: Sequence[Pack]
     block_bytes: int
     scheduler: str | Client
-    on_progress: Progress
+    on_progress: OnProgress
 
     @property
     def n_blocks(self) -> int:
@@ -106,7 +106,7 @@ def shuffle(
 class _ReadProgress(Callback):  # type: ignore[misc]
     """Reports the number of packs read, if a local dask scheduler runs the tasks."""
 
-    def __init__(self, prefix: str, total: int, on_progress: Progress) -> None:
+    def __init__(self, prefix: str, total: int, on_progress: OnProgress) -> None:
         super().__init__()
         self._prefix, self._total, self._n_read = prefix, total, 0
         self._on_progress = on_progress

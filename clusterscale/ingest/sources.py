@@ -51,13 +51,6 @@ def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
 
     Folders are searched recursively; names that begin with ``.`` or ``_`` are skipped, because
     Parquet writers use them for metadata. ``kind`` describes the files in messages.
-
-    Raises
-    ------
-    MissingError
-        If nothing is at ``source``.
-    SourceError
-        If the folder has no such file.
     """
     if not storage.exists(source):
         raise MissingError(f"{source}: there is no such file or folder")
@@ -102,13 +95,7 @@ def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
 
 
 def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
-    """Yield the complete lines that begin in ``piece``, in blocks of bytes.
-
-    Raises
-    ------
-    SourceError
-        If a compressed file is damaged.
-    """
+    """Yield the complete lines that begin in ``piece``, in blocks of bytes."""
     compression = infer_compression(piece.file.url)
     with fsspec.open(piece.file.url, "rb", compression=compression) as stream:
         if compression is None:

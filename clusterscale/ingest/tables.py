@@ -47,13 +47,7 @@ class ColumnBatch:
 
 
 def pieces(source: str, size: int) -> list[Piece]:
-    """Return the pieces of a Parquet or CSV file, or of a folder of one of the two.
-
-    Raises
-    ------
-    MissingError, SourceError
-        If there is no such file, or files of both kinds.
-    """
+    """Return the pieces of a Parquet or CSV file, or of a folder of one of the two."""
     files = sources.find(source, _PARQUET + _CSV, kind="Parquet or CSV file")
     n_parquet = sum(_is_parquet(file) for file in files)
     if 0 < n_parquet < len(files):
@@ -67,13 +61,7 @@ def pieces(source: str, size: int) -> list[Piece]:
 
 
 def batches(piece: Piece, columns: Sequence[str], *, delimiter: str) -> Iterator[ColumnBatch]:
-    """Yield the named columns of one piece; for CSV, as bytes.
-
-    Raises
-    ------
-    SourceError
-        If a column is missing or repeated, or the file does not have the format of its name.
-    """
+    """Yield the named columns of one piece; for CSV, as bytes."""
     if _is_parquet(piece.file):
         yield from _from_parquet(piece, columns)
     else:

@@ -18,7 +18,7 @@ ACCOUNTED_DELTA = 1e-6
 """The δ that accounting may use in addition to those of the components."""
 
 _CURVE = (1e-6, 1e-4, 1e-2, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-_HOPELESS = 500.0  # ε of a component: accounting saves nothing above it, and e^ε soon overflows
+_LARGEST_ACCOUNTED = 500.0  # ε of a component: above, accounting saves nothing, e^ε overflows
 _FINEST, _MOST_STEPS = 1e-4, 200_000  # grid of privacy losses: smallest step, most steps
 
 
@@ -118,7 +118,7 @@ class ApproximateLoss:
     def accountant(self, times: int) -> Callable[[float], float]:
         """Return the function from δ to the smallest known ε of all components."""
         plain, least = self.total(times)
-        if not 0 < self.epsilon < _HOPELESS:
+        if not 0 < self.epsilon < _LARGEST_ACCOUNTED:
             return lambda delta: plain if delta >= least else np.inf
         n = self.n * times
         step = max(_FINEST, n * self.epsilon / _MOST_STEPS)

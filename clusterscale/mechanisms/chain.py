@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 from pydantic import Strict, model_validator
 
 from clusterscale.contracts import (
     NO_NOISE,
-    NOISE_SCOPES,
     Bounds,
     Counts,
     Guarantee,
@@ -22,7 +21,7 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
 )
-from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing, no_guarantee
+from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.sampling import SampleEvents
@@ -62,6 +61,8 @@ class Chain(BaseMechanism):
     name: Literal["chain"] = "chain"
     steps: Steps
 
+    no_guarantee = "no step adds noise"
+
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if not self.steps:
@@ -96,7 +97,7 @@ class Chain(BaseMechanism):
         """The guarantee of the noise, amplified by sampling where that is proven."""
         noise, sample = self._step("noise"), self._step("sample")
         if noise is None:
-            return no_guarantee("no step adds noise")
+            return super().guarantee
         guarantee = noise.guarantee
         capped = any(isinstance(step, CapContributions) for step in self.steps)
         if guarantee.unit == "event" and capped:  # the cap may admit another event
@@ -152,7 +153,7 @@ class Chain(BaseMechanism):
     @property
     def noise_scope(self) -> NoiseScope:  # type: ignore[override]
         """The widest scope of any step."""
-        return max((step.noise_scope for step in self.steps), key=NOISE_SCOPES.index)
+        return max((step.noise_scope for step in self.steps), key=get_args(NoiseScope).index)
 
     @property
     def noise_is_count_independent(self) -> bool:  # type: ignore[override]

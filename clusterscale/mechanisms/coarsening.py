@@ -13,17 +13,16 @@ from clusterscale.contracts import (
     Bounds,
     CellCoordinates,
     Count,
-    Guarantee,
     Ints,
     Traces,
     TraceStep,
     Values,
 )
 from clusterscale.errors import ConfigError, InputError
-from clusterscale.mechanisms.base import Identity, Stage, no_guarantee
+from clusterscale.mechanisms.base import Identity, Stage
 from clusterscale.validation_messages import plural
 
-__all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces"]
+__all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces", "find_grid"]
 
 Index = NDArray[np.int64]
 _Groups = Annotated[
@@ -36,11 +35,7 @@ class OnTraces(Identity):
     """A step that changes traces and publishes their counts unchanged."""
 
     stage: ClassVar[Stage] = "trace"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No guarantee of its own."""
-        return no_guarantee("counts of changed traces are published as they are")
+    no_guarantee = "counts of changed traces are published as they are"
 
     @property
     def trace_steps(self) -> tuple[TraceStep, ...]:
@@ -157,7 +152,7 @@ class CoarsenSpace(_Coarsening):
         n_rois, factor = len(frame.lat), self.factor
         if factor is None:
             return self._listed(n_rois, "ROI")
-        if (shape := frame.grid) is not None:
+        if (shape := find_grid(frame)) is not None:
             row, column = np.divmod(np.arange(n_rois), shape[1])
             return _renumber(row // factor * shape[1] + column // factor)
         if not np.isfinite(frame.lat + frame.lon).all():
@@ -168,6 +163,17 @@ class CoarsenSpace(_Coarsening):
         merged = np.empty(n_rois, np.int64)
         merged[np.argsort(_morton(frame), kind="stable")] = np.arange(n_rois) // factor
         return _renumber(merged)
+
+
+def find_grid(frame: CellCoordinates) -> tuple[int, int] | None:
+    """Return the numbers of rows and columns if the ROIs form a grid, row by row; else None."""
+    lat, lon = np.round(frame.lat, 9), np.round(frame.lon, 9)
+    rows, columns = np.unique(lat), np.unique(lon)
+    shape = (len(rows), len(columns))
+    if shape[0] * shape[1] != len(lat) or not np.isfinite(lat + lon).all():
+        return None
+    regular = (lat.reshape(shape) == rows[:, None]) & (lon.reshape(shape) == columns)
+    return shape if regular.all() else None
 
 
 def _morton(frame: CellCoordinates) -> Index:

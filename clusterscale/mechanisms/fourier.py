@@ -20,8 +20,8 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss
-from clusterscale.mechanisms.base import AdditiveNoise, no_guarantee
-from clusterscale.mechanisms.gaussian import deviation, promised
+from clusterscale.mechanisms.gaussian import deviation, guaranteed_epsilon
+from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_number, plural
 
 __all__ = ["EnhancedFourier", "Fourier", "UnscaledFourier"]
@@ -150,14 +150,11 @@ class UnscaledFourier(_FirstWaves):
 
     name: Literal["unscaled_fourier"] = "unscaled_fourier"
 
+    no_guarantee = "noise for an orthonormal transform, on one that is √T times larger"
+
     @property
     def _noise_phrase(self) -> str:
         return f"{self._kept_title} with too little noise, stated ε {exact_number(self.epsilon)}"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No guarantee: the true ε is √T times ``epsilon``."""
-        return no_guarantee("noise for an orthonormal transform, on one that is √T times larger")
 
     def required_sensitivity(self, bounds: Bounds) -> float:
         """Return √Δ, where Δ is the number of counts that one user changes."""
@@ -202,7 +199,7 @@ class EnhancedFourier(_Transformed):
     @property
     def guarantee(self) -> Guarantee:
         """(ε, δ) for one user in the series of one ROI."""
-        epsilon = self.epsilon / 2 + promised(self.epsilon / 2, self.delta)
+        epsilon = self.epsilon / 2 + guaranteed_epsilon(self.epsilon / 2, self.delta)
         reason = (
             "half of ε chooses the number of cosine coefficients, half is for normal noise on "
             "them; L2 norm of one series"

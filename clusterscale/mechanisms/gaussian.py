@@ -8,11 +8,10 @@ import numpy as np
 
 from clusterscale.contracts import Bounds, Guarantee, Noise, Positive, PrivacyLoss, Probability
 from clusterscale.mechanisms.accounting import GaussianLoss, gaussian_epsilon
-from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.mechanisms.noise import GaussianNoise
+from clusterscale.mechanisms.noise import AdditiveNoise, GaussianNoise
 from clusterscale.validation_messages import exact_number
 
-__all__ = ["Gaussian", "deviation", "promised"]
+__all__ = ["Gaussian", "deviation", "guaranteed_epsilon"]
 
 
 def deviation(epsilon: float, delta: float) -> float:
@@ -20,7 +19,7 @@ def deviation(epsilon: float, delta: float) -> float:
     return float(np.sqrt(2 * np.log(2 / delta)) / epsilon)
 
 
-def promised(epsilon: float, delta: float) -> float:
+def guaranteed_epsilon(epsilon: float, delta: float) -> float:
     """Return the exact ε of this noise at ``delta``, or the declared ε if that is larger.
 
     The rule for σ is proven up to ε of about 1. Above that, the exact ε (Balle and Wang, ICML 2018)
@@ -57,7 +56,7 @@ class Gaussian(AdditiveNoise):
     @property
     def guarantee(self) -> Guarantee:
         """(ε, δ) for a user, with the exact ε where it exceeds that of the rule for σ."""
-        epsilon = promised(self.epsilon, self.delta)
+        epsilon = guaranteed_epsilon(self.epsilon, self.delta)
         reason = "normal noise of deviation √(2 ln(2/δ))·Δ₂/ε; L2 norm of one user"
         if epsilon > self.epsilon:
             reason += f"; the rule fails at ε = {self.epsilon:g}, this is the exact ε"

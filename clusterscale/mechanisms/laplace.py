@@ -18,8 +18,7 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss, LaplaceLoss
-from clusterscale.mechanisms.base import AdditiveNoise
-from clusterscale.mechanisms.noise import DiscreteLaplaceNoise, LaplaceNoise
+from clusterscale.mechanisms.noise import AdditiveNoise, DiscreteLaplaceNoise, LaplaceNoise
 from clusterscale.validation_messages import exact_number
 
 __all__ = ["Laplace", "TruncatedLaplace"]

@@ -1,16 +1,24 @@
-"""Distributions of additive noise."""
+"""Distributions of noise, and the base class of mechanisms that add it."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Noise, Values
+from clusterscale.contracts import Bounds, Counts, Noise, NoiseScope, Support, Values
+from clusterscale.errors import ConfigError
+from clusterscale.mechanisms.base import BaseMechanism, Stage
+from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.validation_messages import exact_number
 
-__all__ = ["DiscreteLaplaceNoise", "GaussianNoise", "LaplaceNoise"]
+__all__ = ["AdditiveNoise", "DiscreteLaplaceNoise", "GaussianNoise", "LaplaceNoise"]
+
+_BLOCK = 1 << 15  # values: drawn, post-processed and written while they are in cache
 
 
 class LaplaceNoise(Noise):
@@ -93,3 +101,127 @@ class GaussianNoise(Noise):
     def quantile(self, probability: Values) -> Values:
         """Return the quantile of each probability."""
         return np.asarray(self.scale * scipy.stats.norm.ppf(probability), np.float64)
+
+
+class AdditiveNoise(BaseMechanism):
+    """A mechanism that adds noise, then optionally clips and rounds.
+
+    ``clip`` limits values to 0 … group size; ``integers`` then rounds to the nearest (``round``,
+    half to even), rounds down (``floor``) or does nothing (``none``). Neither weakens a guarantee:
+    both depend only on the noisy value. A guarantee for real numbers does not cover floating-point
+    numbers, whose low-order bits can reveal the count (Mironov, CCS 2012): where these bits are
+    published too, publish integers or use discrete noise.
+    """
+
+    clip: bool = False
+    integers: Literal["round", "floor", "none"] = "none"
+
+    stage: ClassVar[Stage] = "noise"
+    noise_scope: ClassVar[NoiseScope] = "cell"
+    noise_is_count_independent: ClassVar[bool] = True
+    _sensitivity: ClassVar[str] = ""
+    _label_last: ClassVar[tuple[str, ...]] = ("l2_sensitivity", "clip", "integers")
+
+    @property
+    def phrase(self) -> str:
+        """The noise, its sensitivity and its post-processing, for display."""
+        size = getattr(self, self._sensitivity) if self._sensitivity else None
+        parts = [self._noise_phrase]
+        parts += [] if size is None else [f"sensitivity {exact_number(size)}"]
+        parts += {"round": ["rounded"], "floor": ["rounded down"]}.get(self.integers, [])
+        return ", ".join([*parts, "from 0 to the group size"] if self.clip else parts)
+
+    @property
+    def _noise_phrase(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def publishes_float_noise(self) -> bool:
+        """Whether noise is published as drawn: neither rounded nor discrete."""
+        return super().publishes_float_noise and self.integers == "none"
+
+    def bind(self, bounds: Bounds) -> Self:
+        """Return the mechanism with the sensitivity of the cube, if none was given."""
+        if not self._sensitivity or getattr(self, self._sensitivity) is not None:
+            return self
+        return self.model_copy(update={self._sensitivity: self.required_sensitivity(bounds)})
+
+    def _norm(self) -> float:
+        """Return the sensitivity.
+
+        Raises
+        ------
+        ConfigError
+            If it was neither given nor bound.
+        """
+        norm = self._known_norm
+        if np.isnan(norm):
+            raise ConfigError(
+                f"{self.label}: {self._sensitivity} is not known: give it, or bind the mechanism "
+                "to the bounds of a cube, as an audit does"
+            )
+        return norm
+
+    @property
+    def _known_norm(self) -> float:
+        """The sensitivity; NaN if not known."""
+        value = getattr(self, self._sensitivity)
+        return np.nan if value is None else float(value)
+
+    def law(self, group_size: int) -> OutputDistribution | None:
+        """Return the distribution of noise, clipping and rounding; None if that is not known."""
+        noise = self.noise
+        if noise is None or self.noise_scope != "cell" or not np.isfinite(noise.scale):
+            return None
+        law = OutputDistribution(noise)
+        if self.clip or self.integers != "none":
+            law = law.then(partial(self.finish, group_size=group_size))
+        return law
+
+    def support(self, before: Support, group_size: int) -> Support:
+        """Return all values of the noise, clipped and rounded."""
+        after = self._noisy(before, group_size)
+        if self.clip:
+            low, high = (float(np.clip(end, 0, group_size)) for end in (after.low, after.high))
+            after = replace(after, low=low, high=high)
+        if self.integers == "none":
+            return after
+        return Support(np.floor(after.low), np.ceil(after.high), 1.0)  # rounded beyond the ends
+
+    def _noisy(self, before: Support, group_size: int) -> Support:
+        """Return the values before clipping and rounding."""
+        whole = self.noise is not None and self.noise.whole
+        return Support(-np.inf, np.inf, before.step if whole else 0.0)
+
+    def finish(self, values: Values, group_size: int) -> None:
+        """Clip and round ``values`` in place."""
+        if self.clip:
+            np.clip(values, 0, group_size, out=values)
+        if self.integers != "none":
+            (np.rint if self.integers == "round" else np.floor)(values, out=values)
+
+    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
+        """Return noisy counts, float64, the same shape (…, roi, epoch).
+
+        Raises
+        ------
+        ConfigError, InputError
+            If a sensitivity is not known, or the counts are not (…, roi, epoch).
+        """
+        if self._sensitivity:
+            self._norm()
+        self._check_shape(counts, group_size)
+        values: Values = np.empty(counts.shape)
+        flat, raw = values.reshape(-1), counts.reshape(-1)
+        for start in range(0, len(flat), _BLOCK):
+            block = flat[start : start + _BLOCK]
+            np.add(self._draw(len(block), rng), raw[start : start + _BLOCK], out=block)
+            self.finish(block, group_size)
+        return values
+
+    def _draw(self, n: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Return ``n`` values of the noise."""
+        noise = self.noise
+        if noise is None:
+            raise NotImplementedError
+        return noise.sample(n, rng=rng)

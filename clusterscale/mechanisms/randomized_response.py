@@ -16,7 +16,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.mechanisms.accounting import ApproximateLoss
-from clusterscale.mechanisms.base import AdditiveNoise
+from clusterscale.mechanisms.noise import AdditiveNoise
 from clusterscale.validation_messages import exact_percent
 
 __all__ = ["RandomizedResponse"]

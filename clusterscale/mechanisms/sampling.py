@@ -11,7 +11,6 @@ from clusterscale.contracts import (
     Bounds,
     CellCoordinates,
     Counts,
-    Guarantee,
     NoiseScope,
     Probability,
     Support,
@@ -19,7 +18,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.base import BaseMechanism, Stage, no_guarantee
+from clusterscale.mechanisms.base import BaseMechanism, Stage
 from clusterscale.mechanisms.coarsening import OnTraces
 from clusterscale.validation_messages import exact_percent
 
@@ -40,17 +39,13 @@ class SampleEvents(BaseMechanism):
     remove: Probability
 
     stage: ClassVar[Stage] = "sample"
+    no_guarantee = "events that are kept are counted unchanged"
     noise_scope: ClassVar[NoiseScope] = "cell"
 
     @property
     def phrase(self) -> str:
         """Short description for display."""
         return f"{exact_percent(self.remove)} of events removed"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No guarantee: events that are kept are counted unchanged."""
-        return no_guarantee("events that are kept are counted unchanged")
 
     def bind(self, bounds: Bounds) -> Self:
         """Return the mechanism itself.

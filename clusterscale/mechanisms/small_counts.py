@@ -12,7 +12,6 @@ from pydantic import model_validator
 from clusterscale.contracts import (
     Count,
     Counts,
-    Guarantee,
     NoiseScope,
     Positive,
     Probability,
@@ -20,12 +19,7 @@ from clusterscale.contracts import (
     Values,
 )
 from clusterscale.errors import ConfigError
-from clusterscale.mechanisms.base import (
-    BaseMechanism,
-    PostProcessing,
-    Stage,
-    no_guarantee,
-)
+from clusterscale.mechanisms.base import BaseMechanism, PostProcessing, Stage
 from clusterscale.validation_messages import exact_number, exact_percent
 
 __all__ = ["PerturbSmall", "SuppressSmall", "SuppressUnpopular"]
@@ -127,19 +121,15 @@ class PerturbSmall(BaseMechanism):
     stage: ClassVar[Stage] = "noise"
     noise_scope: ClassVar[NoiseScope] = "cell"
     whole_output: ClassVar[bool] = True
+    no_guarantee = (  # a member who raises a count to the threshold is visible
+        "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is not differential "
+        "privacy: counts at or above the threshold are published unchanged"
+    )
 
     @property
     def phrase(self) -> str:
         """Short description for display."""
         return f"Laplace noise of ε {exact_number(self.epsilon)} on counts below {self.below:,}"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """No DP: a member who raises a count to the threshold is visible."""
-        return no_guarantee(
-            "(below, epsilon)-crowd-blending (Gehrke et al. 2012), which is not differential "
-            "privacy: counts at or above the threshold are published unchanged"
-        )
 
     def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
         """Raise :class:`ConfigError` if the threshold exceeds every count."""

@@ -22,7 +22,7 @@ Compare a declared ε with the observed lower bound, and with the largest possib
 'consistent'
 """
 
-from clusterscale.metrics.controls import is_judged, off_cells, weak_cells
+from clusterscale.metrics.controls import is_testable, off_cells, weak_cells
 from clusterscale.metrics.drift import Drift, UserLosses, compare_exposure, pool_exposure
 from clusterscale.metrics.epsilon import (
     Verdict,
@@ -60,7 +60,7 @@ __all__ = [
     "compare_exposure",
     "delong_variance",
     "epsilon_lower_bound",
-    "is_judged",
+    "is_testable",
     "largest_bound",
     "mean_interval",
     "off_cells",

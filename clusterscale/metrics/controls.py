@@ -4,7 +4,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-__all__ = ["is_judged", "off_cells", "weak_cells"]
+__all__ = ["is_testable", "off_cells", "weak_cells"]
 
 Cells = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -29,9 +29,9 @@ def off_cells(*controls: Floats) -> list[Cells]:
     list of bool arrays
         One per control, shape (…).
     """
-    n_cells = sum(int(is_judged(values).sum()) for values in controls)
+    n_cells = sum(int(is_testable(values).sum()) for values in controls)
     level = _RISK / max(1, n_cells) / 2
-    return [np.abs(_lead(values)) > _reach(values, level) for values in controls]
+    return [np.abs(_excess(values)) > _critical_distance(values, level) for values in controls]
 
 
 def weak_cells(auc: Floats, naive: Floats) -> Cells:
@@ -46,11 +46,12 @@ def weak_cells(auc: Floats, naive: Floats) -> Cells:
     auc, naive
         AUC of the attack and of the sum of all values, shape (…, target); NaN where not known.
     """
-    level = _RISK / max(1, int(is_judged(naive).sum()))
-    return np.asarray((_lead(naive) > _reach(naive, level)) & (_means(auc - naive) <= 1e-9))
+    level = _RISK / max(1, int(is_testable(naive).sum()))
+    beats_chance = _excess(naive) > _critical_distance(naive, level)
+    return np.asarray(beats_chance & (_means(auc - naive) <= 1e-9))
 
 
-def is_judged(values: Floats) -> Cells:
+def is_testable(values: Floats) -> Cells:
     """Return which cells have the two known targets that a test needs, bool, shape (…).
 
     ``values`` are floats, shape (…, target), NaN where not known.
@@ -65,17 +66,17 @@ def _means(values: Floats) -> Floats:
     return np.where(n > 0, np.where(known, values, 0.0).sum(axis=-1) / np.maximum(n, 1), np.nan)
 
 
-def _lead(values: Floats) -> Floats:
+def _excess(values: Floats) -> Floats:
     return np.asarray(_means(values) - 0.5)
 
 
-def _reach(values: Floats, level: float) -> Floats:
+def _critical_distance(values: Floats, level: float) -> Floats:
     """Return the critical distance of means from chance at one-sided ``level``; NaN if untested."""
     n = np.isfinite(values).sum(axis=-1)
     freedom = np.maximum(n - 1, 1)
     deviation = values - _means(values)[..., None]
     squares = np.where(np.isfinite(deviation), deviation, 0.0) ** 2
     variance = squares.sum(axis=-1) / freedom
-    reach = np.sqrt(variance / np.maximum(n, 1)) * scipy.stats.t.isf(level, freedom)
+    distance = np.sqrt(variance / np.maximum(n, 1)) * scipy.stats.t.isf(level, freedom)
     # tolerance, so that rounding does not fail a control that is .5 for every target
-    return np.where(n >= 2, reach + 1e-9, np.nan)
+    return np.where(n >= 2, distance + 1e-9, np.nan)

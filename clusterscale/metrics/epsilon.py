@@ -16,7 +16,7 @@ from clusterscale.metrics.clopper_pearson import (
     ratios,
     tail_of,
 )
-from clusterscale.metrics.roc import _check
+from clusterscale.metrics.roc import check_scores
 
 __all__ = ["Verdict", "auc_ceiling", "claim_verdict", "epsilon_lower_bound", "largest_bound"]
 
@@ -115,7 +115,7 @@ def epsilon_lower_bound(
         As :func:`auc`; if a class has fewer than two rows; if ``delta``, ``confidence`` or
         ``tries`` is out of range.
     """
-    truth, values = _check(labels, scores)
+    truth, values = check_scores(labels, scores)
     inside, outside = values[truth], values[~truth]
     _check_rows(inside.size, outside.size)
     # The lowest score is not a useful threshold: all rows are at or above it.

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_confidence
-from clusterscale.metrics.roc import _check
+from clusterscale.metrics.roc import check_scores
 
 __all__ = ["auc_interval", "delong_variance", "mean_interval"]
 
@@ -124,7 +124,7 @@ def delong_variance(labels: ArrayLike, scores: ArrayLike) -> float:
 
 def _delong(labels: ArrayLike, scores: ArrayLike) -> tuple[float, float, int]:
     """Return AUC, its variance, and the rows of the smaller class."""
-    truth, values = _check(labels, scores)
+    truth, values = check_scores(labels, scores)
     ranks = scipy.stats.rankdata(values)
     won = _placements(ranks, values, truth)
     lost = _placements(ranks, values, ~truth)

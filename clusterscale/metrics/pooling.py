@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from clusterscale.contracts import Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import ThresholdCounts, bound, check_rate
-from clusterscale.metrics.roc import _check, resolvable_fpr
+from clusterscale.metrics.roc import check_scores, resolvable_fpr
 
 __all__ = [
     "N_PVALUE_BINS",
@@ -59,7 +59,7 @@ def calibrated_counts(
     InputError
         As :func:`auc`; if there are fewer than 2 rows without the target; if ``levels`` is below 2.
     """
-    truth, values = _check(labels, scores)
+    truth, values = check_scores(labels, scores)
     outside = values[~truth]
     if outside.size < 2:
         raise InputError(

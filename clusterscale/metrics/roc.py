@@ -8,7 +8,7 @@ from clusterscale.contracts import Labels, Scores
 from clusterscale.errors import InputError
 from clusterscale.metrics.clopper_pearson import check_rate
 
-__all__ = ["accuracy", "auc", "resolvable_fpr", "tpr_at_fpr"]
+__all__ = ["accuracy", "auc", "check_scores", "resolvable_fpr", "tpr_at_fpr"]
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -31,7 +31,7 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     InputError
         If shapes differ, only one class is present, or a score is NaN.
     """
-    truth, ranked = _check(labels, scores)
+    truth, ranked = check_scores(labels, scores)
     n_in = int(truth.sum())
     n_out = truth.size - n_in
     rank_sum = float(scipy.stats.rankdata(ranked)[truth].sum())
@@ -44,7 +44,7 @@ def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float | Scores) ->
     There is one threshold for all scores, or one for each, shape (group,).
     Parameters and errors are those of :func:`auc`.
     """
-    truth, values = _check(labels, scores)
+    truth, values = check_scores(labels, scores)
     return float(np.mean((values >= threshold) == truth))
 
 
@@ -77,7 +77,7 @@ def tpr_at_fpr(labels: ArrayLike, scores: ArrayLike, fpr: float) -> float:
     InputError
         As :func:`auc`, or if ``fpr`` is not between 0 and 1.
     """
-    truth, values = _check(labels, scores)
+    truth, values = check_scores(labels, scores)
     check_rate(fpr)
     outside = np.sort(values[~truth])[::-1]
     if 0 < fpr < resolvable_fpr(outside.size):
@@ -112,7 +112,8 @@ def resolvable_fpr(n_outside: int) -> float:
     return 1.0 / n_outside
 
 
-def _check(labels: ArrayLike, scores: ArrayLike) -> tuple[Labels, Scores]:
+def check_scores(labels: ArrayLike, scores: ArrayLike) -> tuple[Labels, Scores]:
+    """Return labels and scores as arrays; raise as :func:`auc` does."""
     truth = np.asarray(labels)
     values = np.asarray(scores, dtype=np.float64)
     if truth.dtype != np.bool_:

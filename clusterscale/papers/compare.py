@@ -1,16 +1,35 @@
-"""Comparison of our results with a paper's numbers, within their statistical errors."""
+"""Comparison of our results with a paper's numbers and claims, within statistical errors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import hypot, nan
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import hypot, inf, isfinite, nan
 
 from clusterscale.papers.extract import NotComputed, Number, Results
-from clusterscale.papers.published import Figure, Label, PublishedNumbers, ResultSelection
+from clusterscale.papers.published import (
+    Claim,
+    Figure,
+    Label,
+    Labels,
+    PublishedNumbers,
+    ResultSelection,
+)
 from clusterscale.papers.study import PaperStudy
-from clusterscale.report.papers import AGREES, DIFFERS, EXPLAINED, NOT_COMPARED, ComparedNumber
+from clusterscale.report.papers import (
+    AGREES,
+    BREAKS,
+    DIFFERS,
+    EXPLAINED,
+    HOLDS,
+    NOT_COMPARED,
+    OPEN,
+    ClaimRow,
+    ComparedNumber,
+)
 
-__all__ = ["compare"]
+__all__ = ["check_claims", "compare"]
 
 _FEW = 6  # labels at most that are listed one by one
 
@@ -34,23 +53,21 @@ def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
     """
     for published in study.published:
         for figure in published.figures():
-            ours = _find(results, figure.place)
+            ours = _find(results, figure.selection)
             if ours is not None:
-                as_in_paper = (
-                    None if figure.as_in_paper is None else _find(results, figure.as_in_paper)
-                )
-                yield _beside(study, published, figure, ours, as_in_paper)
+                as_in_paper = _find(results, figure.as_in_paper)
+                yield _compare_one(study, published, figure, ours, as_in_paper)
 
 
-def _find(results: Results, place: ResultSelection) -> Number | None:
+def _find(results: Results, selection: ResultSelection | None) -> Number | None:
     """Return our number, or None if a quick run omits it."""
     try:
-        return results.find(place)
+        return None if selection is None else results.find(selection)
     except NotComputed:
         return None
 
 
-def _beside(
+def _compare_one(
     study: PaperStudy,
     published: PublishedNumbers,
     figure: Figure,
@@ -73,7 +90,7 @@ def _beside(
     return ComparedNumber(
         item=published.item,
         source=published.source,
-        setting=_tell(figure.place),
+        setting=_describe(figure.selection),
         paper=figure.value,
         step=published.step,
         ours=ours.value,
@@ -88,14 +105,14 @@ def _beside(
 
 def _room(study: PaperStudy, published: PublishedNumbers, figure: Figure, ours: Number) -> float:
     """Return the largest difference between our number and the paper's that counts as agreement."""
-    people = published.people or (ours.n if figure.place.of == "utility" else study.people)
+    people = published.people or (ours.n if figure.selection.of == "utility" else study.people)
     own = ours.known_error
     both = hypot(own, ours.error_of(people) if own else 0.0)
     systematic = published.tolerance * abs(figure.value) + published.allowance
     return ours.quantile * both + published.step / 2 + systematic + 1e-9
 
 
-def _tell(place: ResultSelection) -> str:
+def _describe(place: ResultSelection) -> str:
     """Return a description of which results a number is computed from."""
     what = place.of.replace("_", " ")
     if place.reduce.startswith("share"):
@@ -118,3 +135,82 @@ def _label(dim: str, label: Label | tuple[Label, ...], take: str) -> str:
     else:
         text = " or ".join(map(str, label))
     return f"mean over {text}" if take == "mean" else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Margin:
+    """Margin for one selection of labels, its 95 % half-width, and the compared numbers as text."""
+
+    value: float
+    half: float
+    text: str
+
+
+def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
+    """Yield every claim of a study, with its smallest margin over all labels.
+
+    A claim holds if the margin is positive everywhere. It fails if a margin's 95 % interval is
+    below 0. Otherwise it is undecided, for example if there is only one person, or if two numbers
+    that should differ are equal. Labels that a quick run omits are skipped.
+
+    Raises
+    ------
+    ConfigError
+        If the results have no such variable or dimension.
+    """
+    for claim in study.claims:
+        margins = list(_margins(claim, results))
+        if not margins:
+            continue
+        worst = min(margins, key=lambda margin: margin.value)
+        broken = any(margin.value + margin.half < 0 for margin in margins)
+        verdict = BREAKS if broken else HOLDS if worst.value > 0 else OPEN
+        half = worst.half if isfinite(worst.half) else 0.0
+        why = "" if verdict == HOLDS else claim.differs
+        yield ClaimRow(claim.text, claim.source, worst.value, half, worst.text, verdict, why)
+
+
+def _margins(claim: Claim, results: Results) -> Iterator[_Margin]:
+    for labels in product(*claim.each.values()):
+        at = {**claim.at, **dict(zip(claim.each, labels, strict=True))}
+        if claim.along:
+            yield from _steps(claim, at, results)
+            continue
+        try:
+            yield _relation(claim, at, results)
+        except NotComputed:
+            continue
+
+
+def _steps(claim: Claim, at: Labels, results: Results) -> Iterator[_Margin]:
+    """Yield the margin of each step of a trend; labels that a quick run omits are skipped."""
+    sign = 1 if claim.relation == "rise" else -1
+    found = (_find(results, claim.where({**at, claim.along: label})) for label in claim.labels)
+    numbers = [number for number in found if number is not None]
+    text = ", ".join(f"{number.value:.3g}" for number in numbers)
+    for before, after in pairwise(numbers):
+        step = sign * (after.value - before.value) + claim.tolerance
+        yield _Margin(step, _half(before, after), text)
+
+
+def _relation(claim: Claim, at: Labels, results: Results) -> _Margin:
+    number, other = results.find(claim.where(at)), claim.than
+    numbers = [number]
+    if isinstance(other, Mapping):
+        numbers.append(results.find(claim.where({**at, **other})))
+        bound = numbers[-1].value
+    else:
+        assert other is not None
+        bound = other
+    difference = number.value - bound
+    margin = {"above": difference, "below": -difference, "near": -abs(difference)}[claim.relation]
+    text = f"{number.value:.3g}, {claim.relation} {bound:.3g}"
+    return _Margin(margin + claim.tolerance, _half(*numbers), text)
+
+
+def _half(*numbers: Number) -> float:
+    """Return the half-width of the interval of a difference, infinite if a number has n = 1."""
+    if any(number.n == 1 for number in numbers):
+        return inf
+    quantile = max(number.quantile for number in numbers)
+    return quantile * hypot(*(number.known_error for number in numbers))

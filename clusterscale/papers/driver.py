@@ -7,23 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import nan
 from time import monotonic
-from typing import TYPE_CHECKING
 
-from clusterscale import audit, recovery
-from clusterscale.contracts import MEMORY, Executor
-from clusterscale.cube import TraceCube
+from clusterscale.audit import AuditAnalysis, TraitsAnalysis, count_failed
 from clusterscale.errors import ClusterscaleError
-from clusterscale.papers.check_claims import check_claims
-from clusterscale.papers.compare import compare
+from clusterscale.papers.compare import check_claims, compare
 from clusterscale.papers.cubes import Cubes
 from clusterscale.papers.extract import Results
 from clusterscale.papers.study import CABS, PAPERS, PaperStudy
+from clusterscale.recovery import RecoveryAnalysis
 from clusterscale.report.papers import ClaimRow, ComparedNumber, Missing, StudyReport
 from clusterscale.storage import put, read
-from clusterscale.study import Tell
-
-if TYPE_CHECKING:
-    import xarray as xr
+from clusterscale.study import Analysis, Tell, run
+from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["report_without_results", "reproduce"]
 
@@ -60,25 +55,42 @@ def reproduce(
     """
     folder = folder.rstrip("/")
     with _counted(f"{folder}/cost.json", executor.n_workers) as cost:
-        cube = cubes.open(study)
-        datasets = dict(_run(study, cube, f"{folder}/run", executor, memory, tell))
+        cube, uri, datasets = cubes.open(study), f"{folder}/run", {}
+        for analysis in _analyses(study):
+            dataset = run(analysis, cube, uri, executor, memory=memory, on_progress=tell)
+            if analysis.kind == "audit" and (n_failed := count_failed(dataset)):
+                raise ClusterscaleError(
+                    f"{uri}: {n_failed} cases failed; run the same command to retry them"
+                )
+            datasets[analysis.kind] = dataset
         results = Results(datasets, study.best)
-        compared, kept = list(compare(study, results)), list(check_claims(study, results))
+        compared, claims = list(compare(study, results)), list(check_claims(study, results))
     who = "San Francisco cabs" if study.cube == CABS else f"users of the preset {study.cube}"
-    return _told(name, study, f"{cube.n_users:,} {who}", cost[0], compared, kept)
+    data = f"{cube.n_users:,} {who}"
+    return _report(name, study, data, core_seconds=cost[0], compared=compared, kept=claims)
+
+
+def _analyses(study: PaperStudy) -> Iterator[Analysis]:
+    if study.audit is not None:
+        yield AuditAnalysis(study.audit)
+        if study.traits is not None:
+            yield TraitsAnalysis(study.audit, study.traits)
+    if study.recovery is not None:
+        yield RecoveryAnalysis(study.recovery)
 
 
 def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:
     """Return the report of a study that was not run; ``why`` states why its items are missing."""
     absent = {item.item for item in study.absent}
     missing = [Missing(item, why) for item in study.items() if why and item not in absent]
-    return _told(name, study, "Nothing was run", missing=missing)
+    return _report(name, study, "Nothing was run", missing=missing)
 
 
-def _told(
+def _report(
     name: str,
     study: PaperStudy,
     data: str,
+    *,
     core_seconds: float = nan,
     compared: Sequence[ComparedNumber] = (),
     kept: Sequence[ClaimRow] = (),
@@ -93,50 +105,10 @@ def _told(
         data=data,
         core_seconds=core_seconds,
         compared=compared,
-        kept=kept,
+        claims=kept,
         missing=[*absent, *missing],
         remarks=study.remarks,
     )
-
-
-def _run(
-    study: PaperStudy, cube: TraceCube, folder: str, executor: Executor, memory: int, tell: Tell
-) -> Iterator[tuple[str, xr.Dataset]]:
-    """Yield the kind and results of each analysis of a study."""
-    if study.audit is not None:
-        yield "audit", _audit(study.audit, cube, folder, executor, memory, tell)
-    if study.audit is not None and study.traits is not None:
-        traits = audit.traits(
-            study.audit,
-            cube,
-            folder,
-            executor,
-            how=study.traits,
-            memory=memory,
-            on_progress=tell,
-        )
-        yield "traits", traits
-    if study.recovery is not None:
-        recovered = recovery.run(
-            study.recovery, cube, folder, executor, memory=memory, on_progress=tell
-        )
-        yield "recovery", recovered
-
-
-def _audit(
-    plan: audit.AuditPlan,
-    cube: TraceCube,
-    folder: str,
-    executor: Executor,
-    memory: int,
-    tell: Tell,
-) -> xr.Dataset:
-    results = audit.run(plan, cube, folder, executor, memory=memory, on_progress=tell)
-    if n_failed := audit.count_failed(results):
-        raise ClusterscaleError(
-            f"{folder}: {n_failed} cases failed; run the same command to retry them"
-        )
-    return results
 
 
 @contextmanager

@@ -74,10 +74,10 @@ class Results:
     """
 
     def __init__(self, datasets: Mapping[str, xr.Dataset], best: Sequence[str] = ()) -> None:
-        self._datasets = {name: with_labels(each) for name, each in datasets.items()}
+        self._datasets = {kind: with_labels(dataset) for kind, dataset in datasets.items()}
         self._best = list(best)
 
-    def find(self, place: ResultSelection) -> Number:
+    def find(self, selection: ResultSelection) -> Number:
         """Return the selected number.
 
         Raises
@@ -87,18 +87,18 @@ class Results:
         ConfigError
             If no dataset has the variable, or the selection lacks a label for a dimension.
         """
-        if place.over:
-            return _divide(*(self.find(end) for end in place.ends()))
-        dataset = self._dataset(place.of)
-        selected = self._select(dataset, place)
+        if selection.over:
+            return _divide(*(self.find(end) for end in selection.ends()))
+        dataset = self._dataset(selection.of)
+        selected = self._select(dataset, selection)
         who = [dim for dim in selected.dims if dim in PEOPLE]
         values = np.asarray(selected.values, np.float64).ravel()
         if not who:
-            return _priced(dataset, place, values[0], self._select)
+            return _without_people(dataset, selection, values[0], self._select)
         values = values[np.isfinite(values)]
         if not len(values):
-            raise NotComputed(f"{place.of}: no value was computed")
-        return _reduce(values, place)
+            raise NotComputed(f"{selection.of}: no value was computed")
+        return _reduce(values, selection)
 
     def _dataset(self, name: str) -> xr.Dataset:
         datasets = self._datasets.values()
@@ -109,18 +109,18 @@ class Results:
         raise ConfigError(f"of: the results have no variable {name!r}: {choices(name, known)}")
 
     def _select(
-        self, dataset: xr.Dataset, place: ResultSelection, name: str | None = None
+        self, dataset: xr.Dataset, selection: ResultSelection, name: str | None = None
     ) -> xr.DataArray:
-        selected = dataset[name or place.of]
-        for dim, wanted in place.at.items():
+        selected = dataset[name or selection.of]
+        for dim, wanted in selection.at.items():
             if dim not in selected.dims:
                 known = choices(dim, list(map(str, selected.dims)))
-                raise ConfigError(f"at.{dim}: {place.of} has no such dimension: {known}")
-            selected = self._along(selected, dim, wanted, place.take)
+                raise ConfigError(f"at.{dim}: {selection.of} has no such dimension: {known}")
+            selected = self._along(selected, dim, wanted, selection.take)
         for dim in map(str, selected.dims):
             if dim not in PEOPLE and selected.sizes[dim] > 1:
                 labels = ", ".join(map(str, selected[dim].values))
-                raise ConfigError(f"at: {place.of} needs a label for {dim}, one of: {labels}")
+                raise ConfigError(f"at: {selection.of} needs a label for {dim}, one of: {labels}")
         return selected.squeeze([dim for dim in selected.dims if dim not in PEOPLE])
 
     def _along(self, array: xr.DataArray, dim: str, wanted: object, take: str) -> xr.DataArray:
@@ -145,7 +145,9 @@ def _divide(number: Number, by: Number) -> Number:
     return Number(ratio, np.nan, error, min(number.n, by.n))
 
 
-def _priced(dataset: xr.Dataset, place: ResultSelection, value: float, select: Select) -> Number:
+def _without_people(
+    dataset: xr.Dataset, selection: ResultSelection, value: float, select: Select
+) -> Number:
     """Return a number from a variable without a dimension of people.
 
     Its standard error follows from the stored spread over groups (utility) or over the most or
@@ -153,25 +155,25 @@ def _priced(dataset: xr.Dataset, place: ResultSelection, value: float, select: S
     """
     value = float(value)
     if np.isnan(value):  # such as traits of exposed people, if too few were attacked
-        raise NotComputed(f"{place.of}: no value was computed")
-    if place.of in _OF_SPREADS:
-        n = _n_compared(dataset, place, select)
+        raise NotComputed(f"{selection.of}: no value was computed")
+    if selection.of in _OF_SPREADS:
+        n = _n_compared(dataset, selection, select)
         return Number(value, value, _error_of_spread(value, n), n)
-    if place.of == "separation":
-        n = _n_compared(dataset, place, select)
+    if selection.of == "separation":
+        n = _n_compared(dataset, selection, select)
         return Number(value, np.nan, _error_of_separation(value, n), n)
-    if place.of not in _SPREADS:
+    if selection.of not in _SPREADS:
         return Number(value, np.nan, np.nan, 0)
-    spread = float(select(dataset, place, _SPREADS[place.of]).values)
-    if place.of == "utility":
+    spread = float(select(dataset, selection, _SPREADS[selection.of]).values)
+    if selection.of == "utility":
         n = int(json.loads(dataset.attrs["plan"])["utility"]["groups"])
     else:
-        n = _n_compared(dataset, place, select)
+        n = _n_compared(dataset, selection, select)
     return Number(value, spread, spread / np.sqrt(n), n)
 
 
-def _n_compared(dataset: xr.Dataset, place: ResultSelection, select: Select) -> int:
-    at = {dim: label for dim, label in place.at.items() if dim == "comparison"}
+def _n_compared(dataset: xr.Dataset, selection: ResultSelection, select: Select) -> int:
+    at = {dim: label for dim, label in selection.at.items() if dim == "comparison"}
     return int(select(dataset, ResultSelection(of="n_compared", at=at)).values)
 
 
@@ -190,22 +192,24 @@ def _error_of_spread(spread: float, n: int) -> float:
     return spread / float(np.sqrt(2 * max(n - 1, 1)))
 
 
-def _reduce(values: NDArray[np.float64], place: ResultSelection) -> Number:
+def _reduce(values: NDArray[np.float64], selection: ResultSelection) -> Number:
     n = len(values)
     spread = float(values.std(ddof=1)) if n > 1 else np.nan
     root = float(np.sqrt(n))
-    if place.reduce == "mean":
+    if selection.reduce == "mean":
         return Number(float(values.mean()), spread, spread / root, n)
     if (
-        place.reduce == "median"
+        selection.reduce == "median"
     ):  # for a normal distribution, its variance is π/2 times that of the mean
         return Number(
             float(np.median(values)), spread, float(np.sqrt(np.pi / 2)) * spread / root, n
         )
-    if place.reduce == "sd":
+    if selection.reduce == "sd":
         return Number(spread, spread, _error_of_spread(spread, n), n)
-    assert place.limit is not None
-    above = values > place.limit if place.reduce == "share_above" else values < place.limit
+    assert selection.limit is not None
+    above = (
+        values > selection.limit if selection.reduce == "share_above" else values < selection.limit
+    )
     share = float(above.mean())
     spread = float(np.sqrt(share * (1 - share)))
     return Number(share, spread, float(np.sqrt((share * (1 - share) + 0.25 / n) / n)), n)

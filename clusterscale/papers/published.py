@@ -1,4 +1,4 @@
-"""Published numbers of a paper, with the selection of our results to compare each with."""
+"""Numbers and claims of a paper, with the selection of our results to compare each with."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ __all__ = [
     "ALL",
     "BEST",
     "PEOPLE",
+    "Claim",
     "Figure",
     "Label",
+    "Labels",
     "PublishedNumbers",
     "Reduce",
     "ResultSelection",
-    "Several",
 ]
 
 Label = str | int
@@ -33,6 +34,11 @@ BEST, ALL = "best", "all"
 """Special labels: the strongest of the attacks that a study lists, and all labels."""
 
 Several = Annotated[tuple[Label, ...], Strict(False), Field(min_length=1)]
+
+Labels = Mapping[str, Label | Several]
+"""Labels of dimensions."""
+
+Finite = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
 
@@ -61,7 +67,7 @@ class ResultSelection(ConfigModel):
             raise ValueError("share_above and share_below, and only these, need a limit")
         return self
 
-    def where(self, at: Mapping[str, Label | Several]) -> ResultSelection:
+    def where(self, at: Labels) -> ResultSelection:
         """Return the same selection at other labels."""
         how = {"take": self.take, "reduce": self.reduce, "limit": self.limit}
         return ResultSelection.model_validate({"of": self.of, "at": at, "over": self.over, **how})
@@ -78,7 +84,7 @@ class ResultSelection(ConfigModel):
 class Figure:
     """One published number, the selection of ours, and that of ours computed as in the paper."""
 
-    place: ResultSelection
+    selection: ResultSelection
     value: float
     as_in_paper: ResultSelection | None = None
 
@@ -143,11 +149,9 @@ class PublishedNumbers(ResultSelection):
             value = self._value(numbers)
             if value is not None:
                 at = {**self.at, **labels}
-                yield Figure(self.where(at), value, self._undone(at, numbers))
+                yield Figure(self.where(at), value, self._as_in_paper(at, numbers))
 
-    def _undone(
-        self, at: Mapping[str, Label | Several], numbers: tuple[int, ...]
-    ) -> ResultSelection | None:
+    def _as_in_paper(self, at: Labels, numbers: tuple[int, ...]) -> ResultSelection | None:
         """Return the selection of our result computed as in the paper, None if there is none."""
         if not self.as_in_paper:
             return None
@@ -167,3 +171,35 @@ class PublishedNumbers(ResultSelection):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise ValueError(f"values contain {value!r}, which is not a number")
         return value
+
+
+class Claim(ResultSelection):
+    """A claim in words (``text``), and its meaning in numbers.
+
+    ``relation`` is ``above``, ``below`` or ``near`` another number or the number at other labels
+    (``than``), or ``rise`` or ``fall`` from each label of ``along`` to the next. ``tolerance`` is
+    the accepted deviation; if negative, the margin by which the relation must hold, where the paper
+    says "clearly". The claim must hold for all labels of the dimensions in ``each``; the reported
+    margin is the smallest. ``differs`` states why the claim does not hold for our results.
+    """
+
+    text: str
+    source: str
+    relation: Literal["above", "below", "near", "rise", "fall"]
+    than: Finite | Labels | None = None
+    along: str = ""
+    labels: Annotated[tuple[str | int, ...], Strict(False)] = ()
+    each: Mapping[str, Several] = {}
+    tolerance: Finite = 0.0
+    differs: str = ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        is_trend = self.relation in ("rise", "fall")
+        if is_trend != bool(self.along) or is_trend != (len(self.labels) > 1):
+            raise ValueError("rise and fall, and only these, need along with two or more labels")
+        if self.relation == "near" and self.tolerance <= 0:
+            raise ValueError("near needs a tolerance above 0")
+        if is_trend == (self.than is not None):
+            raise ValueError("above, below and near, and only these, need than")
+        return self

@@ -9,11 +9,10 @@ from pydantic import Strict, model_validator
 
 from clusterscale.audit import AuditPlan
 from clusterscale.contracts import ConfigModel, Count
-from clusterscale.contracts.component import OptionalUnique
 from clusterscale.cube.synthetic import PRESETS
-from clusterscale.papers.claims import Claim
-from clusterscale.papers.published import PublishedNumbers
+from clusterscale.papers.published import Claim, PublishedNumbers
 from clusterscale.recovery import RecoveryPlan
+from clusterscale.registry import OptionalUnique
 from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import choices
 

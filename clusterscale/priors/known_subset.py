@@ -6,7 +6,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
     Counts,
     Even,
     Game,
@@ -18,6 +17,7 @@ from clusterscale.contracts import (
     TargetKnowledge,
 )
 from clusterscale.groups import Pool, check_pool, count_visits, subsample_trace
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.validation_messages import exact_percent
 
 __all__ = ["KnownSubset"]

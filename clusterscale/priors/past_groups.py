@@ -6,18 +6,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
-    Even,
-    Game,
-    GroupRequest,
-    GroupSample,
-    Members,
-    Prior,
-    Traces,
-)
+from clusterscale.contracts import Even, Game, GroupRequest, GroupSample, Members, Prior, Traces
 from clusterscale.errors import InputError
 from clusterscale.groups import Counter, Pool, check_pool
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 
 __all__ = ["DifferentGroups", "SameGroups"]
 

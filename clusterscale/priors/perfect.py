@@ -4,15 +4,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
-    Even,
-    Game,
-    GroupRequest,
-    Prior,
-    TargetKnowledge,
-)
+from clusterscale.contracts import Even, Game, GroupRequest, Prior, TargetKnowledge
 from clusterscale.groups import Pool, check_pool, count_visits
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 
 __all__ = ["Perfect"]
 

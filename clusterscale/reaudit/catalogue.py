@@ -16,8 +16,8 @@ from clusterscale import storage
 from clusterscale.contracts import hash_of
 from clusterscale.cube import TraceCube
 from clusterscale.errors import ClusterscaleError, InputError, MissingError
-from clusterscale.reaudit.entry import PLACES, ReleaseEntry
-from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, settle
+from clusterscale.reaudit.entry import URI_FIELDS, ReleaseEntry
+from clusterscale.reaudit.resolved_release import Content, ResolvedRelease, resolve_release
 from clusterscale.reaudit.values import ENDINGS, read_values
 
 __all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
@@ -93,21 +93,18 @@ class Catalogue:
         The releases, in order.
     cube
         URI of the cube of releases whose entry does not name another.
-    memory
+    cache
         File of the cache; it may be removed, and is then written again.
     """
 
-    def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str, memory: str) -> None:
-        self._entries, self._cube, self._memory = entries, cube, memory
-        self._known = _recall(memory)
+    def __init__(self, entries: tuple[ReleaseEntry, ...], cube: str, cache: str) -> None:
+        self._entries, self._cube, self._cache_uri = entries, cube, cache
+        self._cache = _read_cache(cache)
         self._cubes: dict[str, TraceCube] = {}
 
-    def cube_of(self, listed: ResolvedRelease) -> TraceCube:
+    def cube_of(self, release: ResolvedRelease | ReleaseEntry) -> TraceCube:
         """Return the cube of a release; it is opened once."""
-        return self._open(listed.cube)
-
-    def _open(self, uri: str | None) -> TraceCube:
-        uri = uri or self._cube
+        uri = release.cube or self._cube
         if uri not in self._cubes:
             self._cubes[uri] = TraceCube(uri)
         return self._cubes[uri]
@@ -120,22 +117,22 @@ class Catalogue:
         ``tell`` is called with the number of releases, and the number listed so far.
         """
         releases: list[ResolvedRelease | Problem] = []
-        known: dict[str, Any] = {}
+        cache: dict[str, Any] = {}
         for entry in self._entries:
             try:
-                key, listed, inputs = self._look(entry)
+                key, release, inputs = self._scan_one(entry)
             except ClusterscaleError as error:
                 releases.append(Problem(entry.label, error))
             else:
-                known[key] = {"listed": listed.model_dump(mode="json"), "behind": inputs}
-                releases.append(listed)
+                cache[key] = {"listed": release.model_dump(mode="json"), "behind": inputs}
+                releases.append(release)
             tell(len(self._entries), len(releases))
-        if known != self._known:
-            storage.put(self._memory, json.dumps(known, indent=1, sort_keys=True).encode())
-            self._known = known
+        if cache != self._cache:
+            storage.put(self._cache_uri, json.dumps(cache, indent=1, sort_keys=True).encode())
+            self._cache = cache
         return releases
 
-    def read(self, listed: ResolvedRelease) -> Content:
+    def read(self, release: ResolvedRelease) -> Content:
         """Return the values of a release.
 
         Raises
@@ -144,39 +141,39 @@ class Catalogue:
             If they cannot be read, or changed since they were listed.
         """
         for entry in self._entries:
-            if (entry.label, entry.counts) == (listed.name, listed.counts):
-                again, content = self._settle(entry)
-                if again.content == listed.content:
+            if (entry.label, entry.counts) == (release.name, release.counts):
+                again, content = self._resolve(entry)
+                if again.content == release.content:
                     return content
-        raise MissingError(f"{listed.name} ({listed.counts}) changed since it was listed")
+        raise MissingError(f"{release.name} ({release.counts}) changed since it was listed")
 
-    def _look(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
+    def _scan_one(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
         """Return the key of a release in the cache, the release, and the hash of its inputs."""
         _refuse_indirect(entry.counts)
         fields = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
-        key = hash_of([*fields, self._cube, [*_stamp(entry.counts)]])
-        known = self._known.get(key)
-        if isinstance(known, dict):
+        key = hash_of([*fields, self._cube, [*_file_marks(entry.counts)]])
+        cached = self._cache.get(key)
+        if isinstance(cached, dict):
             try:
-                listed = ResolvedRelease.model_validate(known.get("listed"), strict=False)
+                release = ResolvedRelease.model_validate(cached.get("listed"), strict=False)
             except ValidationError:  # written by another version
                 pass
             else:
-                same_uris = all(getattr(listed, at) == getattr(entry, at) for at in PLACES)
-                if same_uris and known.get("behind") == (inputs := self._inputs(listed)):
-                    return key, listed, inputs
-        listed, _ = self._settle(entry)
-        return key, listed, self._inputs(listed)
+                same_uris = all(getattr(release, at) == getattr(entry, at) for at in URI_FIELDS)
+                if same_uris and cached.get("behind") == (inputs := self._inputs(release)):
+                    return key, release, inputs
+        release, _ = self._resolve(entry)
+        return key, release, self._inputs(release)
 
-    def _inputs(self, listed: ResolvedRelease) -> str:
+    def _inputs(self, release: ResolvedRelease) -> str:
         """Return the hash of a release's cube and members."""
-        members = [*_stamp(listed.members)] if listed.members else []
-        return hash_of([self.cube_of(listed).fingerprint, members])
+        members = [*_file_marks(release.members)] if release.members else []
+        return hash_of([self.cube_of(release).fingerprint, members])
 
-    def _settle(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
-        written = read_values(entry.counts, entry.variable)
+    def _resolve(self, entry: ReleaseEntry) -> tuple[ResolvedRelease, Content]:
+        raw = read_values(entry.counts, entry.variable)
         members = read_file(entry.members) if entry.members else b""
-        return settle(entry, written, self._open(entry.cube), members)
+        return resolve_release(entry, raw, self.cube_of(entry), members)
 
 
 def read_file(uri: str) -> bytes:
@@ -204,15 +201,15 @@ def _refuse_indirect(uri: str) -> None:
         )
 
 
-def _recall(memory: str) -> dict[str, Any]:
+def _read_cache(uri: str) -> dict[str, Any]:
     try:
-        known = json.loads(storage.read(memory))
+        cache = json.loads(storage.read(uri))
     except (FileNotFoundError, ValueError):
         return {}
-    return known if isinstance(known, dict) else {}
+    return cache if isinstance(cache, dict) else {}
 
 
-def _stamp(uri: str) -> Iterator[list[Any]]:
+def _file_marks(uri: str) -> Iterator[list[Any]]:
     """Yield the name, size and modification marks of each file below a URI."""
     filesystem, path = storage.connect(uri)
     filesystem.invalidate_cache()

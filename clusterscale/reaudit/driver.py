@@ -10,20 +10,20 @@ from math import nan
 
 from clusterscale import storage, study
 from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
-from clusterscale.contracts import MEMORY, Executor, Reason
+from clusterscale.contracts import Reason
 from clusterscale.errors import ClusterscaleError, InputError, StoreError
 from clusterscale.metrics import Drift
 from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.known_counts import make_table
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe, key_of
-from clusterscale.reaudit.members import NOBODY, read_members
+from clusterscale.reaudit.members import NO_MEMBERS, read_members
 from clusterscale.reaudit.policy import ReauditPlan
 from clusterscale.reaudit.policy_evaluation import (
     Change,
     change_since,
+    evaluate_change,
+    evaluate_findings,
     evaluate_policy,
-    judge_change,
-    judge_findings,
     verdict_of,
 )
 from clusterscale.reaudit.release_analysis import ReleaseAnalysis, TasksFailedError
@@ -32,6 +32,7 @@ from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
 from clusterscale.study import Tell
+from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["Pending", "Reaudit"]
 
@@ -93,7 +94,7 @@ class Reaudit:
         """Return whether the audit of a release has finished."""
         return self._store(pending.audit).record() is not None
 
-    def judge(
+    def evaluate(
         self,
         pending: Pending,
         executor: Executor,
@@ -128,7 +129,7 @@ class Reaudit:
         """
         name = pending.release.name
         try:
-            row = self._judge(pending, self._audit(pending, executor, memory, tell))
+            row = self._evaluate(pending, self._audit(pending, executor, memory, tell))
         except TasksFailedError as error:
             return Problem(name, error, passing=True)
         except StoreError:
@@ -152,7 +153,7 @@ class Reaudit:
         record = store.record()
         if record is None:
             content = self._catalogue.read(release)
-            cube, members = self._catalogue.cube_of(release), NOBODY
+            cube, members = self._catalogue.cube_of(release), NO_MEMBERS
             if release.members:
                 table = read_file(release.members)
                 members = read_members(table, release.members, cube, release.group_size)
@@ -162,7 +163,7 @@ class Reaudit:
         assert record is not None
         return record
 
-    def _judge(self, pending: Pending, record: ReleaseRecord) -> Verdict:
+    def _evaluate(self, pending: Pending, record: ReleaseRecord) -> Verdict:
         release, policy = pending.release, self._plan.policy
         store = self._store(pending.audit)
         results = store.results()
@@ -172,8 +173,8 @@ class Reaudit:
         change = change_since(self._last(release), exposures, metrics, limit=policy.exposed_above)
         reasons = [
             *evaluate_policy(policy, metrics, record.published),
-            *judge_findings(policy, [*record.findings, *self._compare(release, store, record)]),
-            *judge_change(policy, change.drift),
+            *evaluate_findings(policy, [*record.findings, *self._compare(release, store, record)]),
+            *evaluate_change(policy, change.drift),
         ]
         return self._row(pending, metrics, record, change, reasons)
 

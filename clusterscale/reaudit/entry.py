@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, Strict, model_validator
 
 from clusterscale.contracts import Address, ConfigModel, Count, Mechanism
-from clusterscale.contracts.component import OptionalUnique
 from clusterscale.mechanisms import MECHANISMS
+from clusterscale.registry import OptionalUnique
 
-__all__ = ["PLACES", "Declared", "First", "Name", "ReleaseEntry", "ReleaseMetadata", "Size"]
+__all__ = [
+    "URI_FIELDS",
+    "DeclaredMechanism",
+    "First",
+    "Name",
+    "ReleaseEntry",
+    "ReleaseMetadata",
+    "Size",
+]
 
-PLACES = ("cube", "members")
+URI_FIELDS = ("cube", "members")
 """Fields with URIs: a catalogue may set them, the attributes of a release may not."""
 
 First = Annotated[int, Strict(), Field(ge=0)]
@@ -21,9 +29,9 @@ Size = Annotated[int, Strict(), Field(ge=2)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 if TYPE_CHECKING:
-    Declared = Mechanism
+    DeclaredMechanism = Mechanism
 else:
-    Declared = MECHANISMS.field()
+    DeclaredMechanism = MECHANISMS.field()
 
 
 class ReleaseMetadata(ConfigModel):
@@ -38,7 +46,7 @@ class ReleaseMetadata(ConfigModel):
     """
 
     group_size: Size | None = None
-    mechanism: Declared | None = None
+    mechanism: DeclaredMechanism | None = None
     first: First | None = None
     start: str | None = None
     epochs: Count | None = None
@@ -55,7 +63,9 @@ class ReleaseMetadata(ConfigModel):
     def or_else(self, other: ReleaseMetadata) -> dict[str, Any]:
         """Return the fields that are set here, and else those that are set in ``other``."""
         fields = set(ReleaseMetadata.model_fields)
-        mine = {name: getattr(self, name) for name in self.model_fields_set & {*fields, *PLACES}}
+        mine = {
+            name: getattr(self, name) for name in self.model_fields_set & {*fields, *URI_FIELDS}
+        }
         theirs = {name: getattr(other, name) for name in other.model_fields_set & fields}
         if mine.keys() & {"first", "start"}:
             theirs = {key: value for key, value in theirs.items() if key not in ("first", "start")}
@@ -90,9 +100,9 @@ class ReleaseEntry(ReleaseMetadata):
         """Whether ``counts`` is a pattern for names."""
         return any(sign in self.counts.rstrip("/").rpartition("/")[2] for sign in "*?[")
 
-    def placed(self, members: str | None) -> ReleaseEntry:
+    def with_uris(self, members: str | None) -> ReleaseEntry:
         """Return the entry with ``{name}`` replaced, and ``members`` if it does not set them."""
-        fields = {key: getattr(self, key) for key in PLACES if key in self.model_fields_set}
+        fields = {key: getattr(self, key) for key in URI_FIELDS if key in self.model_fields_set}
         if members is not None:
             fields = {"members": members} | fields
         filled = {key: uri and uri.replace("{name}", self.label) for key, uri in fields.items()}

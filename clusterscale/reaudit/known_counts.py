@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from clusterscale.audit.release_scoring import VALUES
 from clusterscale.consistency import CHECKS, CheckResult, PublishedTable, check_table
-from clusterscale.contracts import Bounds, Counts, Ints, Reduction, TraceStep
+from clusterscale.contracts import Bounds, Counts, Ints, TraceStep
 from clusterscale.cube.blocks import Range
 from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import TraceSource, load_settings
@@ -20,6 +20,7 @@ from clusterscale.groups import count_visits
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.values import PublishedTotals
 from clusterscale.storage import open_group
+from clusterscale.study.execution import Reduction
 
 __all__ = ["INSIDE", "KnownCounts", "KnownTask", "TableTask", "add_known", "check_alone"]
 __all__ += ["count_known", "make_table", "read_content"]

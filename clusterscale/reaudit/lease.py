@@ -26,10 +26,10 @@ BEAT = 5.0
 PATIENCE = 30.0
 """Seconds without a heartbeat after which the holder is presumed dead."""
 
-_WATCH = 0.5
+_POLL = 0.5
 _NAME = re.compile(r"(\d{8,})\.json")
 _KEYS = {"id", "host", "boot", "process", "beat", "ended"}
-_About = dict[str, Any]
+_Holder = dict[str, Any]
 
 
 class LostLeaseError(StoreError):
@@ -85,13 +85,13 @@ class Lease:
         self._clock, self._pause = clock, pause
         self._id, self._number, self._count = uuid.uuid4().hex, 0, 0
         self._over = Event()
-        self._thread = Thread(target=self._live, name="lease", daemon=True)
+        self._thread = Thread(target=self._send_heartbeats, name="lease", daemon=True)
 
     def __enter__(self) -> Self:
         while True:
             number, about = self._last()
             if about is not None and not about["ended"]:
-                self._outwait(number, about)
+                self._wait_until_gone(number, about)
             if self._take(number + 1):
                 break
         self._thread.start()
@@ -124,18 +124,18 @@ class Lease:
         matches = (_NAME.fullmatch(name) for name in storage.list_names(self._uri))
         return [int(match[1]) for match in matches if match]
 
-    def _last(self) -> tuple[int, _About | None]:
+    def _last(self) -> tuple[int, _Holder | None]:
         """Return the number of the last holder and its file's content; 0 and None without one."""
         number = max(self._numbers(), default=0)
         return number, self._read(number) if number else None
 
-    def _outwait(self, number: int, about: _About) -> None:
+    def _wait_until_gone(self, number: int, about: _Holder) -> None:
         """Return once a holder is dead or done; raise :class:`LeaseHeldError` if it is alive."""
         if _is_gone(about):
             return
         began = self._clock()
         while self._clock() - began < self._patience:
-            self._pause(min(_WATCH, self._patience / 4))
+            self._pause(min(_POLL, self._patience / 4))
             now = self._read(number)
             if now is None or now["ended"]:
                 return
@@ -152,7 +152,7 @@ class Lease:
             storage.remove(self._name(number))
         return False
 
-    def _live(self) -> None:
+    def _send_heartbeats(self) -> None:
         while not self._over.wait(self._beat):
             self._renew()
 
@@ -168,7 +168,7 @@ class Lease:
         number, about = self._last()
         return number == self._number and about is not None and about["id"] == self._id
 
-    def _read(self, number: int) -> _About | None:
+    def _read(self, number: int) -> _Holder | None:
         uri = self._name(number)
         try:
             about = json.loads(storage.read(uri))
@@ -197,7 +197,7 @@ class Lease:
         return json.dumps(about).encode()
 
 
-def _is_gone(about: _About) -> bool:
+def _is_gone(about: _Holder) -> bool:
     """Return whether a holder was a process of this machine that has ended."""
     if (about["host"], about["boot"]) != (platform.node(), _boot()) or not about["boot"]:
         return False

@@ -43,7 +43,7 @@ class Membership:
         return users[order], labels[order]
 
 
-NOBODY = Membership(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NO_MEMBERS = Membership(np.zeros(0, np.int64), np.zeros(0, np.int64))
 """No user has a known membership."""
 
 

@@ -30,7 +30,7 @@ __all__ = ["Announcement", "Webhook", "junit", "post", "post_new", "summary"]
 
 # Characters that XML 1.0 does not allow, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_ATTEMPTS, _TIMEOUT, _LONGEST = 5, 10.0, 20.0
+_ATTEMPTS, _TIMEOUT, _MAX_WAIT = 5, 10.0, 20.0
 _NUMBERS = (
     "mean_privacy_loss",
     "mean_privacy_loss_low",
@@ -185,7 +185,7 @@ def post(url: str, content: dict[str, Any]) -> None:
 
     policy = Retrying(
         stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait_random_exponential(multiplier=0.5, max=_LONGEST),
+        wait=wait_random_exponential(multiplier=0.5, max=_MAX_WAIT),
         retry=retry_if_exception(_is_transient),
         reraise=True,
     )

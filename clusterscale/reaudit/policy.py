@@ -49,7 +49,7 @@ class Limit(ConfigModel):
             raise ValueError("give warn, fail or both")
         return self
 
-    def judge(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> LimitResult:
+    def evaluate(self, value: float, low: float, high: float, *, ideal: float = 0.0) -> LimitResult:
         """Return the result for a value with its interval; beyond means further from ``ideal``."""
         furthest = max(abs(end - ideal) for end in (value, low, high))
         levels: dict[Level, float | None] = {"fail": self.fail, "warn": self.warn}

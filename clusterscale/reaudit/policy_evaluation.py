@@ -17,7 +17,7 @@ from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 from clusterscale.reaudit.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 
-__all__ = ["Change", "change_since", "evaluate_policy", "judge_change", "judge_findings"]
+__all__ = ["Change", "change_since", "evaluate_change", "evaluate_findings", "evaluate_policy"]
 __all__ += ["verdict_of"]
 
 
@@ -39,30 +39,32 @@ def evaluate_policy(
     ``published`` is the AUC of the attack on the published values.
     """
     who = f"the {metrics.n_targets} targets" if metrics.n_targets > 1 else "the one target"
-    yield _exposed(policy, metrics)
+    yield _exposure_reason(policy, metrics)
     mean = f"the mean privacy loss of {who} is {_text(metrics.mean_loss)}, by {metrics.attack}"
     if policy.mean_privacy_loss is not None:
-        yield _of("mean_privacy_loss", policy.mean_privacy_loss, metrics.mean_loss, mean)
+        yield _apply("mean_privacy_loss", policy.mean_privacy_loss, metrics.mean_loss, mean)
     worst = IntervalEstimate.exact(metrics.worst_loss)
     if policy.worst_privacy_loss is not None:
         text = f"the largest privacy loss of {who} is {metrics.worst_loss:.2f}"
-        yield _of("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
+        yield _apply("worst_privacy_loss", policy.worst_privacy_loss, worst, text)
     if policy.share_exposed is not None:
         text = (
             f"{metrics.share_exposed.value:.1%} of {metrics.n_screened:,} users have a privacy "
             f"loss above {metrics.exposed_above:g}"
         )
-        yield _of("share_exposed", policy.share_exposed, metrics.share_exposed, text)
-    yield _tested(policy, metrics)
-    yield _rounded(policy, metrics)
+        yield _apply("share_exposed", policy.share_exposed, metrics.share_exposed, text)
+    yield _guarantee_reason(policy, metrics)
+    yield _float_noise_reason(policy, metrics)
     for name, limit in policy.utility.items():
-        yield _useful(name, limit, metrics)
+        yield _utility_reason(name, limit, metrics)
     if policy.published_auc is not None:
         text = f"the AUC of the attack on the published values is {_text(published)}"
-        yield _of("published_auc", policy.published_auc, published, text, ideal=0.5, one_sided=True)
+        yield _apply(
+            "published_auc", policy.published_auc, published, text, ideal=0.5, one_sided=True
+        )
 
 
-def judge_findings(policy: Policy, findings: Sequence[CheckResult]) -> Iterator[Reason]:
+def evaluate_findings(policy: Policy, findings: Sequence[CheckResult]) -> Iterator[Reason]:
     """Yield the reasons that follow from checks of consistency."""
     for finding in findings:
         level: Level = "pass" if finding.level == CONSISTENT else policy.level_of(finding.check)
@@ -118,24 +120,24 @@ def _losses(exposures: Exposures) -> UserLosses:
     return UserLosses(exposures.users, exposures.loss, exposures.low, exposures.high)
 
 
-def judge_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
+def evaluate_change(policy: Policy, drift: Drift | None) -> Iterator[Reason]:
     """Yield the reasons that follow from the change since the last releases, if there are any."""
     if drift is None or not drift.n_common:
         return
     if policy.change is not None:
         change = IntervalEstimate(drift.change, drift.low, drift.high)
         text = f"privacy loss changed by {_text(change, '+')} since the last releases"
-        yield _of("change", policy.change, change, text, one_sided=True)
+        yield _apply("change", policy.change, change, text, one_sided=True)
     if policy.newly_exposed is not None:
         share = IntervalEstimate.exact(drift.n_newly_exposed / drift.n_common)
         text = (
             f"{drift.n_newly_exposed:,} of {drift.n_common:,} users are newly exposed "
             f"({share.value:.1%})"
         )
-        yield _of("newly_exposed", policy.newly_exposed, share, text)
+        yield _apply("newly_exposed", policy.newly_exposed, share, text)
 
 
-def _of(
+def _apply(
     check: str,
     limit: Limit,
     estimate: IntervalEstimate,
@@ -152,11 +154,11 @@ def _of(
     low, high = (low if isfinite(low) else value), (high if isfinite(high) else value)
     if one_sided:
         value, low, high = (max(number, ideal) for number in (value, low, high))
-    result = limit.judge(value, low, high, ideal=ideal)
+    result = limit.evaluate(value, low, high, ideal=ideal)
     return Reason(check, result.level, estimate.value, result.limit, f"{text}: {result.text}")
 
 
-def _exposed(policy: Policy, metrics: ReleaseMetrics) -> Reason:
+def _exposure_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from the verdict on exposure."""
     finding = metrics.finding
     text = f"users are {finding.exposure}: {finding.reason}"
@@ -165,7 +167,7 @@ def _exposed(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     return Reason("exposure", policy.level_of_exposure(finding.exposure), finding.mean, nan, text)
 
 
-def _tested(policy: Policy, metrics: ReleaseMetrics) -> Reason:
+def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from the test of the guarantee."""
     declared, observed = metrics.epsilon_declared, metrics.epsilon_seen
     text = f"ε {declared:g} is declared per {privacy_unit(metrics.unit)}"
@@ -181,7 +183,7 @@ def _tested(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     return Reason("promise", "pass", nan, nan, f"{NO_GUARANTEE} is declared")
 
 
-def _rounded(policy: Policy, metrics: ReleaseMetrics) -> Reason:
+def _float_noise_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from continuous noise that is published unrounded."""
     if metrics.float_noise == "yes":
         text = f"noise is published unrounded: {FLOAT_NOISE_RISK}; {FLOAT_NOISE_REMEDY}"
@@ -192,14 +194,14 @@ def _rounded(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     return Reason("float_noise", policy.float_noise, nan, nan, text)
 
 
-def _useful(name: str, limit: Limit, metrics: ReleaseMetrics) -> Reason:
+def _utility_reason(name: str, limit: Limit, metrics: ReleaseMetrics) -> Reason:
     """Return the reason that follows from one measure of utility, at its worst setting."""
     matches = [value for key, value in metrics.utility.items() if name in (key, value.name)]
     if not matches:
-        return _of(name, limit, IntervalEstimate(), "")
+        return _apply(name, limit, IntervalEstimate(), "")
     worst = max(matches, key=lambda match: abs(match.value - match.ideal))
     text = f"{worst.label or name} is {worst.value:.3g}, where {worst.ideal:g} is best"
-    return _of(name, limit, IntervalEstimate.exact(worst.value), text, ideal=worst.ideal)
+    return _apply(name, limit, IntervalEstimate.exact(worst.value), text, ideal=worst.ideal)
 
 
 def _text(number: IntervalEstimate, sign: str = "") -> str:

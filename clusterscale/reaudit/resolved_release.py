@@ -15,14 +15,14 @@ from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.reaudit.entry import Declared, First, Name, ReleaseEntry, Size
+from clusterscale.reaudit.entry import DeclaredMechanism, First, Name, ReleaseEntry, Size
 from clusterscale.reaudit.values import PublishedTotals, RawRelease
 from clusterscale.validation_messages import explain
 
-__all__ = ["Content", "ResolvedRelease", "settle"]
+__all__ = ["Content", "ResolvedRelease", "resolve_release"]
 
 # What attributes may name, and what the audit does if the catalogue sets null instead.
-_POINTING = {
+_URI_REMEDIES = {
     "cube": ("a cube", "use the cube of the whole catalogue"),
     "members": ("a `members` file", "audit the release without known members"),
 }
@@ -40,7 +40,7 @@ class ResolvedRelease(ConfigModel):
     counts: Address
     variable: str | None = None
     group_size: Size
-    mechanism: Declared
+    mechanism: DeclaredMechanism
     first: First
     epochs: Count
     observed: Annotated[tuple[First, ...], Field(strict=False)] = ()
@@ -95,14 +95,14 @@ class Content:
     totals: PublishedTotals
 
 
-def settle(
-    entry: ReleaseEntry, written: RawRelease, cube: TraceCube, members: bytes
+def resolve_release(
+    entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, members: bytes
 ) -> tuple[ResolvedRelease, Content]:
     """Resolve a release from its catalogue entry, its store and its cube.
 
     Parameters
     ----------
-    entry, written
+    entry, raw
         The entry of the catalogue, and the content of the store.
     cube
         The traces that it counts.
@@ -114,11 +114,11 @@ def settle(
     ConfigError
         If metadata is missing, or does not fit the cube; the message names a remedy.
     """
-    fields, where = entry.or_else(written.described), f"{entry.label} ({entry.counts})"
-    if not written.values.size:
-        raise ConfigError(f"{where}: shape {written.values.shape} has no ROIs or no epochs")
-    _refuse_places(entry, written, cube, where)
-    content = _order(written, cube, where)
+    fields, where = entry.or_else(raw.metadata), f"{entry.label} ({entry.counts})"
+    if not raw.values.size:
+        raise ConfigError(f"{where}: shape {raw.values.shape} has no ROIs or no epochs")
+    _refuse_uris(entry, raw, cube, where)
+    content = _in_cube_order(raw, cube, where)
     for key in ("group_size", "mechanism"):
         if fields.get(key) is None:
             raise ConfigError(
@@ -126,7 +126,7 @@ def settle(
             )
     first, start = fields.pop("first", None), fields.pop("start", None)
     if first is None:
-        first = _begin(start, written, cube.calendar, where)
+        first = _find_first_epoch(start, raw, cube.calendar, where)
     n_rows, n_epochs = content.values.shape
     if fields.get("null_roi") is None:
         if n_rows - cube.n_rois not in (0, 1):
@@ -139,63 +139,63 @@ def settle(
         fields["epochs"] = n_epochs
     fields |= {"name": entry.label, "counts": entry.counts, "variable": entry.variable}
     try:
-        listed = ResolvedRelease.model_validate(
+        release = ResolvedRelease.model_validate(
             fields | {"first": first, "content": _hash(content, members)}
         )
     except ValidationError as error:
         raise ConfigError(explain(error, ResolvedRelease, prefix=(where,))) from None
-    return listed, content
+    return release, content
 
 
-def _refuse_places(entry: ReleaseEntry, written: RawRelease, cube: TraceCube, where: str) -> None:
+def _refuse_uris(entry: ReleaseEntry, raw: RawRelease, cube: TraceCube, where: str) -> None:
     """Refuse attributes with URIs, unless the catalogue sets what to use instead."""
-    for key, uri in written.places.items():
+    for key, uri in raw.uris.items():
         if key in entry.model_fields_set or (key == "cube" and uri.rstrip("/") == cube.uri):
             continue
-        what, without = _POINTING[key]
+        what, without = _URI_REMEDIES[key]
         raise ConfigError(
             f"{where}: the release's own attributes name {what}; it is not opened. Set it in the "
             f"catalogue as `{key}:`, or write `{key}: null` to {without}"
         )
 
 
-def _order(written: RawRelease, cube: TraceCube, where: str) -> Content:
+def _in_cube_order(raw: RawRelease, cube: TraceCube, where: str) -> Content:
     """Return rows in the order of the cube, if they are named like its ROIs."""
     names = cube.regions.names
-    if written.rois is None:
-        return Content(written.values, written.totals)
-    named = set(written.rois) - {"null"}
+    if raw.rois is None:
+        return Content(raw.values, raw.totals)
+    named = set(raw.rois) - {"null"}
     if named != set(names):
         if len(named) >= len(names) and named & set(names):
             unknown = ", ".join(sorted(named - set(names))[:3])
             raise ConfigError(f"{where}: some ROIs are named as in the cube, but not {unknown}")
-        return Content(written.values, written.totals)
-    if len(set(written.rois)) < len(written.rois):
+        return Content(raw.values, raw.totals)
+    if len(set(raw.rois)) < len(raw.rois):
         raise ConfigError(f"{where}: a ROI is listed twice")
-    index = {name: i for i, name in enumerate(written.rois)}
+    index = {name: i for i, name in enumerate(raw.rois)}
     ordered = [*names, "null"] if "null" in index and "null" not in names else list(names)
     rows = np.array([index[name] for name in ordered])
-    totals, roi = written.totals, written.totals.roi
+    totals, roi = raw.totals, raw.totals.roi
     return Content(
-        written.values[rows], PublishedTotals(None if roi is None else roi[rows], totals.epoch)
+        raw.values[rows], PublishedTotals(None if roi is None else roi[rows], totals.epoch)
     )
 
 
-def _begin(start: str | None, written: RawRelease, calendar: Calendar, where: str) -> int:
+def _find_first_epoch(start: str | None, raw: RawRelease, calendar: Calendar, where: str) -> int:
     """Return the first epoch, from its start, or from the epoch coordinate of the store."""
     if start is not None:
         try:
             seconds = Calendar.parse(start, "1s", 1, calendar.timezone).start
         except InputError as error:
             raise ConfigError(f"{where}: {error}") from None
-        return _which(seconds, calendar, where)
-    if written.epochs is not None and written.epochs.dtype.kind == "M":
-        times = written.epochs.astype("datetime64[s]").astype(np.int64)
+        return _find_epoch(seconds, calendar, where)
+    if raw.epochs is not None and raw.epochs.dtype.kind == "M":
+        times = raw.epochs.astype("datetime64[s]").astype(np.int64)
         if (np.diff(times) != calendar.step).any():
             raise ConfigError(f"{where}: its epochs are not {calendar.step} s apart, as the cube's")
-        return _which(int(times[0]), calendar, where)
-    if written.epochs is not None and written.epochs.dtype.kind in "iu":
-        numbers = written.epochs.astype(np.int64)
+        return _find_epoch(int(times[0]), calendar, where)
+    if raw.epochs is not None and raw.epochs.dtype.kind in "iu":
+        numbers = raw.epochs.astype(np.int64)
         if (np.diff(numbers) != 1).any() or numbers[0] < 0:
             raise ConfigError(f"{where}: its epochs are not consecutive numbers")
         return int(numbers[0])
@@ -204,7 +204,7 @@ def _begin(start: str | None, written: RawRelease, calendar: Calendar, where: st
     )
 
 
-def _which(seconds: int, calendar: Calendar, where: str) -> int:
+def _find_epoch(seconds: int, calendar: Calendar, where: str) -> int:
     number, rest = divmod(seconds - calendar.start, calendar.step)
     if rest or not 0 <= number < calendar.n_epochs:
         raise ConfigError(f"{where}: no epoch of the cube begins at its start")

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from clusterscale import storage
-from clusterscale.contracts import MEMORY, Executor
 from clusterscale.errors import ClusterscaleError
 from clusterscale.reaudit.catalogue import Problem
 from clusterscale.reaudit.driver import Reaudit
@@ -17,6 +16,7 @@ from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.notify import Announcement, post_new, summary
 from clusterscale.redaction import clean
 from clusterscale.study import Tell, prefixed
+from clusterscale.study.execution import MEMORY, Executor
 
 __all__ = ["OpenExecutor", "Outcome", "audit_new"]
 
@@ -90,7 +90,7 @@ def audit_new(
             with open_executor(not all(map(work.is_audited, pending))) as (executor, tell):
                 for number, item in enumerate(pending, 1):
                     name = item.release.name
-                    result = work.judge(
+                    result = work.evaluate(
                         item, executor, memory=memory, check=lease.check, tell=prefixed(tell, name)
                     )
                     if isinstance(result, Problem):

@@ -15,7 +15,6 @@ from clusterscale.audit.release_scoring import (
     score_published,
 )
 from clusterscale.audit.targets import Presence
-from clusterscale.contracts import Finished
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range
 from clusterscale.game import ReleasePlacement
@@ -23,6 +22,7 @@ from clusterscale.metrics import auc, auc_interval
 from clusterscale.reaudit.members import Membership
 from clusterscale.reaudit.release_metrics import IntervalEstimate
 from clusterscale.study import Stage
+from clusterscale.study.execution import Finished
 
 __all__ = ["Placements", "PublishedScores", "pool"]
 

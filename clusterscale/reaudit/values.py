@@ -23,7 +23,7 @@ from clusterscale.errors import (
     MissingError,
     StoreError,
 )
-from clusterscale.reaudit.entry import PLACES, ReleaseMetadata
+from clusterscale.reaudit.entry import URI_FIELDS, ReleaseMetadata
 from clusterscale.validation_messages import explain
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class RawRelease:
         Coordinate of the epochs: numbers of the cube's epochs or datetime64 in UTC; None if none.
     totals
         Totals that were published with the values.
-    described
+    metadata
         Metadata from the attributes of the store.
-    places
+    uris
         URIs in attributes, by name of the attribute; they are never opened.
     """
 
@@ -74,8 +74,8 @@ class RawRelease:
     rois: tuple[str, ...] | None
     epochs: NDArray[Any] | None
     totals: PublishedTotals
-    described: ReleaseMetadata
-    places: Mapping[str, str] = field(default_factory=dict)
+    metadata: ReleaseMetadata
+    uris: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_values(uri: str, variable: str | None = None) -> RawRelease:
@@ -110,13 +110,13 @@ def read_values(uri: str, variable: str | None = None) -> RawRelease:
             totals = PublishedTotals(*(_total(dataset, total, uri) for total in _TOTALS))
             rois, epochs = (_coordinate(array, dim) for dim in _DIMS)
             attributes = {**dataset.attrs, **array.attrs}
-            described = _describe(attributes, uri)
-            places = {key: str(attributes[key]) for key in PLACES if key in attributes}
+            metadata = _read_metadata(attributes, uri)
+            uris = {key: str(attributes[key]) for key in URI_FIELDS if key in attributes}
     except (MemoryError, FormatError, InputError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(f"{uri}: this release cannot be read: {error}") from error
-    return RawRelease(values, _names(rois), epochs, totals, described, places)
+    return RawRelease(values, _names(rois), epochs, totals, metadata, uris)
 
 
 def _open(uri: str) -> xr.Dataset:
@@ -212,7 +212,7 @@ def _names(rois: NDArray[Any] | None) -> tuple[str, ...] | None:
     return tuple(map(str, names))
 
 
-def _describe(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
+def _read_metadata(attributes: Mapping[str, Any], uri: str) -> ReleaseMetadata:
     fields = {
         name: _plain(attributes[name])
         for name in ReleaseMetadata.model_fields

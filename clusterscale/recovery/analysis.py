@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
-from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
+from clusterscale.cube.blocks import ranges
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.resources import check, predict
 from clusterscale.recovery.results import RecoveryStore, open_recovery
-from clusterscale.recovery.task import Recovered, RecoveryTask, ReleaseTask, measure, recover
+from clusterscale.recovery.task import BLOCK, Recovered, RecoveryTask, ReleaseTask, measure, recover
 from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor
 from clusterscale.validation_messages import check_kinds
 
 if TYPE_CHECKING:
@@ -63,8 +65,13 @@ class RecoveryAnalysis(Analysis):
         releases = [ReleaseTask(job.source, *plan.inferred, item) for item in plan.published]
         yield Stage("measure", measure, releases, each(keep_error), len(releases))
 
-        tasks, done = list(plan.tasks(job.cube)), store.done()
-        n_blocks = len({task.start for task in tasks})
+        blocks = list(ranges(0, plan.epochs, BLOCK))
+        tasks = [
+            RecoveryTask(job.source, plan, *case, *block)
+            for case in product(plan.published, plan.priors)
+            for block in blocks
+        ]
+        done = store.done()
         pending: dict[tuple[str, str], dict[int, Recovered]] = {}
 
         def indices(case: tuple[str, str]) -> tuple[int, int]:
@@ -74,10 +81,10 @@ class RecoveryAnalysis(Analysis):
             return "-".join(map(str, indices(case)))
 
         def keep(task: RecoveryTask, recovered: Recovered) -> None:
-            blocks = pending.setdefault(task.case, {})
-            blocks[task.start] = recovered
-            if len(blocks) == n_blocks:
-                total = reduce(Recovered.plus, (blocks[start] for start in sorted(blocks)))
+            sums = pending.setdefault(task.case, {})
+            sums[task.start] = recovered
+            if len(sums) == len(blocks):
+                total = reduce(Recovered.plus, (sums[start] for start in sorted(sums)))
                 store.add(*indices(task.case), total, name(task.case))
                 del pending[task.case]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
 from math import e
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, Strict
 
 from clusterscale.contracts import ConfigModel, Count, Mechanism, Share
-from clusterscale.contracts.component import NonEmptyUnique, OptionalUnique
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Source
 from clusterscale.errors import ConfigError
 from clusterscale.html_tables import list_facts
 from clusterscale.mechanisms import MECHANISMS
@@ -20,7 +16,7 @@ from clusterscale.mechanisms.base import Exact
 from clusterscale.recovery.priors import BELIEFS
 from clusterscale.recovery.protocols import InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import STRATEGIES
-from clusterscale.recovery.task import BLOCK, RecoveryTask
+from clusterscale.registry import NonEmptyUnique, OptionalUnique
 
 __all__ = ["RecoveryPlan"]
 
@@ -74,6 +70,11 @@ class RecoveryPlan(ConfigModel):
         """The first inferred epoch and the one after the last."""
         return self.first + self.observed, self.span[1]
 
+    @property
+    def log_base(self) -> float:
+        """Base of the logarithm of distances."""
+        return e if self.base == "e" else float(self.base)
+
     def __repr__(self) -> str:
         return (
             f"RecoveryPlan({self.epochs} epochs after {self.observed} observed: "
@@ -124,22 +125,3 @@ class RecoveryPlan(ConfigModel):
             )
         if faults:
             raise ConfigError("\n".join(faults))
-
-    def tasks(self, cube: TraceCube) -> Iterator[RecoveryTask]:
-        """Yield the tasks of every mechanism and prior, one per block of epochs."""
-        source = Source.of(cube, null_roi=True, seed=self.seed)
-        for mechanism, prior in product(self.published, self.priors):
-            for start in range(0, self.epochs, BLOCK):
-                yield RecoveryTask(
-                    source=source,
-                    first=self.first,
-                    observed=self.observed,
-                    epochs=self.epochs,
-                    prior=prior,
-                    strategies=self.strategies,
-                    mechanism=mechanism,
-                    threshold=self.threshold,
-                    base=e if self.base == "e" else float(self.base),
-                    start=start,
-                    stop=min(start + BLOCK, self.epochs),
-                )

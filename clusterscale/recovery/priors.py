@@ -92,7 +92,6 @@ class FreqRoi(_Seasonal):
     """Frequency of each ROI over all observed epochs (PETS17 eq. 7)."""
 
     cycle: ClassVar[int] = 1
-
     name: Literal["freq_roi"] = "freq_roi"
     phrase: ClassVar[str] = "frequency of places"
 
@@ -101,7 +100,6 @@ class RoiDay(_Seasonal):
     """Frequency of each ROI by hour of the day (PETS17 eqs 8, 9)."""
 
     cycle: ClassVar[int] = DAY
-
     name: Literal["roi_day"] = "roi_day"
     phrase: ClassVar[str] = "frequency of places by hour of the day"
 
@@ -110,7 +108,6 @@ class RoiDayWeek(_Seasonal):
     """Frequency of each ROI by hour of the week (PETS17 eqs 8, 9)."""
 
     cycle: ClassVar[int] = WEEK
-
     name: Literal["roi_day_week"] = "roi_day_week"
     phrase: ClassVar[str] = "frequency of places by hour of the week"
 
@@ -181,7 +178,6 @@ class TimeDay(_Timely):
     """Hours of the day at which a user reports (PETS17 eqs 10, 11)."""
 
     cycle: ClassVar[int] = DAY
-
     name: Literal["time_day"] = "time_day"
     phrase: ClassVar[str] = "active hours of the day"
 
@@ -190,7 +186,6 @@ class TimeDayWeek(_Timely):
     """Hours of the week at which a user reports (PETS17 eqs 10, 11)."""
 
     cycle: ClassVar[int] = WEEK
-
     name: Literal["time_day_week"] = "time_day_week"
     phrase: ClassVar[str] = "active hours of the week"
 
@@ -217,7 +212,6 @@ class LastWeek(_Last):
     """ROIs of each user at the same hour a week ago (PETS17 eq. 14)."""
 
     lag: ClassVar[int] = WEEK
-
     name: Literal["last_week"] = "last_week"
     phrase: ClassVar[str] = "location a week ago"
 
@@ -226,7 +220,6 @@ class LastDay(_Last):
     """ROIs of each user at the same hour a day ago (PETS17 eq. 14)."""
 
     lag: ClassVar[int] = DAY
-
     name: Literal["last_day"] = "last_day"
     phrase: ClassVar[str] = "location a day ago"
 
@@ -235,7 +228,6 @@ class LastHour(_Last):
     """ROIs of each user an hour ago (PETS17 eq. 14)."""
 
     lag: ClassVar[int] = 1
-
     name: Literal["last_hour"] = "last_hour"
     phrase: ClassVar[str] = "location an hour ago"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from clusterscale.contracts import Values
+from clusterscale.contracts import Named, Values
 from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Visits
 from clusterscale.recovery.estimates import WeightedBelief
 
@@ -29,20 +29,8 @@ class Aggregate:
 
 
 @runtime_checkable
-class InferencePrior(Protocol):
+class InferencePrior(Named, Protocol):
     """Prior knowledge of the adversary about all users (PETS17 §3.2)."""
-
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
 
     @property
     def needs(self) -> int:
@@ -70,20 +58,8 @@ class InferencePrior(Protocol):
 
 
 @runtime_checkable
-class InferenceStrategy(Protocol):
+class InferenceStrategy(Named, Protocol):
     """Strategy to infer an estimate from a prior and a release (PETS17 §3.3)."""
-
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
 
     def estimate(self, prior: EpochBelief, aggregate: Aggregate) -> WeightedBelief:
         """Return the estimate of one epoch."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterscale.contracts import MEMORY
 from clusterscale.cube import TraceCube
+from clusterscale.cube.describe import raw_bytes
 from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.task import BASELINES, BLOCK
-from clusterscale.study import PROCESS_BYTES, Cost, require_memory
+from clusterscale.study import PROCESS_BYTES, StudyCost, require_memory
+from clusterscale.study.execution import MEMORY
 
 __all__ = ["RecoveryCost", "check", "predict"]
 
@@ -20,7 +21,7 @@ _READ, _COMPARE = 3e-8, 2e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryCost(Cost):
+class RecoveryCost(StudyCost):
     """Predicted cost of a recovery."""
 
     n_tasks: int
@@ -65,7 +66,7 @@ def predict(
     return RecoveryCost(
         n_users=cube.n_users,
         n_tasks=n_cases * n_blocks + len(plan.published),
-        store_bytes=cube.raw_bytes,
+        store_bytes=raw_bytes(cube),
         worker_bytes=_worker_bytes(plan, cube),
         core_seconds=core_seconds,
         seconds=core_seconds / min(n_workers, n_cases * n_blocks),

@@ -16,6 +16,7 @@ from clusterscale.mechanisms.base import Exact
 from clusterscale.recovery.epoch_belief import EpochBelief, Ids, Visits, by_activity
 from clusterscale.recovery.errors import one_minus_f1, to_base
 from clusterscale.recovery.estimates import DECISION_RULES, EstimateErrors, WeightedBelief, compare
+from clusterscale.recovery.plan import RecoveryPlan
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 from clusterscale.recovery.strategies import count_users
 from clusterscale.seeds import stream
@@ -91,14 +92,9 @@ class RecoveryTask:
     """
 
     source: Source
-    first: int
-    observed: int
-    epochs: int
-    prior: InferencePrior
-    strategies: tuple[InferenceStrategy, ...]
+    plan: RecoveryPlan
     mechanism: Mechanism
-    threshold: float
-    base: float
+    prior: InferencePrior
     start: int
     stop: int
 
@@ -175,18 +171,18 @@ class Recovered:
 
 def recover(task: RecoveryTask) -> Recovered:
     """Infer the locations of all users and compare them with the truth; a pure function."""
-    inferred = task.first + task.observed
-    known = _read(task.source, (task.first, inferred + task.epochs), task.observed)
-    published = publish(ReleaseTask(task.source, inferred, inferred + task.epochs, task.mechanism))
-    beliefs = _Beliefs(task.prior, known.visits, task.observed)
-    n_estimates = len(BASELINES) + len(task.strategies)
+    plan = task.plan
+    known = _read(task.source, plan.span, plan.observed)
+    published = publish(ReleaseTask(task.source, *plan.inferred, task.mechanism))
+    beliefs = _Beliefs(task.prior, known.visits, plan.observed)
+    n_estimates = len(BASELINES) + len(plan.strategies)
     sums = Recovered.zeros(n_estimates, known.visits.n_users, task.stop - task.start)
     for i, epoch in enumerate(range(task.start, task.stop)):
-        truth = known.visits.truth(task.observed + epoch)
-        belief = beliefs.about(task.observed + epoch)
+        truth = known.visits.truth(plan.observed + epoch)
+        belief = beliefs.about(plan.observed + epoch)
         aggregate = Aggregate(published[:, epoch], known.activity)
-        for j, estimate in enumerate(_estimates(belief, aggregate, task.strategies)):
-            sums.add(j, i, compare(truth, estimate, task.threshold), task.base)
+        for j, estimate in enumerate(_estimates(belief, aggregate, plan.strategies)):
+            sums.add(j, i, compare(truth, estimate, plan.threshold), plan.log_base)
     return sums.of_users(known.rank)
 
 

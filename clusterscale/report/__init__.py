@@ -12,5 +12,5 @@ from clusterscale.report.run import Run, open_run
 from clusterscale.report.tables import write_tables
 from clusterscale.report.trend import render_trend, write_trend
 
-__all__ = ["Findings", "Run", "open_run", "render", "render_trend", "write_report", "write_tables"]
-__all__ += ["write_trend"]
+__all__ = ["Findings", "Run", "open_run", "render", "render_trend", "write_report"]
+__all__ += ["write_tables", "write_trend"]

@@ -9,17 +9,16 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from clusterscale import schema
 from clusterscale.audit.findings import worst_findings
 from clusterscale.errors import FormatError
 from clusterscale.html_tables import Cell, grid, list_facts
 from clusterscale.phrases import BROKEN
-from clusterscale.recovery import RECOVERY
 from clusterscale.report.audit.cases import AUC_LEVELS, Cases, strongest_rows
 from clusterscale.report.audit.model import AuditReport
 from clusterscale.report.recovery import GOALS, find_best, read_errors
+from clusterscale.report.run import FORMATS, Run
 from clusterscale.report.screening import AUC_LEVELS as ABOVE
-from clusterscale.report.screening import read_places
+from clusterscale.report.screening import read_cases
 from clusterscale.report.section import (
     absent_users,
     interval,
@@ -29,8 +28,6 @@ from clusterscale.report.section import (
     plural,
 )
 from clusterscale.report.traits import comparisons
-from clusterscale.screening import SCREEN
-from clusterscale.traits import TRAITS
 
 __all__ = ["Findings", "Short", "shorten"]
 
@@ -59,17 +56,15 @@ def shorten(results: xr.Dataset) -> Short:
 
     For any other dataset, or a part of these, the summary has only the sizes.
     """
-    form = str(results.attrs.get("format"))
-    if form not in _KINDS:
+    if results.attrs.get("format") not in FORMATS:
         return _only_sizes(results, "not a dataset of results with a summary")
-    variables, tell = _KINDS[form]
     try:
-        whole = schema.with_labels(schema.validate(results, variables))
+        ((kind, whole),) = Run.of([results]).parts()
     except FormatError:
         return _only_sizes(
             results, "a part of results; `isel` and `sel` with lists keep them whole"
         )
-    return tell(whole)
+    return _SUMMARIES[kind](whole)
 
 
 def _only_sizes(results: xr.Dataset, why: str) -> Short:
@@ -139,13 +134,13 @@ def _guarantees(audit: AuditReport) -> str:
 
 
 def _screen(screened: xr.Dataset) -> Short:
-    places = list(read_places(screened))
+    screen_cases = list(read_cases(screened))
     facts = {
         "users": f"{screened.sizes['user']:,}",
         **_absent(screened),
         "mechanisms": _labels(screened, "mechanism"),
         "attacks": _labels(screened, "attack"),
-        "groups compared": f"{places[0].n_groups:,} (median)" if places else "none",
+        "groups compared": f"{screen_cases[0].n_groups:,} (median)" if screen_cases else "none",
     }
     rows = [
         (
@@ -157,7 +152,7 @@ def _screen(screened: xr.Dataset) -> Short:
             number(line.high),
             *map(percent, line.above),
         )
-        for case in places
+        for case in screen_cases
         for line in case.exposures
     ]
     heads = ("Period", "Group size", "Mechanism", "Strongest attack", "Mean AUC", "95th percentile")
@@ -177,7 +172,9 @@ def _recovery(recovered: xr.Dataset) -> Short:
     for goal in GOALS:
         best = find_best(read_errors(recovered, goal))
         errors = number(best.known), number(best.left)
-        rows.append((goal.name, best.without, errors[0], best.within, errors[1], percent(best.hit)))
+        rows.append(
+            (goal.name, best.without, errors[0], best.within, errors[1], percent(best.affected))
+        )
     heads = ("Goal", "Best without a release", "Error", "Best with raw counts", "Error")
     return Short("Recovery of locations", facts, (*heads, "Users affected"), rows)
 
@@ -214,11 +211,11 @@ def _labels(results: xr.Dataset, dim: str) -> list[str]:
     return [str(value) for value in results[dim].values]
 
 
-_KINDS: Mapping[str, tuple[Mapping[str, schema.Variable], Callable[[xr.Dataset], Short]]] = {
-    schema.RESULTS_FORMAT: (schema.RESULTS, _audit),
-    schema.SCREEN_FORMAT: (SCREEN, _screen),
-    schema.TRAITS_FORMAT: (TRAITS, _traits),
-    schema.RECOVERY_FORMAT: (RECOVERY, _recovery),
+_SUMMARIES: Mapping[str, Callable[[xr.Dataset], Short]] = {
+    "audit": _audit,
+    "screen": _screen,
+    "traits": _traits,
+    "recovery": _recovery,
 }
 
 

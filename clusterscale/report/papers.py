@@ -72,7 +72,7 @@ class ClaimRow:
     source: str
     margin: float
     half: float
-    told: str
+    numbers: str
     verdict: Holding
     why: str = ""
 
@@ -100,13 +100,13 @@ class StudyReport:
     data: str
     core_seconds: float
     compared: Sequence[ComparedNumber]
-    kept: Sequence[ClaimRow]
+    claims: Sequence[ClaimRow]
     missing: Sequence[Missing]
     remarks: Sequence[str]
 
     def count_statements(self, verdict: Holding) -> int:
         """Return how many claims have a verdict."""
-        return sum(claim.verdict == verdict for claim in self.kept)
+        return sum(claim.verdict == verdict for claim in self.claims)
 
     def count(self, verdict: Verdict) -> int:
         """Return how many numbers have a verdict."""

@@ -70,7 +70,7 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
             sum(study.count(verdict) for study in several) for verdict in VERDICTS
         )
         compared = agree + explained + differ
-        kept = [claim for study in several for claim in study.kept]
+        claims = [claim for study in several for claim in study.claims]
         seconds = [study.core_seconds for study in several if isfinite(study.core_seconds)]
         rows.append(
             [
@@ -81,8 +81,8 @@ def papers_table(reports: Sequence[StudyReport]) -> Markup:
                 percent(agree / compared) if compared else "–",
                 f"{explained:,}",
                 f"{not_compared:,}",
-                f"{len(kept):,}",
-                *(f"{sum(claim.verdict == word for claim in kept):,}" for word in HOLDINGS),
+                f"{len(claims):,}",
+                *(f"{sum(claim.verdict == word for claim in claims):,}" for word in HOLDINGS),
                 quantity(sum(seconds)) if seconds else "–",
             ]
         )
@@ -148,7 +148,7 @@ def numbers_table(report: StudyReport) -> Markup | None:
 
 def statements_table(report: StudyReport) -> Markup | None:
     """Return a table of a study's claims; None if there are none."""
-    if not report.kept:
+    if not report.claims:
         return None
     columns = [
         Column("Claim of the paper", number=False, header=True, wide=True),
@@ -162,12 +162,12 @@ def statements_table(report: StudyReport) -> Markup | None:
         [
             claim.text,
             claim.source,
-            claim.told,
+            claim.numbers,
             f"{claim.margin:+.3f}" + (f" ± {claim.half:.3f}" if claim.half else ""),
             _verdict(claim.verdict),
             claim.why,
         ]
-        for claim in report.kept
+        for claim in report.claims
     ]
     return Table("Claims", columns, [("", rows)]).html
 
@@ -189,12 +189,9 @@ def _verdict(word: str) -> Markup | str:
     return Markup('<span class="{}">{}</span>').format(look, word) if look else word
 
 
-def _digits(step: float) -> int:
-    return max(0, -floor(log10(step)))
-
-
 def _number(value: float, step: float) -> str:
-    return f"{value:,.{_digits(step)}f}"
+    """Format a number with the digits that a step has."""
+    return f"{value:,.{max(0, -floor(log10(step)))}f}"
 
 
 def _ours(compared: ComparedNumber) -> str:
@@ -211,12 +208,12 @@ def _interval(compared: ComparedNumber) -> str:
 _TITLE = "Four papers reproduced"
 
 
-def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) -> str:
+def render_reproduced(reports: Sequence[StudyReport], *, title: str | None = None) -> str:
     """Return the page of all studies as one self-contained HTML file.
 
     Parameters
     ----------
-    told
+    reports
         Reports of the studies; those of one paper are consecutive.
     title
         Heading of the page.
@@ -226,8 +223,8 @@ def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) 
     str
         HTML, the same for the same studies.
     """
-    groups: list[tuple[str, Sequence[Section]]] = [("", list(_overview(told)))]
-    for _, studies in groupby(told, key=lambda study: study.paper):
+    groups: list[tuple[str, Sequence[Section]]] = [("", list(_overview(reports)))]
+    for _, studies in groupby(reports, key=lambda study: study.paper):
         several = list(studies)
         heading = f"{several[0].paper} · {several[0].paper_title}"
         groups.append((heading, [_study(study) for study in several]))
@@ -237,13 +234,13 @@ def render_reproduced(told: Sequence[StudyReport], *, title: str | None = None) 
 
 
 def write_reproduced(
-    told: Sequence[StudyReport], uri: str | Path, *, title: str | None = None
+    reports: Sequence[StudyReport], uri: str | Path, *, title: str | None = None
 ) -> str:
     """Write the page of all studies atomically and return its location.
 
     Parameters
     ----------
-    told, title
+    reports, title
         As for :func:`render_reproduced`.
     uri
         File to write, a local path or fsspec URL; its folder is created if absent.
@@ -253,22 +250,22 @@ def write_reproduced(
     StoreError
         If it cannot be written, for example because the store is full.
     """
-    return pages.write(render_reproduced(told, title=title), uri)
+    return pages.write(render_reproduced(reports, title=title), uri)
 
 
 def _overview(reports: Sequence[StudyReport]) -> Iterable[Section]:
     agree, explained, differ = (
         sum(study.count(verdict) for study in reports) for verdict in (AGREES, EXPLAINED, DIFFERS)
     )
-    kept = [claim for study in reports for claim in study.kept]
+    claims = [claim for study in reports for claim in study.claims]
     body = fill(
         "reproduced.html.j2",
         n_compared=agree + explained + differ,
         n_agree=agree,
         n_explained=explained,
-        n_hold=sum(claim.verdict == HOLDS for claim in kept),
-        n_break=sum(claim.verdict == BREAKS for claim in kept),
-        n_statements=len(kept),
+        n_hold=sum(claim.verdict == HOLDS for claim in claims),
+        n_break=sum(claim.verdict == BREAKS for claim in claims),
+        n_statements=len(claims),
         table=papers_table(reports),
     )
     yield Section("overview", "Findings", "", body)

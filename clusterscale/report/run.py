@@ -21,7 +21,7 @@ from clusterscale.traits import TRAITS, open_traits
 if TYPE_CHECKING:
     pass
 
-__all__ = ["Results", "Run", "open_run", "runs_of", "variables_of"]
+__all__ = ["FORMATS", "Results", "Run", "open_run", "runs_of", "variables_of"]
 
 _KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], xr.Dataset]]] = {
     schema.RESULTS_FORMAT: ("audit", schema.RESULTS, open_results),
@@ -29,6 +29,8 @@ _KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], x
     schema.TRAITS_FORMAT: ("traits", TRAITS, open_traits),
     schema.RECOVERY_FORMAT: ("recovery", RECOVERY, open_recovery),
 }
+FORMATS = tuple(_KINDS)
+"""Values of the attribute ``format`` of datasets that a page knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +70,7 @@ class Run:
         for dataset in found:
             form = dataset.attrs.get("format", schema.RESULTS_FORMAT)
             if form not in _KINDS:
-                raise FormatError(f"a report is made from {' or '.join(_KINDS)}, not from {form}")
+                raise FormatError(f"a report is made from {' or '.join(FORMATS)}, not from {form}")
             kind, variables, _ = _KINDS[form]
             if kind in parts:
                 raise FormatError(f"a run has two datasets of the same kind: {kind}")
@@ -136,19 +138,27 @@ def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
     known = {kind for kind, _, _ in _KINDS.values()}
     for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):
         kind = uri.rpartition("/")[2]
-        if kind not in known and storage.exists(f"{uri}/{kind}.json"):
-            yield kind, partial(_open_other, uri, kind)
+        if kind not in known and (identity := _identity(uri, kind)):
+            yield kind, partial(_open_other, uri, identity)
 
 
-def _open_other(uri: str, kind: str) -> xr.Dataset:
+def _identity(uri: str, kind: str) -> dict[str, Any]:
+    """Return the identity of a study of that kind; empty if the folder is not of one."""
+    if not storage.exists(f"{uri}/{kind}.json"):
+        return {}
+    try:
+        identity = json.loads(storage.read(f"{uri}/{kind}.json"))
+    except ValueError:
+        return {}
+    return identity if isinstance(identity, dict) and identity.get("kind") == kind else {}
+
+
+def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:
     """Open the results of an analysis, with the identity of its study as attributes."""
-    identity = json.loads(storage.read(f"{uri}/{kind}.json"))
     store = f"{uri}/results.zarr"
-    if not storage.exists(f"{store}/zarr.json"):
-        raise MissingError(f"{uri}: there are no results of a {kind}")
-    dataset = storage.open_dataset(store)
-    if not dataset.attrs.get("complete"):
-        raise MissingError(f"{store}: this {kind} has not finished")
+    dataset = storage.open_dataset(store) if storage.exists(f"{store}/zarr.json") else None
+    if dataset is None or not dataset.attrs.get("complete"):
+        raise MissingError(f"{store}: this {identity['kind']} has not finished")
     about = {name: identity[name] for name in ("cube_fingerprint", "plan_digest")}
     about["plan"] = json.dumps(identity["plan"])
     about["versions"] = json.dumps({"clusterscale": identity["version"]})

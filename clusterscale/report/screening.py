@@ -28,11 +28,12 @@ from clusterscale.report.section import (
     number,
     percent,
     plural,
+    quartiles,
 )
 from clusterscale.screening import is_counted
 from clusterscale.validation_messages import name_best
 
-__all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_places", "render_sections"]
+__all__ = ["AUC_LEVELS", "ScreenCase", "StrongestAttack", "read_cases", "render_sections"]
 
 
 AUC_LEVELS = (0.75, 0.9)
@@ -89,7 +90,7 @@ class ScreenCase:
         return min(self.exposures, key=lambda exposure: exposure.mean)
 
 
-def read_places(screened: xr.Dataset) -> Iterator[ScreenCase]:
+def read_cases(screened: xr.Dataset) -> Iterator[ScreenCase]:
     """Yield every period and group size with an AUC of any user, group sizes ascending."""
     screened = screened.sortby("group_size")
     several, counted = screened.sizes["period"] > 1, is_counted(screened)
@@ -141,12 +142,12 @@ def _read(case: xr.Dataset, counts: NDArray[np.bool_]) -> StrongestAttack | None
     )
 
 
-def _findings(screened: xr.Dataset, places: Sequence[ScreenCase]) -> Markup:
+def _findings(screened: xr.Dataset, cases: Sequence[ScreenCase]) -> Markup:
     """Build the findings; they exist even if no user could be compared."""
     source = json_attribute(screened, "cube").get("source")
-    worst = max(places, key=lambda place: place.worst.mean, default=None)
-    best = min(places, key=lambda place: place.best.mean, default=None)
-    alone = sum(len(place.exposures) for place in places) < 2
+    worst = max(cases, key=lambda case: case.worst.mean, default=None)
+    best = min(cases, key=lambda case: case.best.mean, default=None)
+    alone = sum(len(case.exposures) for case in cases) < 2
     return fill(
         "screen.html.j2",
         users=plural(screened.sizes["user"], "user"),
@@ -168,11 +169,9 @@ _COLUMNS = (
 )
 
 
-def _spread(places: Sequence[ScreenCase]) -> Section:
+def _spread(cases: Sequence[ScreenCase]) -> Section:
     """Build the distribution of AUC over all users, a curve per mechanism, and its numbers."""
-    folds = [
-        (place.label, _figure(place, i) + _spread_table(place)) for i, place in enumerate(places)
-    ]
+    folds = [(case.label, _figure(case, i) + _spread_table(case)) for i, case in enumerate(cases)]
     return Section(
         "everyone",
         "Exposure of all users",
@@ -184,17 +183,17 @@ def _spread(places: Sequence[ScreenCase]) -> Section:
     )
 
 
-def _figure(place: ScreenCase, index: int) -> Markup:
-    names = [attack.mechanism for attack in place.exposures]
-    lowest = min(float(attack.curve[0]) for attack in place.exposures)
+def _figure(case: ScreenCase, index: int) -> Markup:
+    names = [attack.mechanism for attack in case.exposures]
+    lowest = min(float(attack.curve[0]) for attack in case.exposures)
     drawn = figures.distributions(
-        {i: attack.curve for i, attack in enumerate(place.exposures)},
+        {i: attack.curve for i, attack in enumerate(case.exposures)},
         names,
         start=min(0.4, floor(lowest * 10) / 10),
         axis="AUC of a user",
         among="users",
     )
-    words = "; ".join(map(_quartiles, place.exposures))
+    words = quartiles((attack.mechanism, attack.curve) for attack in case.exposures)
     return figures.legend(names) + figures.plot(
         drawn,
         slug=f"everyone-{index + 1}",
@@ -203,12 +202,7 @@ def _figure(place: ScreenCase, index: int) -> Markup:
     )
 
 
-def _quartiles(exposure: StrongestAttack) -> str:
-    quartiles = np.quantile(exposure.curve, (0.25, 0.5, 0.75))
-    return f"{exposure.mechanism}: quartiles " + ", ".join(number(float(q)) for q in quartiles)
-
-
-def _spread_table(place: ScreenCase) -> Markup:
+def _spread_table(case: ScreenCase) -> Markup:
     rows: list[list[str | Markup]] = [
         [
             breakable(attack.mechanism),
@@ -218,10 +212,10 @@ def _spread_table(place: ScreenCase) -> Markup:
             *(percent(share) for share in attack.above),
             number(attack.half),
         ]
-        for attack in place.exposures
+        for attack in case.exposures
     ]
-    who = "All users" if place.n_users == len(place.n_events) else "All users with an event"
-    caption = f"{who} by mechanism, each compared in {place.n_groups:,} groups (median)"
+    who = "All users" if case.n_users == len(case.n_events) else "All users with an event"
+    caption = f"{who} by mechanism, each compared in {case.n_groups:,} groups (median)"
     return Table(caption, _COLUMNS, [("", rows)]).html
 
 
@@ -229,13 +223,13 @@ _ROWS = 10_000  # of a table on the page
 _CELLS = 600_000  # of all tables: about three megabytes
 
 
-def _people(places: Sequence[ScreenCase]) -> Section:
+def _people(cases: Sequence[ScreenCase]) -> Section:
     """Build the tables of the most exposed users, one for each period and group size."""
-    cells = sum(2 + len(place.exposures) for place in places)
+    cells = sum(2 + len(case.exposures) for case in cases)
     n_rows = min(_ROWS, _CELLS // max(1, cells))
     folds = [
-        (place.label, _people_table(place, min(n_rows, place.n_users), f"users-{i + 1}.csv"))
-        for i, place in enumerate(places)
+        (case.label, _people_table(case, min(n_rows, case.n_users), f"users-{i + 1}.csv"))
+        for i, case in enumerate(cases)
     ]
     return Section(
         "people",
@@ -247,25 +241,25 @@ def _people(places: Sequence[ScreenCase]) -> Section:
     )
 
 
-def _people_table(place: ScreenCase, n_rows: int, file: str) -> Markup:
-    rows = _most_exposed(place, n_rows)
+def _people_table(case: ScreenCase, n_rows: int, file: str) -> Markup:
+    rows = _most_exposed(case, n_rows)
     columns = [
         LongColumn("User", [f"row {row}" for row in rows]),
-        LongColumn("Events", place.n_events[rows], 0, hint="In the period"),
-        *(LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in place.exposures),
+        LongColumn("Events", case.n_events[rows], 0, hint="In the period"),
+        *(LongColumn(attack.mechanism, attack.auc[rows], 3) for attack in case.exposures),
     ]
-    if n_rows < place.n_users:
-        few = f"The {n_rows:,} most exposed of {place.n_users:,} users"
+    if n_rows < case.n_users:
+        few = f"The {n_rows:,} most exposed of {case.n_users:,} users"
     else:
-        few = "All users" if n_rows == len(place.n_events) else "All users with an event"
-    where = f"{place.label}: {few[0].lower()}{few[1:]}" if place.label else few
+        few = "All users" if n_rows == len(case.n_events) else "All users with an event"
+    where = f"{case.label}: {few[0].lower()}{few[1:]}" if case.label else few
     return long_table(f"{where}, by AUC under each mechanism", columns, file=file)
 
 
-def _most_exposed(place: ScreenCase, n_rows: int) -> NDArray[np.int64]:
+def _most_exposed(case: ScreenCase, n_rows: int) -> NDArray[np.int64]:
     """Return the rows with the highest mean AUC, descending; users with unknown AUC are last."""
-    total = np.zeros(len(place.exposures[0].auc))
-    for attack in place.exposures:
+    total = np.zeros(len(case.exposures[0].auc))
+    for attack in case.exposures:
         total += np.where(np.isfinite(attack.auc), attack.auc, -np.inf)
     order: NDArray[np.int64] = np.argsort(-total, kind="stable")[:n_rows]
     return order
@@ -276,5 +270,5 @@ def render_sections(screened: xr.Dataset) -> tuple[Markup, list[Section]]:
 
     The dataset may be lazy and larger than memory: it is read once, one mechanism at a time.
     """
-    places = list(read_places(screened))
-    return _findings(screened, places), [_spread(places), _people(places)]
+    cases = list(read_cases(screened))
+    return _findings(screened, cases), [_spread(cases), _people(cases)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from clusterscale.phrases import LOOKS
 from clusterscale.validation_messages import plural
 
-__all__ = ["TEMPLATES", "Build", "Column", "LongColumn", "Section", "Table", "absent_users"]
-__all__ += ["breakable", "build_all", "embedded", "fill", "folded", "interval", "join"]
-__all__ += ["json_attribute", "long_table", "number", "percent", "plural", "quantity"]
-__all__ += ["side_by_side"]
+__all__ = ["TEMPLATES", "Column", "LongColumn", "Section", "Table", "absent_users", "breakable"]
+__all__ += ["embedded", "fill", "folded", "interval", "join", "json_attribute", "long_table"]
+__all__ += ["number", "percent", "plural", "quantity", "side_by_side"]
 
 
 TEMPLATES = Environment(
@@ -46,10 +45,6 @@ class Section:
         # only templates write links: a quote in any other text is escaped
         body = Markup(self.body.replace('href="#', f'href="#{prefix}'))
         return replace(self, anchor=prefix + self.anchor, body=body)
-
-
-Build = Callable[[xr.Dataset], Section | None]
-"""Function that builds a section from results; None if the results have nothing for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +74,6 @@ class Table:
     def html(self) -> Markup:
         """The table, in a box that scrolls horizontally on narrow screens."""
         return fill("table.html.j2", table=self)
-
-
-def build_all(results: xr.Dataset, builds: Sequence[Build]) -> list[Section]:
-    """Build the sections that are not None, in order."""
-    return [section for build in builds if (section := build(results)) is not None]
 
 
 def fill(template: str, **values: object) -> Markup:
@@ -124,6 +114,14 @@ def json_attribute(results: xr.Dataset, name: str) -> Mapping[str, object]:
     except (TypeError, ValueError):
         value = text
     return value if isinstance(value, dict) else {name: value}
+
+
+def quartiles(series: Iterable[tuple[str, NDArray[np.float64]]]) -> str:
+    """Return the names of series with their quartiles, as words for who cannot see a figure."""
+    return "; ".join(
+        f"{name}: quartiles {', '.join(number(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))}"
+        for name, values in series
+    )
 
 
 def embedded(value: object) -> Markup:

@@ -68,7 +68,6 @@ def findings(series: Sequence[Series], errors: Mapping[str, str]) -> Section:
         table=_standings(series) if len(series) > _CARDS else "",
         n_releases=sum(len(one.releases) for one in series),
         worse={name: sum(s.newest.verdict == name for s in series) for name in VERDICT_LEVELS},
-        words=RELEASE_VERDICTS,
         verdict=verdict,
         link=link,
         change=change,

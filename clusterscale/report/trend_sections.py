@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, nan
 
 import numpy as np
 from markupsafe import Markup
@@ -25,7 +25,7 @@ from clusterscale.report.section import (
 )
 from clusterscale.utility import NEARLY_EMPTY
 
-__all__ = ["exposure", "judged", "table", "utility"]
+__all__ = ["exposure", "table", "utility"]
 
 
 _NAMES = ("mean privacy loss", "worst privacy loss", "share of people above")
@@ -48,7 +48,7 @@ def exposure(series: Sequence[Series]) -> Section | None:
     )
 
 
-def judged(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
+def _release_axis(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
     """Return the axis of releases, with their verdicts."""
     return figures.ReleaseAxis(
         [release.release for release in releases],
@@ -58,7 +58,7 @@ def judged(releases: Sequence[ReleaseRow]) -> figures.ReleaseAxis:
     )
 
 
-def _figure(series: Series, place: int) -> Markup:
+def _figure(series: Series, position: int) -> Markup:
     releases = series.releases
     mean = figures.Course(
         _NAMES[0],
@@ -70,9 +70,9 @@ def _figure(series: Series, place: int) -> Markup:
     share = figures.Course(_NAMES[2], [release.share_above for release in releases])
     return figures.plot(
         figures.draw_time_series(
-            [mean, worst, share], judged(releases), axis="loss, share", span=(0, 1)
+            [mean, worst, share], _release_axis(releases), axis="loss, share", span=(0, 1)
         ),
-        slug=f"exposure-{place}",
+        slug=f"exposure-{position}",
         title=f"{series.name}: {plural(len(releases), 'release')}",
         description=_in_words(series),
     )
@@ -89,11 +89,7 @@ def _in_words(series: Series) -> str:
 
 
 def _level(releases: Sequence[ReleaseRow]) -> str:
-    levels = {
-        f"{release.loss_above:g}"
-        for release in releases
-        if release.loss_above == release.loss_above
-    }
+    levels = {f"{r.loss_above:g}" for r in releases if isfinite(r.loss_above)}
     return levels.pop() if len(levels) == 1 else "the level of its release"
 
 
@@ -128,44 +124,54 @@ def _nearly_empty(series: Sequence[Series]) -> Markup:
     return fill("empty_releases.html.j2", names=names, limit=percent(NEARLY_EMPTY))
 
 
-def _utility_panels(series: Series, place: int) -> list[Markup]:
+def _utility_panels(series: Series, position: int) -> list[Markup]:
     measures = dict.fromkeys(name for release in series.releases for name in release.utility)
-    return [
-        panel
-        for index, name in enumerate(measures, 1)
-        if (panel := _utility_panel(series, name, f"utility-{place}-{index}")) is not None
-    ]
+    panels = []
+    for index, measure in enumerate(measures, 1):
+        values = [release.utility.get(measure, nan) for release in series.releases]
+        if not (known := [value for value in values if isfinite(value)]):
+            continue
+        course, judged = figures.Course("value", values), _release_axis(series.releases)
+        panels.append(
+            figures.plot(
+                figures.draw_time_series([course], judged, axis="value"),
+                slug=f"utility-{position}-{index}",
+                title=measure,
+                description=f"{measure} over releases: {quantity(min(known))} to "
+                f"{quantity(max(known))}, newest {quantity(known[-1])}",
+            )
+        )
+    return panels
 
 
-def _utility_panel(series: Series, measure: str, slug: str) -> Markup | None:
-    values = [release.utility.get(measure, float("nan")) for release in series.releases]
-    known = [value for value in values if isfinite(value)]
-    if not known:
-        return None
-    return figures.plot(
-        figures.draw_time_series(
-            [figures.Course("value", values)], judged(series.releases), axis="value"
-        ),
-        slug=slug,
-        title=measure,
-        description=f"{measure} over releases: {quantity(min(known))} to {quantity(max(known))}, "
-        f"newest {quantity(known[-1])}",
-    )
+_NUMBERS = (
+    ("Mean loss", "mean_privacy_loss", 3, "Mean privacy loss"),
+    ("Interval of mean", "mean_privacy_loss", None, ""),
+    ("Worst loss", "worst_privacy_loss", 3, "Highest loss of any target"),
+    ("People", "n_targets", 0, "Targets of the audit"),
+    ("Observed ε at least", "epsilon_lower", 2, "Lower bound from attacks"),
+    ("Declared ε", "epsilon_declared", 2, "A dash if none is declared"),
+    ("AUC of published values", "published_auc", 3, "Of the attack on the published values"),
+    ("Interval of AUC", "published_auc", None, ""),
+    ("Change", "change", 3, "Of mean loss, since the last releases"),
+    ("Interval of change", "change", None, ""),
+    ("Newly exposed", "n_newly_exposed", 0, "People now above the limit"),
+    ("No longer exposed", "n_no_longer_exposed", 0, "People no longer above it"),
+)
+_N_LOSSES = 3  # columns before that of the share above a level
 
 
 def table(series: Sequence[Series]) -> Section | None:
     """Build the table of all verdicts, newest first; None if there are none."""
-    releases = sorted(
-        (release for one in series for release in one.releases),
-        key=lambda release: -release.number,
-    )
+    releases = sorted((release for one in series for release in one.releases), key=_newest_first)
     if not releases:
         return None
+    numbers = [_column(releases, *column) for column in _NUMBERS]
     columns = [
         *_names(releases, several=len(series) > 1),
-        *_losses(releases),
-        *_promises(releases),
-        *_changes(releases),
+        *numbers[:_N_LOSSES],
+        *_above(releases),
+        *numbers[_N_LOSSES:],
     ]
     return Section(
         "verdicts",
@@ -175,54 +181,23 @@ def table(series: Sequence[Series]) -> Section | None:
     )
 
 
+def _newest_first(release: ReleaseRow) -> int:
+    return -release.number
+
+
 def _names(releases: Sequence[ReleaseRow], *, several: bool) -> list[LongColumn]:
-    names, links = (
-        [release.release for release in releases],
-        [link(release) for release in releases],
-    )
+    names, links = [release.release for release in releases], list(map(link, releases))
     verdicts = [RELEASE_VERDICTS[release.verdict] for release in releases]
+    looks = {word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
     reasons = ["; ".join(map(in_short, release.against)) or "–" for release in releases]
     return [
         LongColumn("Release", names, wide=True, links=links),
         *([LongColumn("Series", [release.series for release in releases])] if several else []),
-        LongColumn(
-            "Verdict", verdicts, looks={word: LOOKS[word] for word in RELEASE_VERDICTS.values()}
-        ),
+        LongColumn("Verdict", verdicts, looks=looks),
         LongColumn("Reasons", reasons, hint="Checks that warned or failed", wide=True),
         LongColumn("Period", [release.period for release in releases]),
-        _numbers("Group size", releases, "group_size", 0),
+        _column(releases, "Group size", "group_size", 0),
         LongColumn("Mechanism", [release.mechanism for release in releases]),
-    ]
-
-
-def _losses(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
-    return [
-        _numbers("Mean loss", releases, "mean_privacy_loss", 3, "Mean privacy loss"),
-        _intervals("Interval of mean", releases, "mean_privacy_loss"),
-        _numbers("Worst loss", releases, "worst_privacy_loss", 3, "Highest loss of any target"),
-        *_above(releases),
-        _numbers("People", releases, "n_targets", 0, "Targets of the audit"),
-    ]
-
-
-def _promises(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
-    attack = "Of the attack on the published values"
-    return [
-        _numbers("Observed ε at least", releases, "epsilon_lower", 2, "Lower bound from attacks"),
-        _numbers("Declared ε", releases, "epsilon_declared", 2, "A dash if none is declared"),
-        _numbers("AUC of published values", releases, "published_auc", 3, attack),
-        _intervals("Interval of AUC", releases, "published_auc"),
-    ]
-
-
-def _changes(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
-    return [
-        _numbers("Change", releases, "change", 3, "Of mean loss, since the last releases"),
-        _intervals("Interval of change", releases, "change"),
-        _numbers("Newly exposed", releases, "n_newly_exposed", 0, "People now above the limit"),
-        _numbers(
-            "No longer exposed", releases, "n_no_longer_exposed", 0, "People no longer above it"
-        ),
     ]
 
 
@@ -233,20 +208,14 @@ def _above(releases: Sequence[ReleaseRow]) -> list[LongColumn]:
     one = len(levels) == 1
     name = f"% above {levels.pop():g}" if one else "% above the level"
     share = LongColumn(name, shares, 1, "Share of people whose loss is above it")
-    return [share] if one else [share, _numbers("Level", releases, "loss_above", 2)]
+    return [share] if one else [share, _column(releases, "Level", "loss_above", 2)]
 
 
-def _numbers(
-    name: str, releases: Sequence[ReleaseRow], field: str, digits: int, hint: str = ""
+def _column(
+    releases: Sequence[ReleaseRow], name: str, field: str, digits: int | None, hint: str = ""
 ) -> LongColumn:
-    return LongColumn(
-        name, np.array([getattr(release, field) for release in releases]), digits, hint
-    )
-
-
-def _intervals(name: str, releases: Sequence[ReleaseRow], field: str) -> LongColumn:
-    ends = [
-        (getattr(release, f"{field}_low"), getattr(release, f"{field}_high"))
-        for release in releases
-    ]
-    return LongColumn(name, [span(low, high) for low, high in ends])
+    """Return the column of a number; without digits, that of its interval."""
+    if digits is None:
+        ends = [[getattr(r, f"{field}_{end}") for end in ("low", "high")] for r in releases]
+        return LongColumn(name, [span(low, high) for low, high in ends])
+    return LongColumn(name, np.array([getattr(r, field) for r in releases]), digits, hint)

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from cloudpickle import dumps
 from distributed import Client, Future, KilledWorker
 
-from clusterscale.contracts import Finished, Reduction, WorkerCount
 from clusterscale.errors import ClusterError, StalledError, WorkerLostError
 from clusterscale.runtime.diagnosis import check_workers, count_workers, describe
 from clusterscale.runtime.scheduling import (
@@ -25,6 +24,7 @@ from clusterscale.runtime.scheduling import (
     finish_reduction,
     run_batch,
 )
+from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
 __all__ = ["DaskExecutor"]
 

@@ -12,8 +12,8 @@ from typing import Any
 from cloudpickle import dumps, loads
 from distributed import Client
 
-from clusterscale.contracts import WorkerCount
 from clusterscale.errors import ClusterError
+from clusterscale.study.execution import WorkerCount
 
 __all__ = ["check_workers", "count_workers", "describe"]
 

@@ -6,8 +6,9 @@ from functools import reduce
 from traceback import format_exc
 from typing import ClassVar, Literal, Self, TypeVar
 
-from clusterscale.contracts import ConfigModel, Finished, Reduction, WorkerCount
+from clusterscale.contracts import ConfigModel
 from clusterscale.errors import InputError
+from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
 __all__ = ["Serial", "SerialExecutor"]
 

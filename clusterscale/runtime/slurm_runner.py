@@ -14,14 +14,14 @@ from distributed.core import rpc
 from clusterscale.errors import ClusterError
 from clusterscale.runtime.security import Tls
 
-__all__ = ["Ranks"]
+__all__ = ["EncryptedSlurmRunner"]
 
 _TOGETHER = 300.0  # seconds that tasks may start after the first one
 _TICK = 0.2
 _SECONDS = 5.0  # that the scheduler may take to answer a request to end
 
 
-class Ranks(SLURMRunner):  # type: ignore[misc]
+class EncryptedSlurmRunner(SLURMRunner):  # type: ignore[misc]
     """A runner whose tasks communicate over TLS.
 
     Parameters

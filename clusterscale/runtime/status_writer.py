@@ -12,11 +12,11 @@ from time import monotonic, time
 from types import TracebackType
 from typing import Literal, Self
 
-from clusterscale.contracts import Executor
 from clusterscale.redaction import clean
 from clusterscale.runtime.process import ProcessId
 from clusterscale.runtime.status import BEAT, Stage, Status, status_uri
 from clusterscale.storage import put
+from clusterscale.study.execution import Executor
 
 __all__ = ["Pace", "StatusWriter"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusterscale import study
-from clusterscale.contracts import Executor, Finished, Mechanism, Reduction
+from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size, ranges
-from clusterscale.screening.base_groups import new_base, open_base
+from clusterscale.screening.base_groups import new_groups, open_groups
 from clusterscale.screening.counting import CountTask, GroupContributions, combine, count
 from clusterscale.screening.plan import Screen, ScreenSetting
 from clusterscale.screening.resources import (
@@ -26,6 +26,7 @@ from clusterscale.screening.results import ScreenStore, open_screen
 from clusterscale.screening.scoring import Scored, ScreenTask, score
 from clusterscale.storage import exists
 from clusterscale.study import Analysis, Stage, Study, each
+from clusterscale.study.execution import Executor, Finished, Reduction
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -139,7 +140,7 @@ class _Settings:
         width = slice_size(self._job.memory, n_cells, n_groups)
         n_blocks = -(-n_users // self._block)
         share = -(-n_blocks // self._job.n_workers) * self._block
-        with new_base(uri, n_groups) as writer:
+        with new_groups(uri, n_groups) as writer:
 
             def keep(part: _Slice, counted: GroupContributions) -> None:
                 writer.add(part.first, counted, n_users)
@@ -176,7 +177,7 @@ class _Settings:
     ) -> Iterator[ScreenTask]:
         """Yield the unfinished tasks, pass by pass."""
         uri, plan, job = self._store.groups(index), self._screen.plan, self._job
-        base = open_base(uri, setting, job.source)
+        base = open_groups(uri, setting, job.source)
         sizes = {"n_rows": len(base.cells), "n_cells": base.n_cells}
         resources = plan_screen_resources(job.memory, job.cube, plan, mechanisms, **sizes)
         make = partial(

@@ -20,7 +20,7 @@ from clusterscale.screening.counting import GroupContributions
 from clusterscale.screening.plan import ScreenSetting
 from clusterscale.storage.atomic import staged
 
-__all__ = ["Base", "BaseWriter", "new_base", "open_base"]
+__all__ = ["BaseGroups", "GroupsWriter", "new_groups", "open_groups"]
 
 _FORMAT = "clusterscale-screen-base"
 _CHUNK = 1 << 22  # elements in a chunk, a few groups
@@ -29,8 +29,8 @@ Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Base:
-    """Counted groups of one setting; see :func:`open_base`.
+class BaseGroups:
+    """Counted groups of one setting; see :func:`open_groups`.
 
     Attributes
     ----------
@@ -92,8 +92,8 @@ class Base:
         )
 
 
-class BaseWriter:
-    """Writes counted groups slice by slice; see :func:`new_base`."""
+class GroupsWriter:
+    """Writes counted groups slice by slice; see :func:`new_groups`."""
 
     def __init__(self, uri: str, n_groups: int) -> None:
         self._group, self._n_groups = storage.create_group(uri), n_groups
@@ -128,14 +128,14 @@ class BaseWriter:
 
 
 @contextmanager
-def new_base(uri: str, n_groups: int) -> Iterator[BaseWriter]:
+def new_groups(uri: str, n_groups: int) -> Iterator[GroupsWriter]:
     """Write the groups of a setting atomically to ``uri``."""
     with staged(uri, force=True) as staging:
-        yield BaseWriter(staging, n_groups)
+        yield GroupsWriter(staging, n_groups)
 
 
 @lru_cache(maxsize=2)
-def open_base(uri: str, setting: ScreenSetting, source: Source) -> Base:
+def open_groups(uri: str, setting: ScreenSetting, source: Source) -> BaseGroups:
     """Open the counted groups of a setting.
 
     Raises
@@ -148,4 +148,4 @@ def open_base(uri: str, setting: ScreenSetting, source: Source) -> Base:
         raise FormatError(f"{uri} does not hold the groups of a screen")
     rois, epochs = about["shape"]
     bounds = Bounds(**about["bounds"])
-    return Base(uri, setting, source, about["n_users"], (rois, epochs), bounds)
+    return BaseGroups(uri, setting, source, about["n_users"], (rois, epochs), bounds)

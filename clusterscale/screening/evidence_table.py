@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts import NO_NOISE, CellScore, Counts, Mechanism
-from clusterscale.screening.base_groups import Base
+from clusterscale.screening.base_groups import BaseGroups
 from clusterscale.seeds import stream
 
 __all__ = [
@@ -83,7 +83,7 @@ def table_bytes(n_rows: int, n_cells: int, n_groups: int, n_attacks: int) -> int
     return 4 * n_groups * (n_rows * n_attacks * 2 + 3 * n_cells + n_cells // 2)
 
 
-def publish(base: Base, mechanism: Mechanism, groups: range, *, key: str) -> PublishedGroups:
+def publish(base: BaseGroups, mechanism: Mechanism, groups: range, *, key: str) -> PublishedGroups:
     """Return releases of groups; each group has its own noise stream.
 
     ``mechanism`` is bound; ``key`` is the id of the unbound one. ``present`` is meaningless if one
@@ -101,7 +101,7 @@ def publish(base: Base, mechanism: Mechanism, groups: range, *, key: str) -> Pub
 
 
 def moments(
-    base: Base, mechanism: Mechanism, groups: range, *, width: int, key: str
+    base: BaseGroups, mechanism: Mechanism, groups: range, *, width: int, key: str
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of the releases of all members, float64, shape (cell,).
 
@@ -119,7 +119,7 @@ def moments(
 
 
 def _release(
-    base: Base, mechanism: Mechanism, key: str, group: int, use: str, counts: Counts
+    base: BaseGroups, mechanism: Mechanism, key: str, group: int, use: str, counts: Counts
 ) -> Singles:
     """Return one release of one group, shape (cell,)."""
     if mechanism.noise == NO_NOISE:
@@ -131,7 +131,7 @@ def _release(
     return released.ravel().astype(np.float32)
 
 
-def tabulate(published: PublishedGroups, rules: list[CellScore], base: Base) -> EvidenceTable:
+def tabulate(published: PublishedGroups, rules: list[CellScore], base: BaseGroups) -> EvidenceTable:
     """Return the evidence of releases in the visited cells, by the rule of every attack."""
     n_groups, cells = len(published.absent), base.cells
     size = base.setting.group_size

@@ -34,15 +34,8 @@ def gather(
         there is no null ROI.
     rows
         Row of ``terms`` of each cell, −1 for cells without users.
-    terms
-        float32, shape (row, column).
-    total
-        float32, shape (user, column); overwritten.
-
-    Raises
-    ------
-    InputError
-        If shapes do not match, or users, cells or rows are out of range.
+    terms, total
+        float32, shapes (row, column) and (user, column); ``total`` is overwritten.
     """
     if terms.ndim != 2 or total.shape[1:] != terms.shape[1:]:
         raise InputError(f"totals of shape {total.shape} do not fit terms of shape {terms.shape}")
@@ -93,7 +86,11 @@ def _gather(
 
 
 def rank_targets(
-    sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
+    sums: Singles,
+    start: NDArray[np.float64],
+    apart: NDArray[np.bool_],
+    z: float,
+    result: Singles,
 ) -> None:
     """Compare releases with and without every user, over the groups without the user as a member.
 
@@ -107,28 +104,27 @@ def rank_targets(
         bool, shape (user, group): whether the user is not a member of the group.
     z
         Standard errors from the AUC to either end of its interval.
-    found
+    result
         float32, shape (4, user, attack), overwritten: AUC, the ends of its interval, the gap; NaN
         if fewer than two groups are left.
-
-    Raises
-    ------
-    InputError
-        If shapes do not match.
     """
     n_users, n_attacks, n_sides, n_groups = sums.shape
     matches = n_sides == 2 and start.shape == sums.shape[1:]
-    if not matches or apart.shape != (n_users, n_groups) or found.shape != (4, n_users, n_attacks):
+    if not matches or apart.shape != (n_users, n_groups) or result.shape != (4, n_users, n_attacks):
         raise InputError(
-            f"sums {sums.shape}, start {start.shape}, apart {apart.shape} and found {found.shape} "
-            "do not match"
+            f"sums {sums.shape}, start {start.shape}, apart {apart.shape} and result "
+            f"{result.shape} do not match"
         )
-    _rank_targets(sums, start, apart, z, found)
+    _rank_targets(sums, start, apart, z, result)
 
 
 @kernel
 def _rank_targets(
-    sums: Singles, start: NDArray[np.float64], apart: NDArray[np.bool_], z: float, found: Singles
+    sums: Singles,
+    start: NDArray[np.float64],
+    apart: NDArray[np.bool_],
+    z: float,
+    result: Singles,
 ) -> None:
     n_groups = apart.shape[1]
     # three arrays instead of rows of one, which the compiler would not vectorise
@@ -143,12 +139,12 @@ def _rank_targets(
                     outside[n] = start[attack, 1, group] + sums[user, attack, 1, group]
                     n += 1
             if n < 2:
-                found[:, user, attack] = np.nan
+                result[:, user, attack] = np.nan
                 continue
             auc, error = compare(inside[:n], outside[:n], won[:n])
-            found[0, user, attack] = auc
-            found[1, user, attack], found[2, user, attack] = interval(auc, error, n, z)
-            found[3, user, attack] = gap(inside[:n], outside[:n])
+            result[0, user, attack] = auc
+            result[1, user, attack], result[2, user, attack] = interval(auc, error, n, z)
+            result[3, user, attack] = gap(inside[:n], outside[:n])
 
 
 @kernel

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from clusterscale.contracts import MEMORY, Mechanism
+from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import block_size
+from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError
 from clusterscale.screening.counting import check_groups
 from clusterscale.screening.evidence_table import table_bytes
 from clusterscale.screening.plan import Screen, ScreenPlan
-from clusterscale.study import PROCESS_BYTES, Cost, require_memory
+from clusterscale.study import PROCESS_BYTES, StudyCost, require_memory
+from clusterscale.study.execution import MEMORY
 
 __all__ = ["ScreenCost", "ScreenResources"]
 __all__ += ["check", "part_size", "plan_screen_resources", "predict", "slice_size"]
@@ -112,7 +114,7 @@ def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenCost(Cost):
+class ScreenCost(StudyCost):
     """Predicted cost of a screen.
 
     ``n_readings``: passes over the store, for counting and for each pass of mechanisms.
@@ -173,7 +175,7 @@ def predict(
         n_rows=cube.n_users * n_cases,
         n_blocks=n_blocks,
         n_readings=n_readings,
-        store_bytes=cube.raw_bytes,
+        store_bytes=raw_bytes(cube),
         worker_bytes=worker_bytes,
         core_seconds=total,
         seconds=wall,

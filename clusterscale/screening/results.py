@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SCREEN", "ScreenStore", "is_counted", "open_screen"]
 
-Place = tuple[int, int]  # index of period and of group size
-
-
 _SCREENED = ("user", "period", "group_size", "mechanism", "attack")
 
 SCREEN: Mapping[str, Variable] = {
@@ -66,10 +63,18 @@ class ScreenStore(TableStore):
         return f"{self.uri}/groups-{index}.zarr"
 
     def add(
-        self, scored: Scored, start: int, place: Place, mechanisms: Sequence[int], names: list[str]
+        self,
+        scored: Scored,
+        start: int,
+        position: tuple[int, int],
+        mechanisms: Sequence[int],
+        names: list[str],
     ) -> None:
-        """Write the results of a block, then mark ``names`` as done."""
-        period, size = place
+        """Write the results of a block, then mark ``names`` as done.
+
+        ``position``: index of the period and of the group size.
+        """
+        period, size = position
         users = slice(start, start + len(scored.n_groups))
         self.array("n_groups")[users, period, size] = scored.n_groups
         for i, mechanism in enumerate(mechanisms):

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from clusterscale.contracts import CellScore, Counts, Ints, Mechanism, Reference, Traces
 from clusterscale.cube import pick
 from clusterscale.cube.blocks import Source, read_block
-from clusterscale.screening.base_groups import Base, open_base
+from clusterscale.screening.base_groups import BaseGroups, open_groups
 from clusterscale.screening.counting import members_within
 from clusterscale.screening.evidence_table import (
     EvidenceTable,
@@ -32,6 +32,7 @@ __all__ = ["STATISTICS", "Scored", "ScreenTask", "score"]
 STATISTICS = ("auc", "auc_low", "auc_high", "score_gap")
 CONFIDENCE = 0.95
 
+Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
@@ -83,7 +84,7 @@ class Scored:
 def score(task: ScreenTask) -> Scored:
     """Score the users of a block; a pure function of the task, its cube and its groups."""
     with threadpool_limits(limits=1):
-        base = open_base(task.base, task.setting, task.source)
+        base = open_groups(task.base, task.setting, task.source)
         (block,) = read_block(task.source, [task.setting.window], *task.block)
         traces = pick(block.traces, np.arange(task.start, task.stop) - task.block[0])
         apart = _apart(task, base)
@@ -94,7 +95,7 @@ def score(task: ScreenTask) -> Scored:
     return Scored(numbers, apart.sum(axis=1, dtype=np.int16))
 
 
-def _apart(task: ScreenTask, base: Base) -> NDArray[np.bool_]:
+def _apart(task: ScreenTask, base: BaseGroups) -> Flags:
     """Return which groups each user is not a member of, shape (user, group)."""
     span = (task.start, task.stop)
     user, group, _ = members_within(task.source, task.setting, task.groups, base.n_users, *span)
@@ -104,7 +105,11 @@ def _apart(task: ScreenTask, base: Base) -> NDArray[np.bool_]:
 
 
 def _score(
-    task: ScreenTask, base: Base, mechanism: Mechanism, traces: Traces, apart: NDArray[np.bool_]
+    task: ScreenTask,
+    base: BaseGroups,
+    mechanism: Mechanism,
+    traces: Traces,
+    apart: Flags,
 ) -> Singles:
     """Return the statistics of one mechanism, shape (statistic, user, attack)."""
     n_attacks, n_groups = len(task.plan.attacks), len(task.groups)
@@ -157,7 +162,7 @@ class _Prepared:
 _CACHE: OrderedDict[Hashable, _Prepared] = OrderedDict()
 
 
-def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) -> _Prepared:
+def _prepare(task: ScreenTask, base: BaseGroups, mechanism: Mechanism, groups: range) -> _Prepared:
     """Return the evidence for scoring, from the cache of this process if possible."""
     key = (task.base, task.setting, task.source, mechanism, task.plan, groups)
     if key in _CACHE:
@@ -167,7 +172,7 @@ def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) 
         _CACHE.popitem(last=False)
     bound, name = mechanism.bind(base.bounds), mechanism.id
     reference = _build_reference(task, base, bound, name)
-    rules = [attack.rule(reference) for attack in task.plan.attacks]
+    rules = [attack.cell_score(reference) for attack in task.plan.attacks]
     published = publish(base, bound, groups, key=name)
     by_series = mechanism.noise_scope == "series"
     series = _weigh_series(base, published, rules, groups) if by_series else None
@@ -175,7 +180,9 @@ def _prepare(task: ScreenTask, base: Base, mechanism: Mechanism, groups: range) 
     return _CACHE[key]
 
 
-def _build_reference(task: ScreenTask, base: Base, mechanism: Mechanism, key: str) -> Reference:
+def _build_reference(
+    task: ScreenTask, base: BaseGroups, mechanism: Mechanism, key: str
+) -> Reference:
     """Return the adversary's reference, with estimated moments if the noise is not known."""
     outside = spread = None
     if mechanism.noise is None:
@@ -185,7 +192,9 @@ def _build_reference(task: ScreenTask, base: Base, mechanism: Mechanism, key: st
     return Reference(base.mean_trace, base.n_users, size, mechanism.noise, outside, spread)
 
 
-def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some: slice) -> Singles:
+def _sum(
+    task: ScreenTask, base: BaseGroups, prepared: _Prepared, traces: Traces, some: slice
+) -> Singles:
     """Return the evidence of some users' own cells, shape (user, attack, side, group)."""
     terms = prepared.table.terms
     total = np.empty((some.stop - some.start, terms[0].size), np.float32)
@@ -201,7 +210,7 @@ def _sum(task: ScreenTask, base: Base, prepared: _Prepared, traces: Traces, some
 
 
 def _weigh_series(
-    base: Base, published: PublishedGroups, rules: list[CellScore], groups: range
+    base: BaseGroups, published: PublishedGroups, rules: list[CellScore], groups: range
 ) -> _SeriesEvidence:
     """Return the evidence of each published series by every attack's rule, in visited cells."""
     counts, _ = base.counts(groups)
@@ -217,7 +226,7 @@ def _weigh_series(
 
 
 def _join_series(
-    base: Base, prepared: _Prepared, series: _SeriesEvidence, cells: Ints, user: int
+    base: BaseGroups, prepared: _Prepared, series: _SeriesEvidence, cells: Ints, user: int
 ) -> Floats:
     """Return the change of the evidence when one user joins, shape (attack, group).
 

@@ -12,8 +12,14 @@ from urllib.parse import urlsplit
 import zarr
 
 from clusterscale.errors import FormatError, MissingError, StoreError
-from clusterscale.storage.chunk_store import flush
-from clusterscale.storage.connection import absolute, connect, is_remote, local_path, open_store
+from clusterscale.storage.connection import (
+    absolute,
+    connect,
+    flush,
+    is_remote,
+    local_path,
+    open_store,
+)
 from clusterscale.storage.retries import retry, to_write
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from clusterscale.study.identity import Identity
 from clusterscale.study.journal import JournalFolder
 from clusterscale.study.resources import (
     PROCESS_BYTES,
-    Cost,
+    StudyCost,
     describe_bytes,
     describe_cost,
     require_memory,
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["PROCESS_BYTES", "Analysis", "Cost", "Identity", "JournalFolder", "Progress", "Stage"]
-__all__ += ["Study", "Tell", "describe_bytes", "describe_cost", "each", "prefixed"]
+__all__ = ["PROCESS_BYTES", "Analysis", "Identity", "JournalFolder", "Progress", "Stage", "Study"]
+__all__ += ["StudyCost", "Tell", "describe_bytes", "describe_cost", "each", "prefixed"]
 __all__ += ["require_memory", "run"]

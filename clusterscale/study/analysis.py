@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from clusterscale.contracts import MEMORY, Executor
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, open_source
 from clusterscale.storage import absolute
+from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.identity import Identity
 from clusterscale.study.stage import Stage, Tell
 from clusterscale.validation_messages import check_kinds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clusterscale.errors import ConfigError
 
-__all__ = ["PROCESS_BYTES", "Cost", "describe_bytes", "describe_cost", "require_memory"]
+__all__ = ["PROCESS_BYTES", "StudyCost", "describe_bytes", "describe_cost", "require_memory"]
 
 PROCESS_BYTES = 350 * 10**6
 """Memory of the interpreter and its libraries, without the classifiers of learned attacks."""
@@ -47,7 +47,7 @@ def describe_cost(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class StudyCost:
     """Predicted cost of a study that works on all users of a cube.
 
     ``store_bytes``: size of the traces; ``worker_bytes``: peak memory of a worker;

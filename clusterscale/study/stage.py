@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from clusterscale.contracts import Executor, Finished, Reduction
+from clusterscale.study.execution import Executor, Finished, Reduction
 
 __all__ = ["Progress", "Stage", "Tell", "each", "prefixed"]
 

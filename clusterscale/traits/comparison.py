@@ -24,8 +24,6 @@ WHO = ("all", "top", "bottom")
 
 _USERS = 1 << 14  # users read at once
 
-Counts = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class CompareTask:
@@ -84,7 +82,7 @@ def frequency(traces: Traces) -> Values:
     return share_out(np.bincount(traces.cells % traces.n_epochs, minlength=traces.n_epochs))
 
 
-def share_out(visits: Counts) -> Values:
+def share_out(visits: Ints) -> Values:
     """Return counts as shares of their sum, NaN if the sum is 0."""
     total = visits.sum()
     shares: Values = visits / total if total else np.full(len(visits), np.nan)

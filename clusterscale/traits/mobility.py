@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Traces
+from clusterscale.contracts import Ints, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Source, Span, block_size, open_source, ranges
 from clusterscale.cube.transforms import cut
@@ -21,8 +21,6 @@ __all__ += ["slices"]
 
 _USERS = 1 << 14  # users per task
 _READ_TIMES = 6  # memory of a block in multiples of its events, while they are decoded and cut
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Values
+from clusterscale.contracts import Ints, Values
 from clusterscale.cube import TraceCube
 from clusterscale.cube.describe import describe_origin, describe_shapes
 from clusterscale.cube.summary import count_events
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["TRAITS", "TraitsStore", "open_traits"]
 
 _COMPARISONS = 256  # comparisons per chunk
-
-Ints = NDArray[np.int64]
 
 
 _TRAIT = ("comparison", "characteristic")

@@ -34,64 +34,25 @@ its other measures: where most counts are 0, zeros have a small relative error.
 """
 
 from clusterscale.registry import Registry
-from clusterscale.utility.correlation import Pearson, pearson
+from clusterscale.utility.correlation import pearson
 from clusterscale.utility.divergence import (
-    JensenShannon,
-    JensenShannonDistance,
-    TotalVariation,
     jensen_shannon,
     jensen_shannon_distance,
     total_variation,
 )
-from clusterscale.utility.hotspots import (
-    HotspotF1,
-    HotspotTau,
-    HotspotTauListwise,
-    hotspot_f1,
-    hotspot_tau,
-    hotspot_tau_listwise,
-)
+from clusterscale.utility.hotspots import hotspot_f1, hotspot_tau, hotspot_tau_listwise
 from clusterscale.utility.measure import Utility, random_guess
 from clusterscale.utility.relative_error import (
     NEARLY_EMPTY,
-    BusiestRelativeError,
-    EventsKept,
-    MeanRelativeError,
     busiest_relative_error,
     events_kept,
     mean_relative_error,
 )
 
-__all__ = [
-    "NEARLY_EMPTY",
-    "UTILITIES",
-    "Utility",
-    "busiest_relative_error",
-    "create",
-    "events_kept",
-    "hotspot_f1",
-    "hotspot_tau",
-    "hotspot_tau_listwise",
-    "jensen_shannon",
-    "jensen_shannon_distance",
-    "mean_relative_error",
-    "pearson",
-    "random_guess",
-    "total_variation",
-]
+__all__ = ["NEARLY_EMPTY", "UTILITIES", "Utility", "busiest_relative_error", "create"]
+__all__ += ["events_kept", "hotspot_f1", "hotspot_tau", "hotspot_tau_listwise", "jensen_shannon"]
+__all__ += ["jensen_shannon_distance", "mean_relative_error", "pearson", "random_guess"]
+__all__ += ["total_variation"]
 
-UTILITIES: Registry[Utility] = Registry(
-    "utility",
-    MeanRelativeError,
-    BusiestRelativeError,
-    HotspotF1,
-    HotspotTau,
-    HotspotTauListwise,
-    JensenShannon,
-    JensenShannonDistance,
-    Pearson,
-    EventsKept,
-    TotalVariation,
-    base=Utility,
-)
+UTILITIES: Registry[Utility] = Registry.of_package("utility", "clusterscale.utility", Utility)
 create = UTILITIES.create

@@ -262,6 +262,6 @@ def test_whose_traces_are_held_changes_no_draw(two_days):
     everyone = sum(part.challenge.counts.sum(axis=1) for part in parts)
     assert (everyone >= 26).all(), "in every hour each member is in a place or in none"
     assert sum(len(part.adversary.whereabouts.trace) > 0 for part in parts) == 1
-    seen = sum(part.adversary.whereabouts.seen.sum(axis=0) for part in parts)
+    seen = sum(part.adversary.whereabouts.occupancy.sum(axis=0) for part in parts)
     assert (seen >= N_USERS).all()
     assert np.array_equal(parts[0].challenge.labels, parts[1].challenge.labels)

@@ -11,12 +11,12 @@ from oracles import traits as oracle
 from clusterscale import audit, storage
 from clusterscale.attacks.spectral import Spectral
 from clusterscale.audit import AuditPlan
-from clusterscale.contracts import Finished
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.game import study
 from clusterscale.mechanisms import create
 from clusterscale.runtime import SerialExecutor
 from clusterscale.seeds import stream
+from clusterscale.study.execution import Finished
 from clusterscale.traits import (
     CHARACTERISTICS,
     WHO,

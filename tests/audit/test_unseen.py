@@ -21,7 +21,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.report import render
 from clusterscale.report.notebook import shorten
 from clusterscale.report.run import Run
-from clusterscale.report.screening import read_places
+from clusterscale.report.screening import read_cases
 from clusterscale.report.section import absent_users
 from clusterscale.report.tables import write_tables
 from clusterscale.runtime import SerialExecutor
@@ -310,7 +310,7 @@ def test_a_screen_keeps_all_rows_and_counts_the_seen(screens, sparse):
     assert screened.auc.notnull().all(), "those who are left out have their row"
     everyone, _ = screens["include"]
     np.testing.assert_array_equal(screened.auc, everyone.auc)
-    for place, included in zip(read_places(screened), read_places(everyone), strict=True):
+    for place, included in zip(read_cases(screened), read_cases(everyone), strict=True):
         counts = days[:, ["early", "late"].index(place.period)] > 0
         assert place.n_users == counts.sum()
         assert included.n_users == N_USERS

@@ -14,7 +14,7 @@ from show import at_least, print_table
 from clusterscale.attacks.statistics import STATISTICS, _summarise_counts, summarise
 from clusterscale.contracts import Counts, Ints, Members, Traces
 from clusterscale.groups import Pool
-from clusterscale.groups.count import _count, _count_left_out, _events, count_visits
+from clusterscale.groups.count import _count, _count_by_complement, _events, count_visits
 from clusterscale.seeds import stream
 
 __all__ = ["show_bandwidth"]
@@ -127,7 +127,7 @@ def _leave_out(traces: Traces, members: Members, pool: Ints, warm: Counts) -> Ca
     def run() -> None:
         everyone.fill(0)
         _count(events, pool[None, :], everyone)
-        _count_left_out(events, members, pool, inside, everyone[0], warm)
+        _count_by_complement(events, members, pool, inside, everyone[0], warm)
 
     return run
 

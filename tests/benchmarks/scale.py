@@ -37,9 +37,9 @@ import xarray as xr
 import clusterscale as cs
 from clusterscale.audit import AuditPlan, predict, run
 from clusterscale.audit.task import run_task
-from clusterscale.contracts import Finished
 from clusterscale.cube.synthetic.presets import PRESETS, write_like
 from clusterscale.runtime import Local
+from clusterscale.study.execution import Finished
 
 
 def plan(

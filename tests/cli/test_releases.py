@@ -158,7 +158,7 @@ def test_verdicts_are_posted_once(catalogue, cube, tmp_path, monkeypatch):
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr("clusterscale.reaudit.notify._LONGEST", 0.01)
+    monkeypatch.setattr("clusterscale.reaudit.notify._MAX_WAIT", 0.01)
     monkeypatch.setenv("TOLD_TO", f"http://127.0.0.1:{server.server_port}/secret")
     hook = {"variable": "TOLD_TO", "least": "fail"}
     write_release(cube, tmp_path / "releases" / "day-2.nc", first=0, fault=0.5)

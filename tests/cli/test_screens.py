@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 from clusterscale import open_screen
 from clusterscale.cli import app
 from clusterscale.cli.options import parse_memory
-from clusterscale.contracts import MEMORY
 from clusterscale.errors import InputError
 from clusterscale.runtime import CLUSTERS, Local, Serial
 from clusterscale.schema import with_labels
+from clusterscale.study.execution import MEMORY
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 

@@ -32,7 +32,7 @@ def test_every_figure_and_table_of_the_experiments_stands_in_one_study():
 def test_table_3_is_copied_whole():
     study = STUDIES["ndss18/noise-errors-cabs"]
     figures = [figure for published in study.published for figure in published.figures()]
-    found = {figure.place.at["mechanism"]: figure.value for figure in figures}
+    found = {figure.selection.at["mechanism"]: figure.value for figure in figures}
     assert len(figures) == len(found)
     expected = {
         LABELS[row].format(epsilon): value

@@ -67,7 +67,7 @@ def test_numbers_are_no_further_than_they_are_printed(name):
 )
 def test_tables_are_whole(item, name, n_numbers):
     published = [each for each in STUDIES[f"popets24/{name}"].published if each.item == item]
-    places = [figure.place.model_dump_json() for each in published for figure in each.figures()]
+    places = [figure.selection.model_dump_json() for each in published for figure in each.figures()]
     assert len(places) == len(set(places)) == n_numbers
 
 
@@ -76,9 +76,9 @@ def test_one_number_stands_alike_in_several_studies():
     for name in OF_MILAN:
         for published in STUDIES[name].published:
             for figure in published.figures():
-                at = {key: str(value) for key, value in figure.place.at.items()}
+                at = {key: str(value) for key, value in figure.selection.at.items()}
                 at["prior"] = at["prior"].replace(", refit='shared'", "")
-                where = published.item, figure.place.of, *sorted(at.items())
+                where = published.item, figure.selection.of, *sorted(at.items())
                 assert found.setdefault(where, figure.value) == figure.value
     assert len(found) < sum(len(figures(name)) for name in OF_MILAN)
 

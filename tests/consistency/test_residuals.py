@@ -7,7 +7,7 @@ import pytest
 from consistency.tables import EVENT, bound, draw_counts
 from scipy import stats
 
-from clusterscale.consistency.residuals import NAMES, ReferenceMoments, study
+from clusterscale.consistency.residuals import NAMES, ReferenceMoments, estimate_null
 
 COUNTS = draw_counts(3, shape=(10, 30))
 LAPLACE = bound(**EVENT)
@@ -22,7 +22,7 @@ def releases(seed=1, mechanism=LAPLACE):
 
 def pilot(known=EVERYWHERE, mechanism=LAPLACE, n=60):
     drawn = releases(mechanism=mechanism)
-    return study(ReferenceMoments.of(COUNTS, known, drawn, n), drawn, n)
+    return estimate_null(ReferenceMoments.of(COUNTS, known, drawn, n), drawn, n)
 
 
 def statistic(values, name, known=EVERYWHERE, mechanism=LAPLACE):
@@ -53,7 +53,7 @@ def test_moments_are_those_of_the_known_noise(known):
 
 
 def test_shares_up_to_quantiles_are_the_distribution_function():
-    frame = pilot().frame
+    frame = pilot().reference
     found, _ = pilot().measure(VALUES)
     shares = found[np.array(NAMES) == "share of noise up to a quantile"]
     due = stats.ecdf(NOISE.ravel()).cdf.evaluate(frame.edges)
@@ -61,7 +61,7 @@ def test_shares_up_to_quantiles_are_the_distribution_function():
 
 
 def test_correlations_are_those_of_numpy():
-    frame = pilot().frame
+    frame = pilot().reference
     away = (VALUES - frame.mean) / frame.spread
     square = (away**2).sum()
     at_lag = [(away[:, lag:] * away[:, :-lag]).sum() / square for lag in range(1, 30)]
@@ -126,6 +126,8 @@ def test_what_never_varies_is_no_noise():
     frame = ReferenceMoments.of(COUNTS, EVERYWHERE, repeat(COUNTS.astype(float)), 20)
     assert frame.fixed.all()
     assert not frame.varied.any()
-    found, off = study(frame, repeat(COUNTS.astype(float)), 20).measure(COUNTS.astype(float))
+    found, off = estimate_null(frame, repeat(COUNTS.astype(float)), 20).measure(
+        COUNTS.astype(float)
+    )
     assert off == pytest.approx(np.zeros(len(NAMES)), abs=1e-9)
     assert np.isfinite(found).all()

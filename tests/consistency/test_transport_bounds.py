@@ -47,7 +47,7 @@ def test_all_tables_are_tried(problem):
         assert found is None
         return
     assert (tables == found.counts).all(axis=(1, 2)).any()
-    np.testing.assert_array_equal(found.sure, (tables == tables[0]).all(axis=0))
+    np.testing.assert_array_equal(found.determined, (tables == tables[0]).all(axis=0))
 
 
 def test_bounds_tell_more_than_bridges():
@@ -55,15 +55,15 @@ def test_bounds_tell_more_than_bridges():
     low, high = np.zeros((2, 2), int), np.full((2, 2), 3)
     found = solve(low, high, np.array([0.0, 5.0]), np.array([2.0, 3.0]))
     np.testing.assert_array_equal(found.counts, [[0, 0], [2, 3]])
-    assert found.sure.all()
+    assert found.determined.all()
     free = solve(low, high, np.array([2.0, 2.0]), np.array([2.0, 2.0]))
-    assert not free.sure.any()
+    assert not free.determined.any()
 
 
 def test_without_totals_nothing_is_known():
     low, high = np.array([[0, 2]]), np.array([[1, 2]])
     found = solve(low, high, np.array([np.nan]), np.full(2, np.nan))
-    np.testing.assert_array_equal(found.sure, [[False, True]])
+    np.testing.assert_array_equal(found.determined, [[False, True]])
 
 
 @pytest.mark.parametrize(("roi", "epoch"), [(3.0, 2.0), (2.0, 3.0), (1.0, np.nan), (5.0, np.nan)])
@@ -81,8 +81,8 @@ def test_a_large_table_is_solved_at_once():
     totals = [true.sum(axis=axis).astype(float) for axis in (1, 0)]
     found = solve(low, high, *totals)
     alone = (hidden.sum(axis=1) == 1)[:, None] | (hidden.sum(axis=0) == 1)
-    assert found.sure[hidden & alone].all()
-    np.testing.assert_array_equal(found.counts[found.sure], true[found.sure])
+    assert found.determined[hidden & alone].all()
+    np.testing.assert_array_equal(found.counts[found.determined], true[found.determined])
     for axis, total in zip((1, 0), totals, strict=True):
         np.testing.assert_array_equal(found.counts.sum(axis=axis), total)
 

@@ -13,6 +13,8 @@ from clusterscale.consistency import CHECKS, PublishedTable, check_table
 from clusterscale.contracts import Attack, Bounds, Guarantee, Mechanism, Noise, Positive
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create, respond, user_level
+from clusterscale.mechanisms.base import BaseMechanism
+from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.runtime import SerialExecutor
 from clusterscale.screening import ScreenPlan
 from clusterscale.utility import Utility
@@ -161,6 +163,31 @@ def test_what_is_not_known_is_never_taken_as_exact():
         "possible_values": "unknown",
         "totals": "unknown",
     }
+
+
+class Doubled(BaseMechanism):
+    """Publish each value twice as large, with a distribution that holds for raw counts."""
+
+    name: Literal["doubled"] = "doubled"
+    noise_scope = "cell"
+
+    def law(self, group_size):
+        return OutputDistribution().then(lambda values: np.multiply(values, 2, out=values))
+
+    def release(self, counts, *, group_size, rng):
+        return np.asarray(counts, float) * 2
+
+
+def test_it_can_be_a_step_of_a_chain():
+    counts, rng = np.full((3, 4), 5, np.int32), np.random.default_rng(0)
+    noisy = {"name": "laplace", "epsilon": 1.0, "unit": "event", "discrete": True}
+    alone, after = (create("chain", steps=[*some, Doubled()]) for some in ([], [noisy]))
+    assert (alone.release(counts, group_size=20, rng=rng) == 10).all()
+    assert alone.law(20).revised
+    assert after.law(20) is None, "what it states of counts does not hold for noisy values"
+    assert after.noise is None
+    assert after.guarantee.epsilon == 1.0
+    assert (after.release(counts, group_size=20, rng=rng) % 2 == 0).all()
 
 
 def test_it_cannot_be_a_step_of_a_chain_by_name():

@@ -17,7 +17,7 @@ def groups(labels):
     return GroupSample(np.zeros((len(labels), 1, 1), np.int32), labels, np.arange(len(labels)))
 
 
-def test_a_misled_attack_is_judged_by_the_answers():
+def test_an_attack_trained_on_shuffled_labels_is_scored_by_the_true_ones():
     label_shuffled = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
     # of the sixteen pairs of one with the target and one without, six are in order
     assert shuffled_label_auc(LABELS, SCORES, label_shuffled, rng=stream(0, "x")) == 6 / 16

@@ -1,4 +1,4 @@
-"""An ingest by hand: dictionaries of sets, one row at a time, nothing shared with the package."""
+"""An ingest by hand (dictionaries of sets, one row at a time), and the one of the package."""
 
 from __future__ import annotations
 

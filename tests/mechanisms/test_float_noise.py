@@ -11,7 +11,7 @@ from scipy import stats
 
 from clusterscale.contracts import Bounds, Guarantee
 from clusterscale.mechanisms import MECHANISMS, create
-from clusterscale.mechanisms.base import BaseMechanism, no_guarantee
+from clusterscale.mechanisms.base import BaseMechanism
 from clusterscale.metrics import epsilon_lower_bound
 
 BOUNDS = Bounds(event=1, user_day=3, user=6, series=3, rois=4, null_roi=False)
@@ -59,10 +59,6 @@ def test_what_a_mechanism_says_is_so(mechanism):
 
 def test_a_new_mechanism_is_taken_to_publish_what_it_draws():
     class Unknown(BaseMechanism):
-        @property
-        def guarantee(self):
-            return no_guarantee("it is new")
-
         def release(self, counts, *, group_size, rng):
             return counts + rng.standard_cauchy(counts.shape)
 

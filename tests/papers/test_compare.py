@@ -213,8 +213,8 @@ def test_places_that_a_quick_run_leaves_out_are_passed_over():
 
 
 def test_a_claim_says_its_numbers():
-    assert held(relation="above", than=0.8).told.endswith(", above 0.8")
-    told = held(relation="fall", at=SIDE, along="group_size", labels=[10, 100]).told
+    assert held(relation="above", than=0.8).numbers.endswith(", above 0.8")
+    told = held(relation="fall", at=SIDE, along="group_size", labels=[10, 100]).numbers
     assert told.startswith("0.9")
     assert ", 0." in told
 

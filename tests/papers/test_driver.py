@@ -66,7 +66,7 @@ EXECUTOR = SerialExecutor()
 
 def test_a_study_tells_numbers_statements_and_what_is_absent(folder):
     told = done(folder)
-    (number,), (kept,), (missing,) = told.compared, told.kept, told.missing
+    (number,), (kept,), (missing,) = told.compared, told.claims, told.missing
     results = open_results(f"{folder}/run")
     assert number.ours == pytest.approx(results.auc.sel(group_size=5).mean().item())
     assert number.verdict == "not compared"

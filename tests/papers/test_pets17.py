@@ -14,10 +14,10 @@ BY_LOSS = {("localization", "freq_roi", "max_roi"), ("localization", "freq_roi",
 def figures(study, of):
     """Return the published means of one variable, by their labels."""
     return {
-        tuple(sorted(figure.place.at.items())): figure.value
+        tuple(sorted(figure.selection.at.items())): figure.value
         for published in STUDIES[study].published
         for figure in published.figures()
-        if figure.place.of == of and figure.place.reduce == "mean"
+        if figure.selection.of == of and figure.selection.reduce == "mean"
     }
 
 

@@ -70,7 +70,9 @@ def figures(item, studies=CABS):
 
 def by_mechanism(item):
     """Return the numbers of a table by mechanism and measure; none is listed twice."""
-    keys = [(each.place.at["mechanism"], each.place.at["measure"]) for each in figures(item)]
+    keys = [
+        (each.selection.at["mechanism"], each.selection.at["measure"]) for each in figures(item)
+    ]
     assert max(Counter(keys).values()) == 1
     return dict(zip(keys, (each.value for each in figures(item)), strict=True))
 
@@ -87,24 +89,24 @@ def test_tables_of_the_cabs_are_those_of_the_oracle(table):
 
 
 def test_a_guess_is_that_of_the_oracle():
-    found = {each.place.at["measure"]: each.value for each in figures("Table 4")}
+    found = {each.selection.at["measure"]: each.value for each in figures("Table 4")}
     assert found == dict(zip(MEASURES, RANDOM_GUESS, strict=True))
-    assert {each.place.of for each in figures("Table 4")} == {"random_guess"}
+    assert {each.selection.of for each in figures("Table 4")} == {"random_guess"}
 
 
 @pytest.mark.parametrize(("study", "column"), [("known-subset-tfl", 0), ("known-subset-cabs", 1)])
 def test_importances_are_those_of_the_oracle(study, column):
     found = {
-        each.place.at["characteristic"]: each.value
+        each.selection.at["characteristic"]: each.value
         for each in figures("Table 2", [STUDIES[f"pomacs20/{study}"]])
-        if each.place.of == "forest_importance"
+        if each.selection.of == "forest_importance"
     }
     assert found == {name: row[column] for name, row in IMPORTANCE.items()}
 
 
 def test_unique_hours_are_told_as_shares_of_the_week():
     found = {
-        each.place.of: each.value
+        each.selection.of: each.value
         for each in figures("Table 2", [STUDIES["pomacs20/known-subset-cabs"]])
     }
     (top, top_sd), (bottom, bottom_sd) = UNIQUE_HOURS
@@ -119,8 +121,8 @@ def test_columns_of_commuters_stand_where_those_of_cabs_do():
     for table in range(5, 26, 2):
         rows: dict[str, dict[str, float]] = {}
         for each in figures(f"Table {table}", studies):
-            row = rows.setdefault(each.place.at["mechanism"], {})
-            row[each.place.at["measure"]] = each.value
+            row = rows.setdefault(each.selection.at["mechanism"], {})
+            row[each.selection.at["measure"]] = each.value
         for row in rows.values():
             assert set(row) == set(MEASURES)
             assert row["hotspot_f1"] >= row["hotspot_tau_listwise"]

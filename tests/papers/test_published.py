@@ -10,7 +10,7 @@ from clusterscale.papers import PublishedNumbers, ResultSelection
 def test_one_number():
     (figure,) = PublishedNumbers(item="Table 1", source="text", values=0.5).figures()
     assert figure.value == 0.5
-    assert figure.place == ResultSelection()
+    assert figure.selection == ResultSelection()
 
 
 def test_numbers_stand_where_their_labels_say():
@@ -23,12 +23,12 @@ def test_numbers_stand_where_their_labels_say():
         )
     )
     found = {
-        (each.place.at["group_size"], each.place.at["mechanism"]): each.value
+        (each.selection.at["group_size"], each.selection.at["mechanism"]): each.value
         for each in table.figures()
     }
     assert found == {(10, "exact"): 1, (10, "laplace"): 2, (100, "laplace"): 4}
-    assert all(each.place.at["measure"] == "pearson" for each in table.figures())
-    assert all(each.place.of == "utility" for each in table.figures())
+    assert all(each.selection.at["measure"] == "pearson" for each in table.figures())
+    assert all(each.selection.of == "utility" for each in table.figures())
 
 
 @pytest.mark.parametrize(

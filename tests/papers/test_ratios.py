@@ -115,9 +115,9 @@ def test_what_is_published_keeps_it_for_every_label():
     table = PublishedNumbers.model_validate(
         published(by={"group_size": [5, 100]}, values=[1.2, 1.5])
     )
-    assert all(each.place.over == {"attack": "logistic"} for each in table.figures())
+    assert all(each.selection.over == {"attack": "logistic"} for each in table.figures())
     for each in table.figures():
-        number, by = each.place.ends()
+        number, by = each.selection.ends()
         assert by.at == {**number.at, "attack": "logistic"}
         assert not number.over
         assert not by.over

@@ -76,7 +76,7 @@ def test_a_place_moved_keeps_all_but_its_labels():
     moved = place.where({"prior": "b"})
     assert (moved.of, moved.at) == ("localization_loss", {"prior": "b"})
     assert (moved.take, moved.reduce, moved.limit) == ("mean", "share_above", 0.0)
-    assert next(place.figures()).place == place.where({"prior": "a"})
+    assert next(place.figures()).selection == place.where({"prior": "a"})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from clusterscale.contracts import Mechanism
 from clusterscale.cube import TraceCube
 from clusterscale.groups import count_visits
 from clusterscale.priors.zero_knowledge import SyntheticPopulation, estimate_marginals, triangulate
-from clusterscale.priors.zero_knowledge.moment_matching import explain
+from clusterscale.priors.zero_knowledge.moment_matching import response_curve
 from clusterscale.priors.zero_knowledge.time_factors import mix_rhythms
 from clusterscale.seeds import stream
 
@@ -68,7 +68,7 @@ class Crowd:
                     release, m, mechanism, graph=self.graph, correction=name, rng=rng
                 )
                 told.setdefault(name, []).append(np.array(self.errors(found)))
-            undo = explain(release, m, mechanism, rng=rng).invert
+            undo = response_curve(release, m, mechanism, rng=rng).invert
             mixed = mix_rhythms(release, found, self.frame.days, RANK, undo=undo)
             told.setdefault("mixed", []).append(np.array(self.errors(mixed)))
         return {name: np.mean(errors, axis=0) for name, errors in told.items()}

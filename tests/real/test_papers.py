@@ -54,11 +54,11 @@ def told(tmp_path_factory):
 
 @pytest.mark.parametrize(("name", "text"), STATEMENTS)
 def test_statement(told, name, text):
-    found = {each.text: each for each in told(name).kept}
+    found = {each.text: each for each in told(name).claims}
     if text not in found:
         pytest.skip("left out of the quick study")
     kept = found[text]
-    margin = f"margin {kept.margin:+.3f} ± {kept.half:.3f} ({kept.told})"
+    margin = f"margin {kept.margin:+.3f} ± {kept.half:.3f} ({kept.numbers})"
     print(margin)
     if kept.verdict == OPEN:
         pytest.skip(f"open: {margin}")

@@ -201,16 +201,16 @@ def test_patterns_and_names_in_places(folder, cube, tmp_path):
     entry = ReleaseEntry(counts=f"{folder}/week-*.zarr", group_size=7, cube="{name}/{name}")
     with pytest.raises(ValueError, match="may match several"):
         ReleaseEntry(counts=f"{folder}/week-*.zarr", name="week")
-    found = [each.placed("m/{name}.csv") for each in expand(entry)]
+    found = [each.with_uris("m/{name}.csv") for each in expand(entry)]
     assert labels(found) == ["week-1", "week-2"]
     assert [each.members for each in found] == ["m/week-1.csv", "m/week-2.csv"]
     assert [each.cube for each in found] == ["week-1/week-1", "week-2/week-2"]
     assert {each.group_size for each in found} == {7}
     assert expand(ReleaseEntry(counts=f"{folder}/day-*")) == ()
     none = ReleaseEntry(counts="a.zarr", members=None)
-    assert none.placed("m/{name}.csv").members is None
+    assert none.with_uris("m/{name}.csv").members is None
     assert expand(none) == (none,)
-    assert "members" not in ReleaseEntry(counts="a.zarr").placed(None).model_fields_set
+    assert "members" not in ReleaseEntry(counts="a.zarr").with_uris(None).model_fields_set
 
 
 @pytest.mark.parametrize("way", ["{}::memory.zarr", "reference://{}", "simplecache::file://{}"])

@@ -10,7 +10,14 @@ from oracles.releases import dataset, touch, write
 
 from clusterscale.errors import ClusterscaleError
 from clusterscale.groups import count_visits
-from clusterscale.reaudit import Catalogue, Problem, Reaudit, ReauditPlan, find_releases
+from clusterscale.reaudit import (
+    Catalogue,
+    Problem,
+    Reaudit,
+    ReauditPlan,
+    find_releases,
+    scoring,
+)
 from clusterscale.reaudit.release_store import ReleaseStore
 from clusterscale.runtime import SerialExecutor
 
@@ -50,13 +57,13 @@ def folder(cube, tmp_path):
 def work(folder, cube, tmp_path, **changed):
     output = str(tmp_path / "out")
     found = find_releases(str(folder))
-    entries = tuple(each.placed(f"{folder}/members/{{name}}.csv") for each in found)
+    entries = tuple(each.with_uris(f"{folder}/members/{{name}}.csv") for each in found)
     known = Catalogue(entries, cube.uri, f"{output}/listed.json")
     return Reaudit(ReauditPlan(**PLAN | changed), known, output)
 
 
 def judge_all(work):
-    return [work.judge(each, SerialExecutor()) for each in work.pending()]
+    return [work.evaluate(each, SerialExecutor()) for each in work.pending()]
 
 
 def names(work):
@@ -92,7 +99,7 @@ def test_what_changed_is_judged_again(folder, cube, tmp_path):
     policy = work(folder, cube, tmp_path, policy={"mean_privacy_loss": 0.01})
     assert names(policy) == ["day-0", "day-1"]
     assert policy.is_audited(policy.pending()[0]), "another policy asks for no other audit"
-    row = policy.judge(policy.pending()[0], SerialExecutor())
+    row = policy.evaluate(policy.pending()[0], SerialExecutor())
     assert row.number == 2
     assert row.run == policy.ledger.rows[0].run
     assert "mean_privacy_loss" in [each["check"] for each in row.why]
@@ -109,7 +116,7 @@ def test_who_is_told_to_stop_adds_nothing(folder, cube, tmp_path):
 
     halted = work(folder, cube, tmp_path)
     with pytest.raises(Stop):
-        halted.judge(halted.pending()[0], SerialExecutor(), check=check)
+        halted.evaluate(halted.pending()[0], SerialExecutor(), check=check)
     again = work(folder, cube, tmp_path)
     assert len(again.ledger) == 0
     assert again.is_audited(again.pending()[0])
@@ -133,6 +140,34 @@ def test_what_cannot_be_audited_is_a_problem(folder, cube, tmp_path, attributes,
     assert isinstance(problem.error, ClusterscaleError)
     assert told in str(problem.error)
     assert [row.release for row in bad.ledger.rows] == ["day-1"]
+
+
+def test_failed_tasks_leave_no_verdict_and_are_run_again(folder, cube, tmp_path, monkeypatch):
+    def fail(task):
+        raise ValueError("lost")
+
+    bad = work(folder, cube, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(scoring, "score_published", fail)
+        problem = bad.evaluate(bad.pending()[0], SerialExecutor())
+    assert problem.passing
+    assert str(problem.error) == "4 tasks failed, so there is no verdict"
+    assert not bad.is_audited(bad.pending()[0])
+    assert bad.evaluate(bad.pending()[0], SerialExecutor()).release == "day-0"
+
+
+def test_what_an_earlier_version_began_is_gone_on_with(folder, cube, tmp_path):
+    """It wrote the tables of a release before anything said what the folder is of."""
+    begun = work(folder, cube, tmp_path)
+    pending = begun.pending()[0]
+    store = ReleaseStore(f"{begun.output}/runs/{pending.audit}")
+    begun.evaluate(pending, SerialExecutor())
+    content = store.content()
+    other = work(folder, cube, tmp_path / "other")
+    again = ReleaseStore(f"{other.output}/runs/{pending.audit}")
+    again.write_tables(content, np.arange(2))
+    assert repr(other.evaluate(pending, SerialExecutor())) == repr(begun.ledger.rows[0])
+    assert repr(again.record()) == repr(store.record())
 
 
 def test_what_was_found_is_kept(folder, cube, tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale.errors import FormatError, InputError
-from clusterscale.reaudit.members import NOBODY, Membership, read_members
+from clusterscale.reaudit.members import NO_MEMBERS, Membership, read_members
 
 
 def table(form, users, inside, columns=("user", "inside")):
@@ -65,7 +65,7 @@ def test_nobody(cube):
     for form in ("csv", "parquet"):
         found = read_members(table(form, [], []), "members", cube, 5)
         assert len(found.inside) == len(found.outside) == 0
-    users, labels = NOBODY.draw(10, 0)
+    users, labels = NO_MEMBERS.draw(10, 0)
     assert users.shape == labels.shape == (0,)
 
 

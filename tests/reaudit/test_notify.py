@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from oracles.verdicts import REASON, verdict
 
-from clusterscale.errors import ConfigError, StoreError
-from clusterscale.reaudit import Problem
+from clusterscale.errors import ConfigError, InputError, StoreError
+from clusterscale.reaudit import Ledger, Problem, Webhook
 from clusterscale.reaudit import notify as telling
-from clusterscale.reaudit.notify import junit, post, summary
+from clusterscale.reaudit.notify import junit, post, post_new, summary
 
 LEVELS = {"pass": None, "unknown": Skipped, "warn": Skipped, "fail": Failure}
 REASONS = [REASON | {"check": f"check-{level}", "level": level} for level in LEVELS]
@@ -121,7 +121,7 @@ def listening(answers):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch):
-    monkeypatch.setattr(telling, "_LONGEST", 0.01)
+    monkeypatch.setattr(telling, "_MAX_WAIT", 0.01)
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -167,11 +167,37 @@ def test_who_stays_busy(monkeypatch):
         "",
     ],
 )
-def test_an_address_that_is_none_is_not_repeated(url):
+def test_an_address_that_is_none_is_not_repeated(url, caplog):
     with pytest.raises(StoreError) as told:
         post(url, {})
-    assert "geheim" not in str(told.value)
+    assert "geheim" not in str(told.value) + caplog.text
     assert told.value.__cause__ is None
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch):
+    with listening([200]) as (proxy, seen):
+        address = proxy.removesuffix("/hook/geheim")
+        monkeypatch.setenv("http_proxy", address.replace("//", "//ann:pass@"))
+        post("http://hooks.invalid/hook", {})
+        assert seen[0][0] == "http://hooks.invalid/hook"
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        post(proxy, {})
+    assert seen[1][0] == "/hook/geheim"
+
+
+def test_verdicts_are_kept_for_a_webhook_without_an_address(tmp_path, monkeypatch):
+    monkeypatch.delenv("HOOK", raising=False)
+    ledger, hook = Ledger(str(tmp_path)), Webhook(variable="HOOK")
+    ledger.append(verdict(0, verdict="fail"))
+    assert isinstance(post_new(hook, ledger), InputError)
+    with listening([400]) as (url, seen):
+        monkeypatch.setenv("HOOK", url)
+        assert isinstance(post_new(hook, ledger), StoreError)
+    with listening([200]) as (url, seen):
+        monkeypatch.setenv("HOOK", url)
+        assert post_new(hook, ledger) is None
+        assert post_new(hook, ledger) is None
+    assert len(seen) == 1
 
 
 def test_who_hangs_up():

@@ -36,7 +36,7 @@ def test_a_level_is_that_of_the_estimate_and_then_of_its_interval(
             expected = "warn"
     if fail is not None and abs(value - ideal) > abs(fail - ideal):
         expected = "fail"
-    judged = Limit(warn=warn, fail=fail).judge(value, low, high, ideal=ideal)
+    judged = Limit(warn=warn, fail=fail).evaluate(value, low, high, ideal=ideal)
     assert judged.level == expected
     assert judged.limit in (warn, fail)
 
@@ -45,7 +45,7 @@ def test_a_level_is_that_of_the_estimate_and_then_of_its_interval(
 def test_a_number_that_is_known_fails_or_not(value, warn, fail):
     if warn is None and fail is None:
         return
-    level = Limit(warn=warn, fail=fail).judge(value, value, value).level
+    level = Limit(warn=warn, fail=fail).evaluate(value, value, value).level
     assert (level == "fail") == (fail is not None and abs(value) > abs(fail))
 
 
@@ -61,7 +61,7 @@ def test_a_number_that_is_known_fails_or_not(value, warn, fail):
     ],
 )
 def test_the_limit_that_was_crossed_is_named(value, low, high, ideal, judged):
-    assert Limit(fail=0.5, warn=0.3).judge(value, low, high, ideal=ideal) == judged
+    assert Limit(fail=0.5, warn=0.3).evaluate(value, low, high, ideal=ideal) == judged
 
 
 @pytest.mark.parametrize("exposure", EXPOSURES)

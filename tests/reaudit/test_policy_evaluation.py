@@ -17,7 +17,7 @@ from clusterscale.consistency import CheckResult as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
 from clusterscale.reaudit import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
-from clusterscale.reaudit.policy_evaluation import judge_change, judge_findings
+from clusterscale.reaudit.policy_evaluation import evaluate_change, evaluate_findings
 from clusterscale.reaudit.release_metrics import UtilityValue
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
@@ -34,7 +34,7 @@ def judged(policy, found=FOUND, published=UNKNOWN):
 
 def test_what_is_not_limited_is_not_judged():
     assert list(judged(Policy())) == ["exposure", "promise", "float_noise"]
-    assert list(judge_change(Policy(), DRIFT)) == []
+    assert list(evaluate_change(Policy(), DRIFT)) == []
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_limited_value_that_is_missing_is_an_error():
     ],
 )
 def test_change(drift, level):
-    (reason,) = judge_change(Policy(change=0.05), drift)
+    (reason,) = evaluate_change(Policy(change=0.05), drift)
     assert reason.level == level
     if drift == DRIFT:
         assert reason.text.startswith("privacy loss changed by +0.12 (+0.06 to +0.25) since the la")
@@ -202,15 +202,15 @@ def test_change(drift, level):
 
 def test_newly_exposed():
     for fail, level in ((0.04, "fail"), (0.05, "pass")):
-        (reason,) = judge_change(Policy(newly_exposed=fail), DRIFT)
+        (reason,) = evaluate_change(Policy(newly_exposed=fail), DRIFT)
         assert (reason.level, reason.measured) == (level, 0.05)
         assert reason.text.startswith("10 of 200 users are newly exposed (5.0%)")
 
 
 def test_nothing_to_compare_with():
     policy = Policy(change=0.05, newly_exposed=0.01)
-    assert list(judge_change(policy, None)) == []
-    assert list(judge_change(policy, replace(DRIFT, n_common=0))) == []
+    assert list(evaluate_change(policy, None)) == []
+    assert list(evaluate_change(policy, replace(DRIFT, n_common=0))) == []
 
 
 def test_findings():
@@ -218,9 +218,9 @@ def test_findings():
     findings = [Inconsistency("totals", level, 3.0, np.nan, 9, "so it is") for level in levels]
     for said in ("pass", "warn", "fail"):
         policy = Policy(consistency=said)
-        found = [each.level for each in judge_findings(policy, findings)]
+        found = [each.level for each in evaluate_findings(policy, findings)]
         assert found == ["pass", "unknown", said]
-    (first, *_) = judge_findings(Policy(), findings)
+    (first, *_) = evaluate_findings(Policy(), findings)
     assert (first.check, first.measured, first.text) == ("totals", 3, "so it is")
     assert isnan(first.limit)
 

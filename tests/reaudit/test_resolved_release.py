@@ -14,7 +14,7 @@ from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms import create
 from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
-from clusterscale.reaudit.resolved_release import ResolvedRelease, settle
+from clusterscale.reaudit.resolved_release import ResolvedRelease, resolve_release
 from clusterscale.reaudit.values import PublishedTotals, RawRelease, read_values
 
 N_ROIS, N_EPOCHS = 4, 48
@@ -44,20 +44,20 @@ def written(values=VALUES, rois=None, epochs=None, totals=None, **described):
     )
 
 
-def settled(cube, release=None, members=b"", **said):
+def resolved(cube, release=None, members=b"", **said):
     entry = ReleaseEntry(counts="week-1.zarr", **said)
-    return settle(entry, release or written(), cube, members)
+    return resolve_release(entry, release or written(), cube, members)
 
 
 def refused(cube, release, **said):
     with pytest.raises(ConfigError) as caught:
-        settled(cube, release, **said)
+        resolved(cube, release, **said)
     assert str(caught.value).startswith("week-1 (week-1.zarr): ")
     return str(caught.value)
 
 
 def test_all_that_is_said(paris):
-    listed, content = settled(paris, **SAID, series="daily", name="monday", observed=(1, 9))
+    listed, content = resolved(paris, **SAID, series="daily", name="monday", observed=(1, 9))
     assert listed.name == "monday"
     assert (listed.first, listed.epochs, listed.span, listed.null_roi) == (0, 3, (0, 3), False)
     assert (listed.group_size, listed.mechanism) == (5, create(**LAPLACE))
@@ -74,7 +74,7 @@ def test_rows_go_where_the_cube_has_them(paris, order, null):
     values = np.arange(3.0 * len(names)).reshape(-1, 3)
     totals = PublishedTotals(values.sum(axis=1)[order], values[order].sum(axis=0))
     release = written(values[order], tuple(names[order]), totals=totals)
-    listed, content = settled(paris, release, **SAID)
+    listed, content = resolved(paris, release, **SAID)
     expected = values if null else values[:N_ROIS]
     np.testing.assert_array_equal(content.values, expected)
     np.testing.assert_array_equal(content.totals.roi, expected.sum(axis=1))
@@ -83,7 +83,7 @@ def test_rows_go_where_the_cube_has_them(paris, order, null):
 
 
 def test_names_of_another_kind_keep_their_order(paris):
-    _, content = settled(paris, written(rois=("w", "x", "y", "z")), **SAID)
+    _, content = resolved(paris, written(rois=("w", "x", "y", "z")), **SAID)
     np.testing.assert_array_equal(content.values, VALUES)
 
 
@@ -105,14 +105,14 @@ def test_rows_too_many_or_too_few(paris):
     for n_rows in (2, 3, 6):
         told = refused(paris, written(np.zeros((n_rows, 3))), **SAID)
         assert f"{n_rows} ROIs, but the cube has 4" in told
-        listed, _ = settled(paris, written(np.zeros((n_rows, 3))), **SAID, null_roi=False)
+        listed, _ = resolved(paris, written(np.zeros((n_rows, 3))), **SAID, null_roi=False)
         assert listed.null_roi is False  # the mechanism merges some
 
 
 def test_epochs_by_number(paris):
     said = {key: each for key, each in SAID.items() if key != "first"}
     for kind in (np.int64, np.uint8, np.int16):
-        listed, _ = settled(paris, written(epochs=np.arange(7, 10, dtype=kind)), **said)
+        listed, _ = resolved(paris, written(epochs=np.arange(7, 10, dtype=kind)), **said)
         assert listed.span == (7, 10)
     for wrong in ([7, 9, 10], [9, 8, 7], [-1, 0, 1], [7, 7, 8]):
         told = refused(paris, written(epochs=np.array(wrong)), **said)
@@ -128,7 +128,7 @@ def test_epochs_by_time_are_in_utc(paris):
     for start, first in (("2024-06-30T22:00", 0), ("2024-07-01T00:00", 2)):
         for unit in ("ns", "us", "s"):
             release = written(epochs=times(start).astype(f"datetime64[{unit}]"))
-            assert settled(paris, release, **said)[0].first == first
+            assert resolved(paris, release, **said)[0].first == first
     for start in ("2024-06-30T21:00", "2024-07-01T00:30", "2024-07-02T22:00"):
         told = refused(paris, written(epochs=times(start)), **said)
         assert told.endswith("no epoch of the cube begins at its start")
@@ -145,8 +145,8 @@ def test_a_start_is_in_the_zone_of_the_cube(paris):
         ("2024-07-01T02:00+02:00", 2),
         ("2024-07-01T02:00Z", 4),
     ):
-        assert settled(paris, start=start, **said)[0].first == first
-        assert settled(paris, written(start=start), **said)[0].first == first
+        assert resolved(paris, start=start, **said)[0].first == first
+        assert resolved(paris, written(start=start), **said)[0].first == first
     for start, word in (("monday", "'monday' is not an ISO date"), ("2024-08-01", "no epoch")):
         assert word in refused(paris, written(), start=start, **said)
 
@@ -155,12 +155,12 @@ def test_what_is_said_first_wins(paris):
     """The catalogue, then attributes, then the coordinate of the epochs."""
     epochs, said = np.arange(7, 10), {"group_size": 5, "mechanism": create(**LAPLACE)}
     release = written(epochs=epochs, first=3, series="a", **said)
-    assert settled(paris, release)[0].first == 3
-    listed, _ = settled(paris, release, start="2024-07-01T05:00", series="b", group_size=6)
+    assert resolved(paris, release)[0].first == 3
+    listed, _ = resolved(paris, release, start="2024-07-01T05:00", series="b", group_size=6)
     assert (listed.first, listed.series, listed.group_size) == (5, "b", 6)
-    listed, _ = settled(paris, written(start="2024-07-01T05:00", **said), first=1)
+    listed, _ = resolved(paris, written(start="2024-07-01T05:00", **said), first=1)
     assert listed.first == 1
-    assert settled(paris, written(epochs=epochs, **said))[0].first == 7
+    assert resolved(paris, written(epochs=epochs, **said))[0].first == 7
 
 
 def test_what_is_not_said(paris):
@@ -184,7 +184,7 @@ def test_what_cannot_be_a_release(paris):
     assert refused(paris, nothing, **said).endswith("shape (4, 0) has no ROIs or no epochs")
     assert "no ROIs" in refused(paris, written(np.zeros((0, 3))), **SAID)
     with pytest.raises(ConfigError, match=r"\.name: "):
-        settle(ReleaseEntry(counts=f"{'x' * 250}.zarr", **SAID), written(), paris, b"")
+        resolve_release(ReleaseEntry(counts=f"{'x' * 250}.zarr", **SAID), written(), paris, b"")
 
 
 @given(
@@ -193,18 +193,18 @@ def test_what_cannot_be_a_release(paris):
 )
 def test_the_hash_is_that_of_the_values(paris, values, data):
     values = np.vstack([values, values[:1]])
-    hashed = settled(paris, written(values), **SAID)[0].content
-    assert settled(paris, written(values + 0.0, group_size=7), **SAID)[0].content == hashed
+    hashed = resolved(paris, written(values), **SAID)[0].content
+    assert resolved(paris, written(values + 0.0, group_size=7), **SAID)[0].content == hashed
     place = data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3)))
     other = values.copy()
     other[place] = -3.0
-    assert settled(paris, written(other), **SAID)[0].content != hashed
-    assert settled(paris, written(values), b"user,inside", **SAID)[0].content != hashed
+    assert resolved(paris, written(other), **SAID)[0].content != hashed
+    assert resolved(paris, written(values), b"user,inside", **SAID)[0].content != hashed
     totals = PublishedTotals(roi=np.zeros(4))
-    assert settled(paris, written(values, totals=totals), **SAID)[0].content != hashed
+    assert resolved(paris, written(values, totals=totals), **SAID)[0].content != hashed
     turned = written(values.T.copy())  # the same bytes in another shape are other values
     if values.shape[0] == paris.n_rois and not np.array_equal(values, values.T, equal_nan=True):
-        assert settled(paris, turned, **SAID)[0].content != hashed
+        assert resolved(paris, turned, **SAID)[0].content != hashed
 
 
 def test_the_hash_is_the_same_in_any_form(paris, tmp_path):
@@ -217,13 +217,13 @@ def test_the_hash_is_the_same_in_any_form(paris, tmp_path):
             told.attrs = describe(form, group_size=5, mechanism=LAPLACE)
             for packed in ({}, {"counts": {"dtype": "int16", "_FillValue": -999}}):
                 uri = write(told, tmp_path, form, name=f"{form}-{i}-{len(packed)}", encoding=packed)
-                listed, _ = settle(ReleaseEntry(counts=uri), read_values(uri), paris, b"")
+                listed, _ = resolve_release(ReleaseEntry(counts=uri), read_values(uri), paris, b"")
                 found.add((listed.content, str(sorted(listed.identity().items()))))
     assert len(found) == 1
 
 
 def test_what_is_audited_has_no_name(paris):
-    one, _ = settled(paris, **SAID)
+    one, _ = resolved(paris, **SAID)
     other = one.model_copy(update={"name": "x", "series": "y", "counts": "z", "members": "m"})
     assert one.identity() == other.identity()
     for changed in ({"group_size": 6}, {"first": 1}, {"content": "0"}, {"null_roi": True}):
@@ -239,7 +239,7 @@ TEMPLATE = AuditTemplate(
 
 @pytest.mark.parametrize(("mechanism", "n"), [(LAPLACE, 2), ({"name": "exact"}, 1)])
 def test_the_plan_of_a_release(paris, mechanism, n):
-    listed, _ = settled(paris, **SAID | {"mechanism": mechanism, "first": 2})
+    listed, _ = resolved(paris, **SAID | {"mechanism": mechanism, "first": 2})
     plan = listed.plan(TEMPLATE)
     assert plan.group_sizes == (5,)
     assert len(plan.mechanisms) == n

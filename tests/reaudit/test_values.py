@@ -40,17 +40,17 @@ def test_what_was_written_is_read(tmp_path, form):
     np.testing.assert_array_equal(written.epochs, EPOCHS)
     np.testing.assert_array_equal(written.totals.roi, np.nansum(VALUES, 1))
     np.testing.assert_array_equal(written.totals.epoch, [1, 2, 3, 4])
-    said = written.described
+    said = written.metadata
     assert (said.group_size, said.first, said.null_roi, said.series) == (50, 5, True, "daily")
     assert said.mechanism == create(**LAPLACE)
-    assert written.places == {}
+    assert written.uris == {}
 
 
 def test_next_to_nothing_need_be_said(tmp_path, form):
     written = read_values(write(dataset(VALUES), tmp_path, form))
     np.testing.assert_array_equal(written.values, VALUES)
     assert (written.rois, written.epochs, written.totals.roi, written.totals.epoch) == (None,) * 4
-    assert not written.described.model_fields_set
+    assert not written.metadata.model_fields_set
 
 
 def test_dimensions_in_another_order(tmp_path, form):
@@ -90,10 +90,10 @@ def test_attributes_of_the_variable_win(tmp_path, form):
     told = dataset(VALUES)
     told.attrs = describe(form, group_size=50, first=1)
     told["counts"].attrs = describe(form, group_size=60, observed=[3, 9])
-    said = read_values(write(told, tmp_path, form)).described
+    said = read_values(write(told, tmp_path, form)).metadata
     assert (said.group_size, said.first, said.observed) == (60, 1, (3, 9))
     told["counts"].attrs = describe(form, observed=[3])
-    assert read_values(write(told, tmp_path, form, mode="w")).described.observed == (3,)
+    assert read_values(write(told, tmp_path, form, mode="w")).metadata.observed == (3,)
 
 
 def test_one_of_several(tmp_path, form):
@@ -171,15 +171,15 @@ def test_attributes_that_name_places_are_set_aside(tmp_path, form):
     release.attrs = describe(form, group_size=50, members="a.csv")
     release["counts"].attrs = describe(form, cube="s3://b/cube", path="b.csv")
     written = read_values(write(release, tmp_path, form))
-    assert written.places == {"cube": "s3://b/cube", "members": "a.csv"}
-    assert written.described.model_fields_set == {"group_size"}
+    assert written.uris == {"cube": "s3://b/cube", "members": "a.csv"}
+    assert written.metadata.model_fields_set == {"group_size"}
 
 
 def test_a_flag_of_a_netcdf_file_is_a_number(tmp_path):
     for number, flag in ((0, False), (1, True)):
         told = dataset(VALUES)
         told.attrs = {"null_roi": np.int8(number)}
-        assert read_values(write(told, tmp_path, "netcdf4")).described.null_roi is flag
+        assert read_values(write(told, tmp_path, "netcdf4")).metadata.null_roi is flag
     told.attrs = {"null_roi": np.int8(2)}
     with pytest.raises(ConfigError, match="attribute null_roi: is 2"):
         read_values(write(told, tmp_path, "netcdf4"))

@@ -7,11 +7,11 @@ import pytest
 from conftest import write_cube
 
 from clusterscale import recovery, storage
-from clusterscale.contracts import Finished
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.mechanisms import create
 from clusterscale.runtime import Serial
+from clusterscale.study.execution import Finished
 
 OBSERVED, EPOCHS = 170, 30
 MECHANISMS = (

@@ -48,13 +48,15 @@ TOLD = StudyReport(
     data="534 cabs",
     core_seconds=1234.0,
     compared=[NUMBER, FAR],
-    kept=[KEPT, BROKEN],
+    claims=[KEPT, BROKEN],
     missing=[Missing("Figure 2", "drawn only")],
     remarks=["JS is a distance & no divergence"],
 )
-OTHER = replace(TOLD, paper="PETS17", name="pets17/preset", compared=[PRESET], kept=[], missing=[])
+OTHER = replace(
+    TOLD, paper="PETS17", name="pets17/preset", compared=[PRESET], claims=[], missing=[]
+)
 BARE = replace(
-    TOLD, name="ndss18/none", compared=[], kept=[], missing=[], remarks=[], core_seconds=nan
+    TOLD, name="ndss18/none", compared=[], claims=[], missing=[], remarks=[], core_seconds=nan
 )
 
 

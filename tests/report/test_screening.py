@@ -6,7 +6,7 @@ from report.made import make_screen
 from report.page import Page
 
 from clusterscale.report import render
-from clusterscale.report.screening import read_places
+from clusterscale.report.screening import read_cases
 
 ALL = "All users, by AUC under each mechanism"
 
@@ -64,7 +64,7 @@ def test_users_that_nobody_compared_come_last_and_in_no_mean():
     column = page.long[ALL]["columns"][2]["values"]
     assert column[-1] is None
     assert None not in column[:-1]
-    (place,) = read_places(screened)
+    (place,) = read_cases(screened)
     rest = screened.auc.values[np.arange(40) != 3, 0, 0, 0]
     assert place.exposures[0].mean == pytest.approx(rest.mean(axis=0).max())
 

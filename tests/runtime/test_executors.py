@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from oracles import inproc, poison
 from oracles.clock import Clock
 
-from clusterscale.contracts import Reduction
 from clusterscale.runtime import CLUSTERS, scheduling
 from clusterscale.runtime.clusters.base import ENVIRONMENT
 from clusterscale.runtime.scheduling import combine_pairwise
+from clusterscale.study.execution import Reduction
 
 
 @pytest.fixture(scope="module", params=["serial", pytest.param("local", marks=pytest.mark.dask)])

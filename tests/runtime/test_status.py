@@ -13,11 +13,11 @@ from oracles.clock import Clock
 
 from clusterscale import storage
 from clusterscale.audit import AuditPlan, run
-from clusterscale.contracts import WorkerCount
 from clusterscale.errors import TEMPORARY, FormatError, MissingError, StalledError
 from clusterscale.runtime import SerialExecutor, StatusWriter, read_status, status_writer
 from clusterscale.runtime.status import Stage, Status, status_uri
 from clusterscale.runtime.status_writer import Pace
+from clusterscale.study.execution import WorkerCount
 
 LIMIT = 120.0
 """Seconds after which a test gives up waiting for the thread that writes."""

@@ -15,10 +15,10 @@ from study.toy import Toy
 from clusterscale import storage, study
 from clusterscale.cli.reports import gather, report
 from clusterscale.cli.running import RunOptions, report_status
-from clusterscale.contracts import Finished
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.report import render, write_tables
 from clusterscale.runtime import Serial, SerialExecutor
+from clusterscale.study.execution import Finished
 
 KILLED = """
 import os, signal, sys

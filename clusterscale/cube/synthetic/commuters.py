@@ -77,15 +77,7 @@ HABIT = np.dtype(
 
 
 class Commuters:
-    """Draws commuters, block by block.
-
-    Parameters
-    ----------
-    name
-        Name of the preset, which names the city.
-    n_rois, n_epochs
-        Stations and hours.
-    """
+    """Draws commuters, block by block, in the city ``name``."""
 
     block = 8192
 

@@ -60,21 +60,7 @@ class ReportingActivity:
 
 
 class Phones:
-    """Draws users, block by block.
-
-    Parameters
-    ----------
-    name
-        Name of the preset, which names the city.
-    regions
-        Antennas or squares.
-    n_epochs
-        Number of hours.
-    monday
-        Epoch at which the first Monday begins.
-    activity
-        Number of reports per user.
-    """
+    """Draws users, block by block, in the city ``name``; ``monday``: epoch of the first Monday."""
 
     block = 4096
 

@@ -29,22 +29,8 @@ def scatter(
     """Scatter regions around a centre, dense in the middle, none closer than ``spacing``.
 
     The layout depends on ``name`` and not on the seed of a cube: cubes of different seeds have
-    different users in the same city.
-
-    Parameters
-    ----------
-    name
-        Name of the city.
-    label
-        Prefix of region names; a number follows.
-    n_rois
-        Number of regions.
-    lat, lon
-        Centre in degrees.
-    radius
-        Distance in km from the centre that contains about half of the regions.
-    spacing
-        Minimum distance in km between two regions.
+    different users in the same city. ``label`` is the prefix of region names, ``lat`` and ``lon``
+    the centre in degrees; about half of the regions are within ``radius`` km of it.
     """
     rng = seeds.stream(0, "synthetic", name, "layout")
     points = np.empty((n_rois, 2))

@@ -14,7 +14,7 @@ from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Values
 from clusterscale.errors import InputError
 from clusterscale.priors.zero_knowledge.activity import ActivityLaw, Exponential, VisitCounts
 from clusterscale.priors.zero_knowledge.graph import Graph
-from clusterscale.priors.zero_knowledge.moment_matching import match, normalise
+from clusterscale.priors.zero_knowledge.moment_matching import match_moments, normalise
 from clusterscale.priors.zero_knowledge.synthesis import (
     NEIGHBOURHOOD,
     SyntheticPopulation,
@@ -32,7 +32,7 @@ Correction = Literal["paper", "matched", "none"]
   suppressed, sharpened by :func:`raise_power` if noise was added; and the mean number of visits for
   which synthetic users, published likewise, give the published total.
 - ``matched``: the marginals and the mean for which Poisson counts are published with these sums on
-  average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match`).
+  average (:func:`~clusterscale.priors.zero_knowledge.moment_matching.match_moments`).
 - ``none``: shares of the sums, and the published total over the group size.
 """
 
@@ -82,7 +82,7 @@ def estimate_marginals(
     values = _check(release, m)
     law, rng = law or Exponential(), rng or np.random.default_rng(0)
     if correction == "matched":
-        space, time, mean = match(values, m, mechanism, rng=rng)
+        space, time, mean = match_moments(values, m, mechanism, rng=rng)
         return SyntheticPopulation(space, time, VisitCounts(mean, law))
     space, time = (normalise(values.sum(axis=axis)) for axis in (1, 0))
     mean = max(float(values.sum()) / m, 0.0)
@@ -97,7 +97,7 @@ def estimate_marginals(
         population = population._replace(space=transform(space), time=transform(time))
     total = partial(_publish_total, population, graph, m, mechanism, rng)
     most = float(min(len(space), NEIGHBOURHOOD) * len(time))
-    return population.with_mean(_settle(total, float(values.sum()), mean, most))
+    return population.with_mean(_solve_mean(total, float(values.sum()), mean, most))
 
 
 def treatment(
@@ -181,7 +181,7 @@ def _publish_total(
     return float(mechanism.release(shaped, group_size=m, rng=noise_rng).sum())
 
 
-def _settle(total: Callable[[float], float], wanted: float, start: float, most: float) -> float:
+def _solve_mean(total: Callable[[float], float], wanted: float, start: float, most: float) -> float:
     """Return the mean for which the published total is ``wanted``: algorithm 3's fixed point.
 
     The paper repeatedly adds the missing visits per member, which takes hundreds of rounds if most

@@ -26,11 +26,11 @@ __all__ = [
     "ActivityPrior",
     "MarginalRow",
     "ResponseCurve",
-    "explain",
-    "learn_curve",
-    "match",
+    "compute_curve",
+    "match_moments",
     "normalise",
-    "weigh_up",
+    "posterior_totals",
+    "response_curve",
 ]
 
 Floats = NDArray[np.float64]
@@ -121,7 +121,7 @@ class ActivityPrior(NamedTuple):
     empty: float
 
 
-def learn_curve(
+def compute_curve(
     mechanism: Mechanism, m: int, most: float, *, rng: np.random.Generator
 ) -> ResponseCurve:
     """Return the response of ``mechanism`` to Poisson counts, up to ``most``, in groups of m."""
@@ -151,7 +151,7 @@ def learn_curve(
     return ResponseCurve(means, np.maximum.accumulate(published), variance)
 
 
-def explain(
+def response_curve(
     release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator
 ) -> ResponseCurve:
     """Return the response of ``mechanism``, bound, to Poisson counts in the range of this release.
@@ -161,10 +161,10 @@ def explain(
     if mechanism.noise_scope == "release":
         straight = np.array([0.0, max(float(np.abs(release).sum()), 1.0)])
         return ResponseCurve(straight, straight, np.zeros(2))
-    return learn_curve(mechanism, m, float(release.max()), rng=rng)
+    return compute_curve(mechanism, m, float(release.max()), rng=rng)
 
 
-def match(
+def match_moments(
     release: Values, m: int, mechanism: Mechanism, *, rng: np.random.Generator
 ) -> tuple[Floats, Floats, float]:
     """Return the marginals and the mean visits per user that match the sums of a release.
@@ -183,15 +183,15 @@ def match(
         that a user visits.
     """
     n_rois, n_epochs = release.shape
-    curve = explain(release, m, mechanism, rng=rng)
+    curve = response_curve(release, m, mechanism, rng=rng)
     rows, columns = release.sum(axis=1), release.sum(axis=0)
     space, time = np.full(n_rois, 1 / n_rois), np.full(n_epochs, 1 / n_epochs)
     of_rois = of_epochs = None
     total = 0.0
     for _ in range(_ROUNDS):
-        by_roi, of_rois = weigh_up(rows, time, curve, of_rois)
+        by_roi, of_rois = posterior_totals(rows, time, curve, of_rois)
         space = normalise(by_roi)
-        by_epoch, of_epochs = weigh_up(columns, space, curve, of_epochs)
+        by_epoch, of_epochs = posterior_totals(columns, space, curve, of_epochs)
         time = normalise(by_epoch)
         total = float(by_epoch.sum())
     if curve.noise > 0:  # the sum of all cells is the least noisy
@@ -209,8 +209,8 @@ def _find_total(wanted: float, shares: Floats, curve: ResponseCurve) -> float:
     return low
 
 
-def weigh_up(
-    sums: Floats, weights: Floats, curve: ResponseCurve, habit: ActivityPrior | None = None
+def posterior_totals(
+    sums: Floats, weights: Floats, curve: ResponseCurve, prior: ActivityPrior | None = None
 ) -> tuple[Floats, ActivityPrior | None]:
     """Return the posterior mean of each row's total, and the prior fitted to all sums.
 
@@ -222,7 +222,7 @@ def weigh_up(
         Share of each cell in a row's total, shape (cell,); sums to 1.
     curve
         Response of the mechanism in a cell.
-    habit
+    prior
         Initial prior, None for a default.
 
     Returns
@@ -243,25 +243,25 @@ def weigh_up(
         return np.full(len(sums), middle), None
     likely = _log_likelihood(sums, row, noisy=curve.noise > 0)
     logs = np.log(row.totals[1:])
-    habit = habit or ActivityPrior(float(np.log(max(middle, 1e-3))), 1.0, 0.1)
+    prior = prior or ActivityPrior(float(np.log(max(middle, 1e-3))), 1.0, 0.1)
     for _ in range(_STEPS):
-        before = habit
-        prior = -(((logs - habit.middle) / habit.spread) ** 2) / 2 - np.log(habit.spread)
-        prior += np.log((logs[1] - logs[0]) / np.sqrt(2 * np.pi)) + np.log1p(-habit.empty)
-        posterior = likely + np.concatenate([[np.log(habit.empty)], prior])
+        before = prior
+        log_prior = -(((logs - prior.middle) / prior.spread) ** 2) / 2 - np.log(prior.spread)
+        log_prior += np.log((logs[1] - logs[0]) / np.sqrt(2 * np.pi)) + np.log1p(-prior.empty)
+        posterior = likely + np.concatenate([[np.log(prior.empty)], log_prior])
         posterior = np.exp(posterior - posterior.max(axis=1, keepdims=True))
         posterior /= posterior.sum(axis=1, keepdims=True)
         nonempty = posterior[:, 1:].sum(axis=0)
         middle = float(nonempty @ logs / nonempty.sum())
         spread = float(np.sqrt(nonempty @ (logs - middle) ** 2 / nonempty.sum()))
         empty = float(np.clip(posterior[:, 0].mean(), 1e-6, 1 - 1e-6))
-        habit = ActivityPrior(middle, max(spread, 0.01), empty)
-        if np.abs(np.subtract(habit, before)).max() < _SETTLED:
+        prior = ActivityPrior(middle, max(spread, 0.01), empty)
+        if np.abs(np.subtract(prior, before)).max() < _SETTLED:
             break
     totals, squares = posterior @ row.totals, posterior @ row.totals**2
     step = np.exp(logs[1] - logs[0]) - 1
     precise = squares - totals**2 < (step * totals) ** 2  # the grid is coarser than the sums
-    return np.where(precise, row.invert(sums), totals), habit
+    return np.where(precise, row.invert(sums), totals), prior
 
 
 def _log_likelihood(sums: Floats, row: MarginalRow, *, noisy: bool) -> Floats:

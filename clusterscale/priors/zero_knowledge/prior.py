@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
     Count,
     Even,
     Game,
@@ -26,10 +25,11 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 from clusterscale.groups import Pool, check_pool, subsample_trace
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.priors.zero_knowledge.activity import ACTIVITIES, ActivityLaw, Exponential
 from clusterscale.priors.zero_knowledge.graph import Graph, triangulate
 from clusterscale.priors.zero_knowledge.marginals import Correction, estimate_marginals
-from clusterscale.priors.zero_knowledge.moment_matching import explain
+from clusterscale.priors.zero_knowledge.moment_matching import response_curve
 from clusterscale.priors.zero_knowledge.reference_population import (
     PoissonCounts,
     ReferencePopulation,
@@ -182,7 +182,7 @@ class ZeroKnowledge(Prior):
             traces.null_roi,
             triangulate(frame),
             frame.days,
-            self._know(traces, request.target, request.rng),
+            self._describe_target(traces, request.target, request.rng),
             self,
             request.validate,
         )
@@ -194,7 +194,9 @@ class ZeroKnowledge(Prior):
             more=None if request.more is None else partial(pool.draw_more, request.more),
         )
 
-    def _know(self, traces: Traces, target: int, rng: np.random.Generator) -> TargetInformation:
+    def _describe_target(
+        self, traces: Traces, target: int, rng: np.random.Generator
+    ) -> TargetInformation:
         trace = traces.trace(target).copy()  # a view would give access to all users' cells
         if self.knows == "rois":
             n_real = traces.n_rois - traces.null_roi
@@ -252,7 +254,8 @@ class ZeroKnowledgeAdversary:
         """Return synthetic groups with and without the target, published by ``mechanism``."""
         settings, paired = self.settings, self.settings.sampling == "paired"
         population = self.estimate(release, mechanism, rng=rng)
-        reference = self._gather(population, self.known.assume_cells(population, rng=rng), rng)
+        trace = self.known.assume_cells(population, rng=rng)
+        reference = self._reference_population(population, trace, rng)
         training = reference.draw(settings.training, rng=rng, paired=paired)
         target = reference.whereabouts(complete=self.known.complete)
         simulated = AuxiliaryDataAdversary(self.group_size, training, target, paired=paired)
@@ -278,14 +281,14 @@ class ZeroKnowledgeAdversary:
             return population
         undo = None
         if correction == "matched":
-            undo = explain(values, m, mechanism, rng=rng).invert
+            undo = response_curve(values, m, mechanism, rng=rng).invert
         return mix_rhythms(values, population, self.days, settings.rank, undo=undo)
 
     def plus(self, other: ZeroKnowledgeAdversary) -> ZeroKnowledgeAdversary:
         """Add the information on the target from another block of users."""
         return replace(self, known=self.known.plus(other.known))
 
-    def _gather(
+    def _reference_population(
         self, population: SyntheticPopulation, trace: Ints, rng: np.random.Generator
     ) -> ReferencePopulation:
         n, size = self.settings.reference, self.group_size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,17 +13,7 @@ from clusterscale.priors.zero_knowledge.synthesis import SyntheticPopulation, sy
 
 __all__ = ["PoissonCounts", "ReferencePopulation", "SyntheticUsers"]
 
-_SURE = 1_000_000  # nominal number of users behind an expectation of the model
-
-
-class ReferencePopulation(Protocol):
-    """Synthetic population from which groups with and without the target are formed."""
-
-    def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
-        """Return new distinct groups, every second one with the target."""
-
-    def whereabouts(self, *, complete: bool) -> TargetKnowledge:
-        """Return the knowledge about the target and about the others."""
+_NOMINAL_USERS = 1_000_000  # nominal number of users behind an expectation of the model
 
 
 class SyntheticUsers:
@@ -42,12 +31,12 @@ class SyntheticUsers:
         rng: np.random.Generator,
     ) -> None:
         traces = synthetic_traces(n, population, graph, rng=rng, null_roi=null_roi)
-        everyone = _join(traces, trace)
+        everyone = _append_user(traces, trace)
         self._pool = Pool(everyone, np.arange(n + 1), n, group_size, "zero_knowledge reference")
         self._traces, self._trace, self._n = traces, trace, n
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
-        """Return groups of the synthetic users and the target."""
+        """Return new distinct groups, every second one with the target."""
         sample, _ = self._pool.draw(n_groups, rng=rng, paired=paired)
         return sample
 
@@ -70,7 +59,7 @@ class PoissonCounts:
     group_size: int
 
     def draw(self, n_groups: int, *, rng: np.random.Generator, paired: bool = False) -> GroupSample:
-        """Return counts; those of a pair differ in one member."""
+        """Return counts of groups, every second one with the target."""
         occupancy = self.population.occupancy_probabilities
         others, half = (self.group_size - 1) * occupancy, (n_groups // 2, *occupancy.shape)
         if paired:
@@ -90,11 +79,18 @@ class PoissonCounts:
         errors of the model in the many other cells would add up.
         """
         return TargetKnowledge(
-            self.trace, False, self.population.occupancy_probabilities * _SURE, _SURE
+            self.trace,
+            False,
+            self.population.occupancy_probabilities * _NOMINAL_USERS,
+            _NOMINAL_USERS,
         )
 
 
-def _join(traces: Traces, trace: Ints) -> Traces:
+ReferencePopulation = SyntheticUsers | PoissonCounts
+"""Synthetic population from which groups with and without the target are formed."""
+
+
+def _append_user(traces: Traces, trace: Ints) -> Traces:
     """Return ``traces`` with the target appended as the last user."""
     n_rois, n_epochs = traces.n_rois, traces.n_epochs
     n_real = n_rois - traces.null_roi

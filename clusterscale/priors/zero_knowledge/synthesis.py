@@ -99,16 +99,17 @@ def synthetic_traces(
     space, n_epochs = population.space, population.n_epochs
     visits = population.activity.draw(n, rng=rng)
     offsets = np.concatenate([[0], np.cumsum(visits)])
-    origins = _pick(space, rng.random(n))
+    origins = _sample(space, rng.random(n))
     if graph is None:
-        rois = _pick(space, rng.random(offsets[-1]))
+        rois = _sample(space, rng.random(offsets[-1]))
     else:
         choices = rng.random((n, NEIGHBOURHOOD - 1))
-        where = rng.random(offsets[-1])
-        rois = _visit(origins, space, graph.offsets, graph.neighbours, choices, where, offsets)
+        uniform = rng.random(offsets[-1])
+        edges = graph.offsets, graph.neighbours
+        rois = _choose_rois(origins, space, edges, choices, uniform, offsets)
     cells = rois * n_epochs + draw_epochs(population, rois, rng=rng)
     kept = np.empty(n + 1, np.int64)
-    n_kept = _collapse(cells, offsets, kept)
+    n_kept = _merge_duplicates(cells, offsets, kept)
     idle = None
     if null_roi:
         idle = np.ones((n, n_epochs), np.bool_)
@@ -131,8 +132,8 @@ def draw_epochs(population: SyntheticPopulation, rois: Longs, *, rng: np.random.
         )
     when = rng.random(len(rois))
     if population.time.ndim == 1:
-        return _pick(population.time, when)
-    return _pick_by_row(np.cumsum(population.time, axis=1), rois, when)
+        return _sample(population.time, when)
+    return _sample_by_row(np.cumsum(population.time, axis=1), rois, when)
 
 
 def _check(n: int, population: SyntheticPopulation, graph: Graph | None) -> None:
@@ -153,7 +154,7 @@ def _check(n: int, population: SyntheticPopulation, graph: Graph | None) -> None
             )
 
 
-def _pick(law: Floats, uniform: Floats) -> Longs:
+def _sample(law: Floats, uniform: Floats) -> Longs:
     """Return the values of ``law`` for uniform draws in [0, 1), by inversion."""
     edges = np.cumsum(law)
     index = np.searchsorted(edges, uniform * edges[-1], side="right")
@@ -162,7 +163,7 @@ def _pick(law: Floats, uniform: Floats) -> Longs:
 
 
 @kernel
-def _pick_by_row(edges: Floats, rows: Longs, uniform: Floats) -> Longs:
+def _sample_by_row(edges: Floats, rows: Longs, uniform: Floats) -> Longs:
     """Return values for uniform draws by inversion, each by the distribution of its row."""
     picked = np.empty(len(rows), np.int64)
     for i in range(len(rows)):
@@ -174,17 +175,16 @@ def _pick_by_row(edges: Floats, rows: Longs, uniform: Floats) -> Longs:
 
 
 @kernel
-def _visit(
+def _choose_rois(
     origins: Longs,
     space: Floats,
-    graph_offsets: Longs,
-    neighbours: Longs,
+    graph: tuple[Longs, Longs],
     choices: Floats,
-    where: Floats,
+    uniform: Floats,
     offsets: Longs,
 ) -> Longs:
     """Return the ROI of every visit, within a connected set around its user's origin."""
-    rois = np.empty(len(where), np.int64)
+    rois, (first_neighbours, neighbours) = np.empty(len(uniform), np.int64), graph
     n_most = choices.shape[1] + 1
     state = np.zeros(len(space), np.int64)  # for user i: 2i + 1 on the frontier, 2i + 2 inside
     frontier = np.empty(len(space), np.int64)
@@ -197,7 +197,7 @@ def _visit(
             chosen[n_chosen] = roi
             n_chosen += 1
             state[roi] = mark + 1
-            for k in range(graph_offsets[roi], graph_offsets[roi + 1]):
+            for k in range(first_neighbours[roi], first_neighbours[roi + 1]):
                 near = neighbours[k]
                 if state[near] < mark:
                     state[near] = mark
@@ -214,13 +214,13 @@ def _visit(
             total += space[chosen[k]]
             edges[k] = total
         for visit in range(offsets[user], offsets[user + 1]):
-            at = np.searchsorted(edges[:n_chosen], where[visit] * total, side="right")
+            at = np.searchsorted(edges[:n_chosen], uniform[visit] * total, side="right")
             rois[visit] = chosen[min(at, n_chosen - 1)]
     return rois
 
 
 @kernel
-def _collapse(cells: Longs, offsets: Longs, kept: Longs) -> int:
+def _merge_duplicates(cells: Longs, offsets: Longs, kept: Longs) -> int:
     """Sort each user's cells in place and remove duplicates; return the number left."""
     n = 0
     for user in range(len(offsets) - 1):

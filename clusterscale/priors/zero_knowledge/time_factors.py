@@ -78,7 +78,7 @@ def mix_rhythms(
     common = np.outer(space, by_hour)
     odd = (days - days[0]) % 2 == 1
     one, other = (_fit_sums(tabulate(half), space, by_hour) for half in (odd, ~odd))
-    agreement = _agree(one, other, common)
+    agreement = _reliability(one, other, common)
     mixed = _fit_sums(_factorise(tabulate(odd | ~odd), rank), space, by_hour)
     mixed = common + agreement * (mixed - common)
     within = np.divide(
@@ -90,7 +90,7 @@ def mix_rhythms(
     return population._replace(time=rows)
 
 
-def _agree(one: Floats, other: Floats, common: Floats) -> float:
+def _reliability(one: Floats, other: Floats, common: Floats) -> float:
     """Return the reliability, 0 to 1, of the deviations of two halves from ``common``.
 
     Their correlation, extrapolated to the full data (Spearman 1910, Brown 1910).

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from clusterscale.metrics import mean_interval
 from clusterscale.validation_messages import name_best
 
-__all__ = ["AUC_LEVELS", "Cases", "Setting", "SummaryRow", "best_row"]
-__all__ += ["by_attack", "by_setting", "cases", "mean", "row", "rows"]
+__all__ = ["AUC_LEVELS", "Cases", "Setting", "SummaryRow", "best_row", "by_attack", "by_setting"]
+__all__ += ["cases", "mean", "row", "rows"]
 
 
 AUC_LEVELS = (0.6, 0.75, 0.9)

@@ -197,7 +197,7 @@ def read_defences(results: xr.Dataset, table: Cases) -> Defences:
         utility=values("utility", *dims),
         spread=values("utility_sd", *dims),
         released_share=values("released_share", *dims[:-1]),
-        guess=values("random_guess", "period", "group_size", "measure"),
+        guess=values("random_guess", *dims[:2], dims[-1]),
     )
 
 

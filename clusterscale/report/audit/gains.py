@@ -79,7 +79,15 @@ def _boxes(defences: Defences, case: CaseIndex) -> Markup:
     rows = [
         (
             defences.name(case, mechanism),
-            [_line(defences, case, prior, mechanism) for prior in priors],
+            [
+                {
+                    "key": _letter(prior),
+                    "prior": defences.priors[prior],
+                    "left": number(defences.left(case, prior, mechanism)),
+                }
+                | figures.boxed(defences.gains(case, prior, mechanism), figures.colour(prior))
+                for prior in priors
+            ],
         )
         for mechanism in range(len(defences.mechanisms))
     ]
@@ -99,18 +107,6 @@ def _against(attacks: list[str], priors: list[int]) -> str:
     return ", ".join(
         f"{_letter(prior)} against {attack}" for prior, attack in zip(priors, attacks, strict=True)
     )
-
-
-def _line(defences: Defences, case: CaseIndex, prior: int, mechanism: int) -> dict[str, object]:
-    values = defences.gains(case, prior, mechanism)
-    return {
-        "key": _letter(prior),
-        "prior": defences.priors[prior],
-        "strip": figures.strip(values, figures.colour(prior)),
-        "median": number(float(np.median(values))) if len(values) else "–",
-        "mean": number(mean(values)),
-        "left": number(defences.left(case, prior, mechanism)),
-    }
 
 
 def build_utility(audit: AuditReport) -> Section | None:

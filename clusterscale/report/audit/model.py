@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from clusterscale.audit.findings import Finding, find_exposures
-from clusterscale.metrics import is_judged, off_cells, weak_cells
+from clusterscale.metrics import is_testable, off_cells, weak_cells
 from clusterscale.phrases import BROKEN, is_tested, worst_guarantee
 from clusterscale.report.audit.cases import Cases, Floats, SummaryRow, cases, mean, row
 from clusterscale.report.audit.defences import Defences, read_defences
@@ -202,7 +202,7 @@ def check_controls(table: Cases) -> Controls:
 
 
 def _control(table: Cases, values: Floats, off: NDArray[np.bool_]) -> Control:
-    n_cells = int(is_judged(values).sum())
+    n_cells = int(is_testable(values).sum())
     verdict: Verdict = "off" if off.any() else "chance" if n_cells else "unknown"
     rows = tuple(row(table, *cell) for cell in np.argwhere(off).tolist())
     return Control(verdict, mean(values), n_cells, rows)

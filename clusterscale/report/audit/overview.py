@@ -21,7 +21,6 @@ from clusterscale.report.section import (
     json_attribute,
     number,
     percent,
-    plural,
     quantity,
 )
 from clusterscale.utility import NEARLY_EMPTY
@@ -95,7 +94,6 @@ def _audited(audit: AuditReport) -> dict[str, object]:
     run = [setting for index, setting in enumerate(table.settings) if table.planned[index].any()]
     mechanisms = sorted({setting.mechanism for setting in run})
     return {
-        "targets": plural(table.n_targets, "person" if table.n_targets == 1 else "target"),
         "n_targets": table.n_targets,
         "most_exposed": isinstance(targets, dict) and "most_exposed" in targets,
         "users": f"{n_users:,}" if isinstance(n_users, int) else "",
@@ -105,7 +103,6 @@ def _audited(audit: AuditReport) -> dict[str, object]:
         "priors": sorted({setting.prior for setting in run}),
         "mechanisms": mechanisms if len(mechanisms) <= _MOST_NAMED else [],
         "n_mechanisms": len(mechanisms),
-        "periods": sorted({setting.period for setting in run}),
     }
 
 

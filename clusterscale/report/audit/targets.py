@@ -22,6 +22,7 @@ from clusterscale.report.section import (
     long_table,
     number,
     plural,
+    quartiles,
     side_by_side,
 )
 from clusterscale.validation_messages import find_ties, name_best
@@ -51,24 +52,17 @@ def _auc_panels(table: Cases, setting: int) -> Markup:
     for size, group_size in enumerate(table.group_sizes):
         series = by_attack(table.auc[setting, size])
         if series:
+            words = quartiles((table.attacks[i], values) for i, values in series.items())
             panels.append(
                 figures.plot(
                     figures.distributions(series, table.attacks, start=start),
                     slug=f"auc-{setting + 1}-{group_size}",
                     title=f"Groups of {group_size:,}",
-                    description=_quartiles(series, table.attacks, group_size),
+                    description="Cumulative distribution of AUC over targets in groups of "
+                    f"{group_size}. {words}",
                 )
             )
     return side_by_side(panels)
-
-
-def _quartiles(series: dict[int, figures.Floats], attacks: tuple[str, ...], size: int) -> str:
-    parts = [
-        f"{attacks[index]}: quartiles "
-        + ", ".join(number(float(q)) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-        for index, values in series.items()
-    ]
-    return f"Cumulative distribution of AUC over targets in groups of {size}. " + "; ".join(parts)
 
 
 def build_losses(audit: AuditReport) -> Section | None:

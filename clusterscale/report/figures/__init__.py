@@ -4,7 +4,7 @@ Text from the data is never a label of a figure, because BokehJS would interpret
 mathematics and request a renderer from the network. Such text is HTML next to the figure.
 """
 
-from clusterscale.report.figures.distributions import boxes, distributions, quartiles, strip
+from clusterscale.report.figures.distributions import boxed, boxes, distributions, quartiles, strip
 from clusterscale.report.figures.frame import Floats, colour, dash, legend, marks, plot, style_of
 from clusterscale.report.figures.planar import (
     Axis,
@@ -24,7 +24,7 @@ from clusterscale.report.figures.time_series import (
     verdict_mark,
 )
 
-__all__ = ["Axis", "Course", "Floats", "Point", "ReleaseAxis", "axis", "boxes", "colour"]
+__all__ = ["Axis", "Course", "Floats", "Point", "ReleaseAxis", "axis", "boxed", "boxes", "colour"]
 __all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "heatmap"]
 __all__ += ["legend", "map_of", "marks", "plot", "quartiles", "scale", "strip", "style_of"]
 __all__ += ["tradeoff", "verdict_mark"]

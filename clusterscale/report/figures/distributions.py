@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from bokeh.models import FixedTicker, HoverTool, Range1d, Span
 from markupsafe import Markup
 
 from clusterscale.report.figures.frame import NEUTRAL, Floats, colour, dash, panel
-from clusterscale.report.section import fill
+from clusterscale.report.section import fill, number
 
-__all__ = ["boxes", "distributions", "quartiles", "strip"]
+__all__ = ["boxed", "boxes", "distributions", "quartiles", "strip"]
 
 
 _MAX_POINTS = 400
@@ -174,6 +175,13 @@ def strip(values: Floats, colour: str) -> Markup:
 
 def _place(share: float) -> str:
     return _percent(_LEFT + _WIDTH * min(max(share, 0.0), 1.0))
+
+
+def boxed(values: Floats, colour: str) -> dict[str, object]:
+    """Return the strip of values with their median and mean as text, for a row of a table."""
+    known = len(values) > 0
+    median, mean = (float(np.median(values)), float(values.mean())) if known else (nan, nan)
+    return {"strip": strip(values, colour), "median": number(median), "mean": number(mean)}
 
 
 def _percent(value: float) -> str:

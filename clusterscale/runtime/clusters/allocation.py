@@ -25,7 +25,7 @@ from clusterscale.runtime.security import Encryption, Tls, locate, make_certific
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
-    from clusterscale.runtime.slurm_runner import Ranks
+    from clusterscale.runtime.slurm_runner import EncryptedSlurmRunner
 
 __all__ = ["Allocation"]
 
@@ -120,11 +120,11 @@ class Allocation(Distributed):
         run = ".".join(os.environ.get(f"SLURM_{key}", "0") for key in keys)
         return Path(self.shared).expanduser().absolute() / f"job-{run}"
 
-    def _run(self, at_interrupt: Any) -> Ranks:
+    def _run(self, at_interrupt: Any) -> EncryptedSlurmRunner:
         """Start the role of this task; the runner stops scheduler and workers by SIGINT."""
         with needs(self.name, "slurm"):
             load_dask_jobqueue()
-            from clusterscale.runtime.slurm_runner import Ranks
+            from clusterscale.runtime.slurm_runner import EncryptedSlurmRunner
         signal.signal(signal.SIGINT, at_interrupt)
         folder = self._folder()
         if self._rank() == 0:
@@ -141,7 +141,7 @@ class Allocation(Distributed):
             "dashboard_address": "127.0.0.1:0",
             "env": ENVIRONMENT,
         }
-        return Ranks(folder / "scheduler.json", tls, network, worker)
+        return EncryptedSlurmRunner(folder / "scheduler.json", tls, network, worker)
 
     def _worker_memory(self) -> int | str:
         if self.memory is not None:

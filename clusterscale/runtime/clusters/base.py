@@ -8,8 +8,9 @@ from typing import Annotated, Any, Protocol, Self
 
 from pydantic import ByteSize, Field, TypeAdapter
 
-from clusterscale.contracts import ConfigModel, Executor
+from clusterscale.contracts import ConfigModel
 from clusterscale.errors import InputError, PackageError
+from clusterscale.study.execution import Executor
 
 __all__ = ["ENVIRONMENT", "SETTINGS", "USABLE", "Cluster", "Distributed", "needs", "to_bytes"]
 __all__ += ["variable"]

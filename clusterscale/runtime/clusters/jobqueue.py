@@ -155,6 +155,12 @@ class _Timed(JobQueue):
     queue: str | None = None
     account: str | None = None
 
+    _own: ClassVar[dict[str, str]] = {
+        "walltime": "walltime",
+        "queue": "queue",
+        "account": "account",
+    }
+
     def _worker_flags(self) -> list[str]:
         seconds = to_seconds(self.walltime)
         margin = min(_MARGIN, seconds / 5)
@@ -167,12 +173,7 @@ class _Sized(_Timed):
 
     resources: str | None = None
 
-    _own: ClassVar[dict[str, str]] = {
-        "walltime": "walltime",
-        "queue": "queue",
-        "account": "account",
-        "resources": "resource_spec",
-    }
+    _own: ClassVar[dict[str, str]] = _Timed._own | {"resources": "resource_spec"}
 
 
 class Slurm(_Timed):
@@ -181,15 +182,8 @@ class Slurm(_Timed):
     name: Literal["slurm"] = "slurm"
 
     _class: ClassVar[str] = "SLURMCluster"
-    _own: ClassVar[dict[str, str]] = {
-        "walltime": "walltime",
-        "queue": "queue",
-        "account": "account",
-    }
     _listing: ClassVar[tuple[str, ...]] = (
-        "squeue",
-        "--noheader",
-        "--format=%A",
+        *("squeue", "--noheader", "--format=%A"),
         f"--user={os.getuid()}",
     )
 

@@ -9,11 +9,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from clusterscale.contracts import Executor
 from clusterscale.cube import TraceCube
 from clusterscale.errors import InputError
 from clusterscale.runtime.learning.graphs import needs_dask_ml, scheduled
 from clusterscale.storage import absolute
+from clusterscale.study.execution import Executor
 
 __all__ = ["components"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from clusterscale.contracts import Executor
 from clusterscale.errors import PackageError
 from clusterscale.runtime.serial import SerialExecutor
+from clusterscale.study.execution import Executor
 
 __all__ = ["get", "needs_dask_ml", "scheduled", "score_releases"]
 

@@ -21,10 +21,11 @@ from clusterscale.attacks.cross_validation import CrossValidated
 from clusterscale.attacks.learned import LearnedAttack
 from clusterscale.attacks.linear import eliminate
 from clusterscale.attacks.statistics import features
-from clusterscale.contracts import Examples, Executor, Ints, Labels, Scores
+from clusterscale.contracts import Examples, Ints, Labels, Scores
 from clusterscale.metrics import auc
 from clusterscale.runtime.learning.graphs import get, needs_dask_ml, scheduled, score_releases
 from clusterscale.seeds import stream
+from clusterscale.study.execution import Executor
 
 __all__ = ["Form", "cross_validate", "evaluate_on_fresh_groups"]
 

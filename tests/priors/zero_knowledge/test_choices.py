@@ -27,18 +27,18 @@ ATTACKS = [attacks.create(name) for name in ("cells", "likelihood")]
 
 @dataclass(frozen=True)
 class Watched:
-    """The forger itself, and a note of every release that it studies."""
+    """The adversary itself, and a note of every release that it studies."""
 
-    forger: ZeroKnowledgeAdversary
+    adversary: ZeroKnowledgeAdversary
     studied: list = field(default_factory=list)
 
     @property
     def retrains_per_release(self):
-        return self.forger.retrains_per_release
+        return self.adversary.retrains_per_release
 
     def study(self, release, mechanism, *, rng):
         self.studied.append(release.values)
-        return self.forger.study(release, mechanism, rng=rng)
+        return self.adversary.study(release, mechanism, rng=rng)
 
 
 def told(outcomes):

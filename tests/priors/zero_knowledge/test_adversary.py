@@ -28,8 +28,8 @@ from clusterscale.priors.zero_knowledge import ZeroKnowledgeAdversary
 NAMED = pytest.mark.parametrize("option", OPTIONS)
 
 
-def learn(forger, release, by="raw", seed=1):
-    return forger.study(release, DEFENCES[by], rng=np.random.default_rng(seed))
+def learn(adversary, release, by="raw", seed=1):
+    return adversary.study(release, DEFENCES[by], rng=np.random.default_rng(seed))
 
 
 def arrays_of(knowledge):
@@ -65,14 +65,14 @@ def reach(thing):
 def test_there_is_no_way_to_anyone_but_the_target(option):
     """It holds the graph, the days, and of the target no more than its own trace."""
     game = set_up(option)
-    forger = game.adversary
-    assert isinstance(forger, ZeroKnowledgeAdversary)
-    found = reach(forger)
+    adversary = game.adversary
+    assert isinstance(adversary, ZeroKnowledgeAdversary)
+    found = reach(adversary)
     assert not [
         each for each in found if isinstance(each, (Traces, TraceCube, Pool, GroupSample, Game))
     ]
-    known = getattr(forger.known, "cells", getattr(forger.known, "rois", None))
-    held = [forger.graph.offsets, forger.graph.neighbours, forger.days, known]
+    known = getattr(adversary.known, "cells", getattr(adversary.known, "rois", None))
+    held = [adversary.graph.offsets, adversary.graph.neighbours, adversary.days, known]
     arrays = [each for each in found if isinstance(each, np.ndarray)]
     assert {id(each) for each in arrays} == {id(each) for each in held}
     trace = people().trace(TARGET)
@@ -83,7 +83,7 @@ def test_there_is_no_way_to_anyone_but_the_target(option):
     else:
         assert np.isin(known[known < n_seen], trace).all()
         assert (known < n_seen).sum() == n_known
-    assert forger.shape == game.challenge.counts.shape[1:]
+    assert adversary.shape == game.challenge.counts.shape[1:]
 
 
 def test_reach_sees_through_views_and_closures():
@@ -109,17 +109,17 @@ def test_what_it_learns_hangs_on_the_release_the_mechanism_and_the_draws_alone(o
     first = learn(game.adversary, release, by)
     learn(game.adversary, released(game, by, row=1), by)  # leaves nothing behind
     sent = pickle.loads(pickle.dumps(game.adversary))
-    for forger in (game.adversary, elsewhere.adversary, sent):
-        assert same(learn(forger, release, by), first)
+    for adversary in (game.adversary, elsewhere.adversary, sent):
+        assert same(learn(adversary, release, by), first)
     assert not same(learn(game.adversary, release, by, seed=2), first)
     assert not same(learn(game.adversary, released(game, by, row=1), by), first)
 
 
 def test_groups_to_check_on_change_nothing_of_those_to_learn_from():
     game = set_up()
-    forger = game.adversary
-    without = replace(forger, validate=False)
-    whole, part = (learn(each, released(game)) for each in (forger, without))
+    adversary = game.adversary
+    without = replace(adversary, validate=False)
+    whole, part = (learn(each, released(game)) for each in (adversary, without))
     assert part.validation is None
     assert len(whole.validation.labels) == 8
     np.testing.assert_array_equal(whole.training.release.values, part.training.release.values)

@@ -22,9 +22,9 @@ from clusterscale.mechanisms import MECHANISMS, create
 from clusterscale.priors.zero_knowledge import estimate_marginals
 from clusterscale.priors.zero_knowledge.moment_matching import (
     ResponseCurve,
-    learn_curve,
-    match,
-    weigh_up,
+    compute_curve,
+    match_moments,
+    posterior_totals,
 )
 
 SHAPE, SIZE, MEAN = (30, 96), 800, 12.0
@@ -104,7 +104,9 @@ def test_where_sums_are_right_on_average_little_is_lost(mechanism):
 
 def test_raw_counts_are_their_own_explanation():
     counts = crowd(SHAPE, SIZE, MEAN).counts
-    space, time, mean = match(counts.astype(float), SIZE, EXACT, rng=np.random.default_rng(0))
+    space, time, mean = match_moments(
+        counts.astype(float), SIZE, EXACT, rng=np.random.default_rng(0)
+    )
     assert distance(space, counts.sum(axis=1) / counts.sum()) < 0.005
     assert distance(time, counts.sum(axis=0) / counts.sum()) < 0.005
     assert mean == pytest.approx(counts.sum() / SIZE, rel=0.005)
@@ -115,7 +117,7 @@ def test_what_hangs_on_everything_is_taken_as_it_is():
     mechanism = create("suppress_unpopular", fraction=0.3)
     assert mechanism.noise_scope == "release"
     release = published(mechanism, crowd(SHAPE, SIZE, MEAN).counts, SIZE)
-    space, time, mean = match(release, SIZE, mechanism, rng=np.random.default_rng(0))
+    space, time, mean = match_moments(release, SIZE, mechanism, rng=np.random.default_rng(0))
     np.testing.assert_allclose(space, release.sum(axis=1) / release.sum(), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(time, release.sum(axis=0) / release.sum(), rtol=1e-6, atol=1e-9)
     assert mean == pytest.approx(release.sum() / SIZE)
@@ -125,7 +127,7 @@ def test_what_hangs_on_everything_is_taken_as_it_is():
 @pytest.mark.parametrize("value", [0.0, -5.0])
 def test_nothing_is_explained_by_nobody(mechanism, value):
     release = np.full((4, 6), value)
-    space, time, mean = match(release, 50, mechanism, rng=np.random.default_rng(0))
+    space, time, mean = match_moments(release, 50, mechanism, rng=np.random.default_rng(0))
     np.testing.assert_allclose(space, np.full(4, 1 / 4))
     np.testing.assert_allclose(time, np.full(6, 1 / 6))
     assert mean == pytest.approx(0, abs=1e-9)
@@ -134,7 +136,7 @@ def test_nothing_is_explained_by_nobody(mechanism, value):
 def test_noise_alone_tells_no_place_from_another():
     """Noise of nobody has sums of no more spread than noise has: all are told as about equal."""
     release = published(USER_DAY, np.zeros(SHAPE, np.int32), SIZE) + 3
-    space, time, _ = match(release, SIZE, USER_DAY, rng=np.random.default_rng(0))
+    space, time, _ = match_moments(release, SIZE, USER_DAY, rng=np.random.default_rng(0))
     raw = [np.maximum(release.sum(axis=axis), 0) for axis in (1, 0)]
     for found, sums in zip((space, time), raw, strict=True):
         equal = np.full(len(found), 1 / len(found))
@@ -161,7 +163,7 @@ def test_noise_alone_tells_no_place_from_another():
 def test_curve_is_the_average_of_what_is_published(mechanism, m):
     """Of Poisson counts drawn by the hundred thousand, few and many."""
     most = min(300.0, m / 2)
-    curve = learn_curve(mechanism, m, most, rng=np.random.default_rng(0))
+    curve = compute_curve(mechanism, m, most, rng=np.random.default_rng(0))
     means = np.array([0, 0.03, 0.3, 1, 2.5, 5, 12, 40, 130, 240, 256, 290])
     means = means[means <= most]
     rng = np.random.default_rng(1)
@@ -205,14 +207,14 @@ def test_rows_that_are_hidden_are_told_by_the_others():
     weights = np.full(200, 1 / 200)
     counts = rng.poisson(truth[:, None] * weights)
     sums = np.where(counts > 1, counts, 0).sum(axis=1).astype(float)
-    curve = learn_curve(HIDDEN, 1_000, 10.0, rng=rng)
+    curve = compute_curve(HIDDEN, 1_000, 10.0, rng=rng)
     unseen = sums == 0
     assert unseen.sum() > 40
-    found, habit = weigh_up(sums, weights, curve)
+    found, prior = posterior_totals(sums, weights, curve)
     assert not curve.invert(sums, weights)[unseen].any()
     assert found[unseen].sum() == pytest.approx(truth[unseen].sum(), rel=0.5)
     assert found.sum() == pytest.approx(truth.sum(), rel=0.1)
-    assert np.exp(habit.middle) == pytest.approx(np.exp(3.6), rel=0.25)
+    assert np.exp(prior.middle) == pytest.approx(np.exp(3.6), rel=0.25)
 
 
 def test_rows_where_nobody_is_stay_empty():
@@ -220,8 +222,8 @@ def test_rows_where_nobody_is_stay_empty():
     truth = np.where(np.arange(300) < 150, 0, np.exp(rng.normal(4, 0.3, 300)))
     weights = np.full(50, 1 / 50)
     sums = rng.poisson(truth[:, None] * weights).sum(axis=1).astype(float)
-    found, habit = weigh_up(sums, weights, learn_curve(EXACT, 1_000, 20.0, rng=rng))
-    assert habit.empty == pytest.approx(0.5, abs=0.02)
+    found, prior = posterior_totals(sums, weights, compute_curve(EXACT, 1_000, 20.0, rng=rng))
+    assert prior.empty == pytest.approx(0.5, abs=0.02)
     assert found[:150].max() < 1e-3
     np.testing.assert_allclose(found[150:], sums[150:], rtol=0.3)
 
@@ -233,7 +235,7 @@ def test_weighing_up_is_better_than_either_the_sums_or_their_mean():
     truth = np.exp(rng.normal(5, 0.1, 2_000))
     curve = ResponseCurve(np.array([0.0, 1e3]), np.array([0.0, 1e3]), np.array([50.0, 50.0]))
     sums = truth + rng.normal(0, np.sqrt(24 * 50), 2_000)
-    found, _ = weigh_up(sums, weights, curve)
+    found, _ = posterior_totals(sums, weights, curve)
     error = ((found - truth) ** 2).mean()
     best = 1 / (1 / truth.var() + 1 / (24 * 50))
     assert error < 1.1 * best < ((sums.mean() - truth) ** 2).mean()
@@ -243,8 +245,8 @@ def test_weighing_up_is_better_than_either_the_sums_or_their_mean():
 def test_rows_in_another_order_are_told_in_that_order(seed, mechanism):
     rng = np.random.default_rng(seed)
     release = published(mechanism, rng.poisson(2, (9, 12)).astype(np.int32), 50)
-    curve = learn_curve(mechanism, 50, 20.0, rng=np.random.default_rng(0))
+    curve = compute_curve(mechanism, 50, 20.0, rng=np.random.default_rng(0))
     sums, order, weights = release.sum(axis=1), rng.permutation(9), np.full(12, 1 / 12)
-    there, back = (weigh_up(each, weights, curve)[0] for each in (sums, sums[order]))
+    there, back = (posterior_totals(each, weights, curve)[0] for each in (sums, sums[order]))
     np.testing.assert_allclose(back, there[order], rtol=1e-6, atol=1e-9)
     assert (there >= 0).all()

@@ -56,7 +56,7 @@ def game(traces, **options):
     return prior.set_up(GroupRequest(traces, TARGET, group_size=SIZE, validate=validate, rng=rng))
 
 
-def contest(traces, mechanism=EXACT, tried=TRIED):
+def evaluation(traces, mechanism=EXACT, tried=TRIED):
     return AttackEvaluation(
         game(traces), mechanism, tried, seed=3, path=PATH, bounds=BOUNDS, control=False
     )  # fmt: skip
@@ -64,7 +64,7 @@ def contest(traces, mechanism=EXACT, tried=TRIED):
 
 def test_a_challenge_that_is_published_scores_as_it_did(traces):
     """Of bare counts, the release of a challenge is that challenge."""
-    asked, played = contest(traces), game(traces)
+    asked, played = evaluation(traces), game(traces)
     scores = asked._table.scores
     for row in range(0, 30, 7):
         for i, found in enumerate(asked.score_release(played.challenge.counts[row].astype(float))):
@@ -77,24 +77,24 @@ def test_a_challenge_that_is_published_scores_as_it_did(traces):
 
 @pytest.mark.parametrize("mechanism", [EXACT, NOISY])
 def test_asking_changes_nothing(traces, mechanism):
-    asked, other = contest(traces, mechanism), contest(traces, mechanism)
+    asked, other = evaluation(traces, mechanism), evaluation(traces, mechanism)
     values = game(traces).challenge.counts[0].astype(float)
     first = asked.score_release(values)
     assert asked.score_release(values) == first
     assert other.score_release(values) == first
-    alone = contest(traces, mechanism, TRIED[1:])
+    alone = evaluation(traces, mechanism, TRIED[1:])
     assert alone.score_release(values) == first[1:]
 
     def told(each):
         return [(found.auc, found.accuracy) for found in each.outcomes()]
 
-    assert told(asked) == told(contest(traces, mechanism))
+    assert told(asked) == told(evaluation(traces, mechanism))
 
 
 @pytest.mark.parametrize("mechanism", [EXACT, create("laplace", epsilon=20.0, unit="event")])
 def test_who_is_inside_stands_above_who_is_not(traces, mechanism):
     """Groups that nobody trained on: with the target, and with somebody else in its place."""
-    asked, rng = contest(traces, mechanism), np.random.default_rng(5)
+    asked, rng = evaluation(traces, mechanism), np.random.default_rng(5)
     bound = mechanism.bind(BOUNDS)
     ranks = {True: [], False: []}
     for _ in range(40):
@@ -110,5 +110,5 @@ def test_who_is_inside_stands_above_who_is_not(traces, mechanism):
 @pytest.mark.parametrize("shape", [(6, 23), (7, 24), (24, 6), (144,), (1, 6, 24)])
 def test_another_shape_is_refused(traces, shape):
     with pytest.raises(InputError) as caught:
-        contest(traces).score_release(np.zeros(shape))
+        evaluation(traces).score_release(np.zeros(shape))
     assert f"has shape {shape}, but exact publishes (6, 24) of this cube" in str(caught.value)

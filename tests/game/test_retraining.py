@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from clusterscale import attacks, mechanisms, priors
-from clusterscale.contracts import (
-    AuxiliaryDataAdversary,
-    Bounds,
-    GroupRequest,
-    GroupSample,
-    TargetKnowledge,
-    publish,
-)
+from clusterscale.contracts import Bounds, GroupRequest, GroupSample, TargetKnowledge, publish
 from clusterscale.game import AttackEvaluation
 from clusterscale.metrics import auc
+from clusterscale.priors.auxiliary import AuxiliaryDataAdversary
 from clusterscale.seeds import stream
 
 SIZE, TARGET = 6, 5
@@ -68,8 +62,8 @@ def contend(game, mechanism=EXACT, tried=(SPECTRAL, FOREST), **options):
     return AttackEvaluation(game, mechanism, tried, **settings)
 
 
-def told(contest):
-    return [replace(outcome, seconds=0.0) for outcome in contest.outcomes()]
+def told(evaluation):
+    return [replace(outcome, seconds=0.0) for outcome in evaluation.outcomes()]
 
 
 def published(sample, mechanism, use="challenge"):
@@ -139,10 +133,10 @@ def test_one_attack_alone_finds_what_it_finds_in_company(cube):
 def test_more_challenges_go_on_where_the_first_ended(cube, control):
     """Asked in three goes or in one: the same releases, the same draws, the same answers."""
     game, at_once = set_up(cube), set_up(cube)
-    contest = contend(game, NOISY, control=control)
-    before = [replace(outcome, seconds=0.0) for outcome in contest.outcomes()]
+    evaluation = contend(game, NOISY, control=control)
+    before = [replace(outcome, seconds=0.0) for outcome in evaluation.outcomes()]
     for n in (6, 10):
-        contest.add_challenges(game.more(n))
+        evaluation.add_challenges(game.more(n))
     more = at_once.more(16)
     all_asked = [at_once.challenge, more]
     challenge = GroupSample(*(
@@ -150,11 +144,11 @@ def test_more_challenges_go_on_where_the_first_ended(cube, control):
         for name in ("counts", "labels", "blocks")
     ))  # fmt: skip
     whole = contend(replace(at_once, challenge=challenge), NOISY)
-    for one, other in zip(contest.outcomes(), whole.outcomes(), strict=True):
+    for one, other in zip(evaluation.outcomes(), whole.outcomes(), strict=True):
         assert one.n_challenges == other.n_challenges == 36
         for name in ("auc", "auc_low", "auc_high", "accuracy", "tpr", "epsilon_lower"):
             assert getattr(one, name) == getattr(other, name)
-    for one, other in zip(contest.outcomes(), before, strict=True):
+    for one, other in zip(evaluation.outcomes(), before, strict=True):
         assert (one.level_inside, one.level_outside) == (other.level_inside, other.level_outside)
         np.testing.assert_equal((one.control_auc, one.absent_auc),
                                 (other.control_auc, other.absent_auc))  # fmt: skip
@@ -170,9 +164,9 @@ def test_controls_change_nothing_else(cube, retrains_per_release):
     found = []
     for control in (True, False):
         game = set_up(cube, retrains_per_release=retrains_per_release)
-        contest = contend(game, NOISY, control=control)
-        contest.add_challenges(game.more(8))
-        found.append(told(contest))
+        evaluation = contend(game, NOISY, control=control)
+        evaluation.add_challenges(game.more(8))
+        found.append(told(evaluation))
     nothing = {name: np.nan for name in ("control_auc", "absent_auc", "naive_auc")}
     for with_control, without in zip(*found, strict=True):
         assert all(np.isfinite(getattr(with_control, name)) for name in nothing)
@@ -187,8 +181,8 @@ def test_the_target_is_found_and_nobody_in_its_place(cube, retrains_per_release)
             set_up(cube, retrains_per_release=retrains_per_release, target=target),
             (*PATH, target),
         )
-        contest = contend(game, tried=[SPECTRAL], control=True, path=path)
-        (outcome,) = contest.outcomes()
+        evaluation = contend(game, tried=[SPECTRAL], control=True, path=path)
+        (outcome,) = evaluation.outcomes()
         found.append(outcome.auc)
         label_shuffled.append(outcome.control_auc)
         absent.append(outcome.absent_auc)
@@ -206,9 +200,9 @@ def test_who_does_not_refit_is_shown_exactly_one(cube, control):
     shown = []
     for seed in range(8):
         game = set_up(cube, retrains_per_release=False)
-        contest = contend(game, seed=seed, control=control)
-        contest.add_challenges(game.more(4))
-        assert next(contest.outcomes()).n_challenges == 24
+        evaluation = contend(game, seed=seed, control=control)
+        evaluation.add_challenges(game.more(4))
+        assert next(evaluation.outcomes()).n_challenges == 24
         ((release, described, draw),) = game.adversary.studied
         assert described == EXACT
         assert draw == stream(seed, "noise", *PATH, EXACT.id, "training").random()

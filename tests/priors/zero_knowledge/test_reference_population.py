@@ -154,7 +154,7 @@ def test_the_reference_is_the_made_up_users_without_the_target(null_roi):
         places = users_crowd(null_roi=null_roi, seed=4).whereabouts(complete=complete)
         assert places.complete is complete
         assert places.n_users == 30
-        np.testing.assert_array_equal(places.seen, expected)
+        np.testing.assert_array_equal(places.occupancy, expected)
         np.testing.assert_array_equal(places.trace, TRACE)
 
 

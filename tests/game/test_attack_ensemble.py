@@ -1,4 +1,4 @@
-"""Attacks that learn once or anew: when they train, on what, and whose time it is."""
+"""Attacks that train once, or for each release: when they train, on what, and whose time it is."""
 
 import weakref
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterscale.contracts import NO_NOISE, Examples, Knowledge, Release
-from clusterscale.game import attack_ensemble as panel
+from clusterscale.game import attack_ensemble
 from clusterscale.game.attack_ensemble import (
     RetrainPerRelease,
     ScoreTable,
@@ -27,9 +27,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time as the panels see it."""
+    """Time as the ensembles see it."""
     found = Clock()
-    monkeypatch.setattr(panel, "perf_counter", found)
+    monkeypatch.setattr(attack_ensemble, "perf_counter", found)
     return found
 
 
@@ -99,47 +99,47 @@ def test_join_puts_groups_side_by_side_and_adds_seconds():
     assert join([other, other]).label_shuffled is None
 
 
-def test_settled_attacks_train_once_and_are_misled_once(clock):
+def test_attacks_train_once_and_are_shuffled_once(clock):
     attacks = [Weigher(clock, 3.0), Weigher(clock, 4.0)]
-    seated = TrainOnce(attacks, learned(2, lost=5))
+    ensemble = TrainOnce(attacks, learned(2, lost=5))
     assert [attack.n_fits for attack in attacks] == [0, 0], "not before they are asked"
-    first = seated.score(release_of(10, 20, 30), label_shuffled=True)
-    again = seated.score(release_of(40), label_shuffled=True)
+    first = ensemble.score(release_of(10, 20, 30), label_shuffled=True)
+    again = ensemble.score(release_of(40), label_shuffled=True)
     assert [attack.n_fits for attack in attacks] == [2, 2]
     np.testing.assert_array_equal(first.scores, [[20, 40, 60]] * 2 + draws(1, 2))
     np.testing.assert_array_equal(first.thresholds, np.repeat(draws(1, 2), 3, axis=1))
     np.testing.assert_array_equal(first.label_shuffled, [[50, 100, 150]] * 2 + draws(11, 12))
     np.testing.assert_array_equal(again.scores, [[80]] * 2 + draws(1, 2))
     np.testing.assert_array_equal(again.thresholds, draws(1, 2))
-    assert again.label_shuffled is None, "what was misled is gone"
+    assert again.label_shuffled is None, "the shuffled input is gone"
 
 
 def test_the_time_of_an_attack_is_that_of_training_and_scoring(clock):
     """Not that of its control."""
-    seated = TrainOnce([Weigher(clock, 3.0), Weigher(clock, 4.0)], learned(2, lost=5))
-    assert seated.score(release_of(1, 1), label_shuffled=True).seconds.tolist() == [4.0, 5.0]
-    assert seated.score(release_of(1, 1, 1)).seconds.tolist() == [1.5, 1.5]
+    ensemble = TrainOnce([Weigher(clock, 3.0), Weigher(clock, 4.0)], learned(2, lost=5))
+    assert ensemble.score(release_of(1, 1), label_shuffled=True).seconds.tolist() == [4.0, 5.0]
+    assert ensemble.score(release_of(1, 1, 1)).seconds.tolist() == [1.5, 1.5]
 
 
 @pytest.mark.parametrize("lost", [None, 5])
-def test_nobody_is_misled_unasked(clock, lost):
+def test_no_labels_are_shuffled_unasked(clock, lost):
     attack = Weigher(clock, 1.0)
-    settled = TrainOnce([attack], learned(2, lost=lost, seeds=(1,)))
-    assert settled.score(release_of(1, 2)).label_shuffled is None
+    ensemble = TrainOnce([attack], learned(2, lost=lost, seeds=(1,)))
+    assert ensemble.score(release_of(1, 2)).label_shuffled is None
     assert attack.n_fits == 1
 
 
-def test_what_settled_attacks_learnt_from_makes_room(clock):
+def test_what_attacks_learnt_from_makes_room(clock):
     given = learned(2, lost=5)
     held = [weakref.ref(each.training) for each in (given.knowledge, given.shuffled)]
-    seated = TrainOnce([Weigher(clock, 1.0), Weigher(clock, 2.0)], given)
+    ensemble = TrainOnce([Weigher(clock, 1.0), Weigher(clock, 2.0)], given)
     del given
     assert all(ref() is not None for ref in held)
-    seated.score(release_of(1), label_shuffled=True)
+    ensemble.score(release_of(1), label_shuffled=True)
     assert all(ref() is None for ref in held)
 
 
-def anew(clock, seen, attacks, *, lost=None):
+def retrained(clock, seen, attacks, *, lost=None):
     """Attacks that learn of each release its own value, in a second."""
 
     def learn(release, path):
@@ -150,9 +150,9 @@ def anew(clock, seen, attacks, *, lost=None):
     return RetrainPerRelease(attacks, learn)
 
 
-def test_anew_each_group_is_learnt_from_alone(clock):
+def test_retrained_each_group_is_learnt_from_alone(clock):
     seen, attacks = [], [Weigher(clock, 3.0), Weigher(clock, 4.0)]
-    found = anew(clock, seen, attacks).score(release_of(2, 3, 5))
+    found = retrained(clock, seen, attacks).score(release_of(2, 3, 5))
     assert [attack.n_fits for attack in attacks] == [3, 3]
     assert [release.values.shape for release, _ in seen] == [(1, 1, 1)] * 3
     assert [int(release.values.sum()) for release, _ in seen] == [2, 3, 5]
@@ -163,21 +163,21 @@ def test_anew_each_group_is_learnt_from_alone(clock):
     assert found.seconds.tolist() == [3 * 4.5, 3 * 4.5]
 
 
-def test_anew_all_are_misled_where_asked(clock):
+def test_retrained_all_are_shuffled_where_asked(clock):
     seen, attacks = [], [Weigher(clock, 3.0), Weigher(clock, 4.0)]
-    seated = anew(clock, seen, attacks, lost=7)
-    first = seated.score(release_of(2, 3), label_shuffled=True)
+    ensemble = retrained(clock, seen, attacks, lost=7)
+    first = ensemble.score(release_of(2, 3), label_shuffled=True)
     np.testing.assert_array_equal(first.label_shuffled, [[14, 21]] * 2 + draws(10, 11))
     assert [attack.n_fits for attack in attacks] == [4, 4]
-    assert seated.score(release_of(2)).label_shuffled is None
+    assert ensemble.score(release_of(2)).label_shuffled is None
 
 
-def test_anew_numbers_go_on_and_each_path_has_its_own(clock):
+def test_retrained_numbers_go_on_and_each_path_has_its_own(clock):
     seen = []
-    seated = anew(clock, seen, [Weigher(clock, 1.0)])
-    seated.score(release_of(1, 1))
-    seated.score(release_of(1, 1), path=("absent",))
-    seated.score(release_of(1))
-    seated.score(release_of(1), path=("absent",))
+    ensemble = retrained(clock, seen, [Weigher(clock, 1.0)])
+    ensemble.score(release_of(1, 1))
+    ensemble.score(release_of(1, 1), path=("absent",))
+    ensemble.score(release_of(1))
+    ensemble.score(release_of(1), path=("absent",))
     paths = [path for _, path in seen]
     assert paths == [(0,), (1,), ("absent", 0), ("absent", 1), (2,), ("absent", 2)]

@@ -1,0 +1,93 @@
+"""An adversary with groups of its own to train on."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from clusterscale.contracts import (
+    NO_NOISE,
+    Counts,
+    Examples,
+    GroupSample,
+    Knowledge,
+    Mechanism,
+    Release,
+    TargetKnowledge,
+    publish,
+)
+from clusterscale.contracts.game import add
+
+__all__ = ["AuxiliaryDataAdversary"]
+
+
+@dataclass(frozen=True, slots=True)
+class AuxiliaryDataAdversary:
+    """An adversary with groups to train on, formed or observed; it does not learn from releases.
+
+    Attributes
+    ----------
+    group_size
+        Members in each group.
+    training, validation
+        Groups that the adversary can form or has observed.
+    whereabouts
+        What it knows about the target and about the others.
+    paired
+        Whether rows 2i and 2i + 1 of the training groups share their noise (POPETS24 §4.4).
+    passive
+        Whether it trains on raw counts, whatever is published (NDSS18 §VII).
+    """
+
+    group_size: int
+    training: GroupSample
+    whereabouts: TargetKnowledge | None = None
+    validation: GroupSample | None = None
+    paired: bool = False
+    passive: bool = False
+
+    @property
+    def retrains_per_release(self) -> bool:
+        """False: it does not learn from a release."""
+        return False
+
+    def study(
+        self, release: Release | None, mechanism: Mechanism, *, rng: np.random.Generator
+    ) -> Knowledge:
+        """Return its own groups, published by the same mechanism."""
+        training = self._train(mechanism, rng)
+        validation = None
+        if self.validation is not None:
+            sample = self.validation
+            published = self._publish(sample.counts, mechanism, rng)
+            validation = Examples(published, sample.labels, sample.blocks)
+        return Knowledge(training, self.whereabouts, validation)
+
+    def plus(self, other: Self) -> Self:
+        """Add the counts of the users that follow these, in the same groups."""
+        return replace(
+            self,
+            training=self.training.plus(other.training),
+            whereabouts=add(self.whereabouts, other.whereabouts),
+            validation=add(self.validation, other.validation),
+        )
+
+    def _train(self, mechanism: Mechanism, rng: np.random.Generator) -> Examples:
+        sample = self.training
+        if self.passive:
+            release = Release(sample.counts, self.group_size, "exact", NO_NOISE)
+        elif self.paired:
+            twin = deepcopy(rng)
+            inside = self._publish(sample.counts[0::2], mechanism, rng)
+            outside = self._publish(sample.counts[1::2], mechanism, twin)
+            values: Any = np.stack([inside.values, outside.values], axis=1)
+            release = replace(inside, values=values.reshape(sample.counts.shape))
+        else:
+            release = self._publish(sample.counts, mechanism, rng)
+        return Examples(release, sample.labels, sample.blocks)
+
+    def _publish(self, counts: Counts, mechanism: Mechanism, rng: np.random.Generator) -> Release:
+        return publish(counts, mechanism, group_size=self.group_size, rng=rng)
