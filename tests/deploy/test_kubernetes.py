@@ -19,7 +19,7 @@ from doubles.waiting import LIMIT, wait_for
 from oracles.manifests import is_final
 
 from clusterscale.audit import open_results
-from clusterscale.cli.releases import CODES
+from clusterscale.cli.releases import EXIT_CODES
 
 Client = pytest.importorskip("distributed").Client
 
@@ -254,7 +254,7 @@ def run_schedule(kube, objects, name):
 
 def test_the_schedule_audits_what_is_new_and_a_verdict_ends_the_job(kube, objects, released):
     spec, code, said = run_schedule(kube, objects, "reaudit-schedule-1")
-    assert code == CODES["fail"], said
+    assert code == EXIT_CODES["fail"], said
     assert is_final(spec, code)
     assert "fail  week-1" in said
     assert list((released / "reaudit" / "runs").iterdir()) != []

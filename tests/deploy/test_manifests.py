@@ -13,7 +13,7 @@ import yaml
 from doubles.kube import render
 from oracles.manifests import check_schedule, containers, find_faults, is_final, pick, pods
 
-from clusterscale.cli.releases import CODES
+from clusterscale.cli.releases import EXIT_CODES
 from clusterscale.config import parse, parse_releases
 from clusterscale.errors import TEMPORARY
 from clusterscale.runtime.clusters.base import ENVIRONMENT
@@ -218,7 +218,12 @@ def test_the_schedule_runs_the_one_command_and_tries_again_what_may_go_on(overla
     assert [*driver["command"], *driver["args"]] == ["clusterscale", "reaudit", config]
     assert job["backoffLimit"] == 3
     codes = {code: is_final(job, code) for code in (1, 2, 3, 4, TEMPORARY, 130, 137, 143)}
-    assert [code for code, final in codes.items() if final] == [1, 2, CODES["warn"], CODES["fail"]]
+    assert [code for code, final in codes.items() if final] == [
+        1,
+        2,
+        EXIT_CODES["warn"],
+        EXIT_CODES["fail"],
+    ]
 
 
 @pytest.mark.parametrize("overlay", ["s3", "pvc"])
