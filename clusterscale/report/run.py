@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray as xr
 
@@ -18,9 +18,6 @@ from clusterscale.screening import SCREEN, open_screen
 from clusterscale.storage.result_table import is_table
 from clusterscale.traits import TRAITS, open_traits
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["FORMATS", "Results", "Run", "open_run", "runs_of", "variables_of"]
 
 _KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], xr.Dataset]]] = {
@@ -29,6 +26,8 @@ _KINDS: Mapping[str, tuple[str, Mapping[str, schema.Variable], Callable[[str], x
     schema.TRAITS_FORMAT: ("traits", TRAITS, open_traits),
     schema.RECOVERY_FORMAT: ("recovery", RECOVERY, open_recovery),
 }
+_IDENTITY = {"cube_fingerprint", "plan_digest", "plan", "version"}  # keys that a page shows
+
 FORMATS = tuple(_KINDS)
 """Values of the attribute ``format`` of datasets that a page knows."""
 
@@ -143,14 +142,16 @@ def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
 
 
 def _identity(uri: str, kind: str) -> dict[str, Any]:
-    """Return the identity of a study of that kind; empty if the folder is not of one."""
+    """Return the identity of a study of that kind; empty if the folder has none."""
     if not storage.exists(f"{uri}/{kind}.json"):
         return {}
     try:
         identity = json.loads(storage.read(f"{uri}/{kind}.json"))
     except ValueError:
         return {}
-    return identity if isinstance(identity, dict) and identity.get("kind") == kind else {}
+    if not isinstance(identity, dict) or identity.get("kind") != kind:
+        return {}
+    return identity if _IDENTITY <= identity.keys() else {}
 
 
 def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:

@@ -187,6 +187,13 @@ def test_it_is_reported_from_its_own_folder_and_as_tables(cube, expected, tmp_pa
     assert len(Path(table).read_text().splitlines()) == 61
 
 
+def test_a_damaged_identity_is_no_analysis_to_report(cube, tmp_path):
+    study.run(Toy(), cube, tmp_path, SerialExecutor())
+    (tmp_path / "toy" / "toy.json").write_text('{"kind": "toy", "plan": {}}')
+    with pytest.raises(MissingError, match="there are no results"):
+        gather(str(tmp_path))
+
+
 def test_while_it_is_unfinished_there_is_nothing_to_report(cube, tmp_path, capsys):
     class Half(Toy):
         def stages(self, job):
