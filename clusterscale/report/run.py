@@ -151,7 +151,7 @@ def _identity(uri: str, kind: str) -> dict[str, Any]:
         return {}
     if not isinstance(identity, dict) or identity.get("kind") != kind:
         return {}
-    return identity if _IDENTITY <= identity.keys() else {}
+    return identity if identity.keys() >= _IDENTITY else {}
 
 
 def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:
