@@ -17,17 +17,15 @@ from clusterscale.contracts.component import (
 from clusterscale.contracts.evidence import CellScore, Reference
 from clusterscale.contracts.game import Game, GroupSample
 from clusterscale.contracts.knowledge import Examples, Knowledge, TargetKnowledge
-from clusterscale.contracts.protocols import (
-    Attack,
-    Distinguisher,
-    GroupRequest,
+from clusterscale.contracts.mechanism import (
     Guarantee,
     Mechanism,
     NoiseScope,
-    Prior,
     PrivacyLoss,
     TraceStep,
+    publish,
 )
+from clusterscale.contracts.protocols import Attack, Distinguisher, GroupRequest, Prior
 from clusterscale.contracts.release import (
     NO_NOISE,
     VERDICT_LEVELS,
@@ -37,7 +35,6 @@ from clusterscale.contracts.release import (
     Reason,
     Release,
     Support,
-    publish,
 )
 from clusterscale.contracts.traces import (
     Counts,

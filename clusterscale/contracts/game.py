@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts.knowledge import Knowledge
+from clusterscale.contracts.mechanism import Mechanism
 from clusterscale.contracts.release import Release
 from clusterscale.contracts.traces import Counts, Ints, Labels
-
-if TYPE_CHECKING:
-    from clusterscale.contracts.protocols import Mechanism
 
 __all__ = ["Adversary", "Game", "GroupSample", "add"]
 

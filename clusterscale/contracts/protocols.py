@@ -1,26 +1,22 @@
-"""Priors, trace steps, mechanisms and attacks: what each must have, and what it may."""
+"""Priors and attacks: what each must have, and what it may."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from clusterscale.contracts.bounds import Bounds, CellCoordinates
-from clusterscale.contracts.component import Component, NamedModel
+from clusterscale.contracts.bounds import CellCoordinates
+from clusterscale.contracts.component import NamedModel
 from clusterscale.contracts.game import Game
 from clusterscale.contracts.knowledge import Knowledge
-from clusterscale.contracts.release import CellLaw, Noise, Release, Support
-from clusterscale.contracts.traces import Counts, Scores, Traces, Values
+from clusterscale.contracts.release import Release
+from clusterscale.contracts.traces import Scores, Traces
 
-__all__ = ["Attack", "Distinguisher", "GroupRequest", "Guarantee", "Mechanism", "NoiseScope"]
-__all__ += ["Prior", "PrivacyLoss", "TraceStep"]
-
-NoiseScope = Literal["cell", "series", "release"]
-"""Published values that one count can affect: its own cell, the series of its ROI, or all."""
+__all__ = ["Attack", "Distinguisher", "GroupRequest", "Prior"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,136 +85,6 @@ class Prior(NamedModel):
 
         ``most`` is the largest number of challenges that may be needed.
         """
-
-
-@runtime_checkable
-class TraceStep(Component, Protocol):
-    """A change to traces before counting, made once per cube and period, not once per group."""
-
-    def apply(
-        self, traces: Traces, frame: CellCoordinates, *, rng: np.random.Generator
-    ) -> tuple[Traces, CellCoordinates]:
-        """Return the changed traces, without a null ROI, and the coordinates of their cells."""
-
-    def limit(self, bounds: Bounds) -> Bounds:
-        """Return ``bounds`` with those that the step enforces for any data."""
-
-    def expand(self, values: Values, frame: CellCoordinates) -> Values:
-        """Return ``values`` of the changed cells on the cells of ``frame``, those before the step.
-
-        Shapes (…, roi, epoch); a last ROI without a position is the null ROI.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class Guarantee:
-    """The privacy guarantee of a mechanism, or why it has none.
-
-    ``epsilon`` and ``delta`` hold for neighbouring inputs that differ in one ``unit`` (``event``,
-    ``user_day``, ``user``, ``roi_series``: one user in the series of one ROI) under ``neighbours``
-    (``add_remove`` or ``replace``), if the unit changes the counts by no more than
-    ``sensitivity`` (L1 or L2 norm, as ``reason`` says; NaN if none is required). An infinite
-    ``epsilon`` with the unit ``none`` means no guarantee.
-    """
-
-    unit: Literal["event", "user_day", "user", "roi_series", "none"]
-    epsilon: float
-    delta: float
-    neighbours: Literal["add_remove", "replace"]
-    reason: str
-    sensitivity: float = np.nan
-
-
-class PrivacyLoss(Protocol):
-    """Privacy loss of one user's data in a release, as a composition of independent parts.
-
-    It is hashable.
-    """
-
-    def __hash__(self) -> int: ...
-
-    def total(self, times: int) -> tuple[float, float]:
-        """Return ε and δ by basic composition of all parts, ``times`` over."""
-
-    def accountant(self, times: int) -> Callable[[float], float]:
-        """Return the function from δ to the smallest known ε of all parts, ``times`` over."""
-
-    @property
-    def least_delta(self) -> float:
-        """The smallest δ at which all parts together have a finite ε; 0 if any will do."""
-
-
-class Mechanism(NamedModel):
-    """Turns counts into published values: a subclass defines ``guarantee`` and ``release``.
-
-    All else is optional. A mechanism that does not state how its output is distributed, or how far
-    a change reaches, runs in every analysis that does not need it and is refused by the others.
-    """
-
-    noise_scope: ClassVar[NoiseScope] = "release"
-    """Scope of the published values that can change when one count changes."""
-
-    noise_is_count_independent: ClassVar[bool] = False
-    """Whether the same generator adds the same noise to all counts of one shape."""
-
-    @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """The privacy guarantee."""
-
-    @abstractmethod
-    def release(self, counts: Counts, *, group_size: int, rng: np.random.Generator) -> Values:
-        """Return published values of the shape of ``counts``, (…, roi, epoch), float64."""
-
-    @property
-    def publishes_float_noise(self) -> bool:
-        """Whether continuous noise is published unrounded, so low-order bits may reveal counts."""
-        return self.guarantee.unit != "none"
-
-    @property
-    def noise(self) -> Noise | None:
-        """Distribution of independent noise on every count; None if it is not just that."""
-        return None
-
-    def law(self, group_size: int) -> CellLaw | None:
-        """Return the output distribution of a count; None if unknown or of several counts."""
-        return None
-
-    def support(self, before: Support, group_size: int) -> Support:
-        """Return the values that it can publish for values in ``before``: any, if unknown."""
-        return Support(-np.inf, np.inf, 0.0)
-
-    @property
-    def trace_steps(self) -> tuple[TraceStep, ...]:
-        """Changes made to traces before counting."""
-        return ()
-
-    def bind(self, bounds: Bounds) -> Self:
-        """Return the mechanism with a sensitivity from ``bounds`` if none was set.
-
-        Raises
-        ------
-        ConfigError
-            If its definition does not apply to such counts.
-        """
-        return self
-
-    def required_sensitivity(self, bounds: Bounds) -> float:
-        """Return the sensitivity that the guarantee requires; NaN if it requires none.
-
-        Unless overridden, the L1 norm of the unit of the guarantee, which is never too small.
-        """
-        stated = self.guarantee
-        if stated.unit == "none" or np.isnan(stated.sensitivity):
-            return np.nan
-        return float(getattr(bounds, "series" if stated.unit == "roi_series" else stated.unit))
-
-    def user_privacy_loss(self, bounds: Bounds) -> PrivacyLoss | None:
-        """Return the privacy loss of one user's data in a release; None if it is unbounded."""
-        return None
-
-    def check(self, *, group_size: int, n_rois: int, n_epochs: int) -> None:
-        """Raise :class:`~clusterscale.errors.ConfigError` if it cannot publish such counts."""
 
 
 class Distinguisher(Protocol):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.contracts.traces import Counts, Ints, Values
 
-if TYPE_CHECKING:
-    from clusterscale.contracts.protocols import Mechanism
-
 __all__ = ["NO_NOISE", "VERDICT_LEVELS", "CellLaw", "Level", "Noise", "Reason", "Release"]
-__all__ += ["Support", "publish"]
+__all__ += ["Support"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +151,6 @@ class Release:
     def take(self, rows: Ints) -> Release:
         """Return the release of some of the groups; their values are copied."""
         return replace(self, values=self.values[rows])
-
-
-def publish(
-    counts: Counts, mechanism: Mechanism, *, group_size: int, rng: np.random.Generator
-) -> Release:
-    """Return ``counts`` published by ``mechanism``; unchanged counts are not copied."""
-    values: Values | Counts = counts
-    if mechanism.noise != NO_NOISE:
-        values = mechanism.release(counts, group_size=group_size, rng=rng)
-    law = mechanism.law(group_size)
-    return Release(values, group_size, mechanism.label, mechanism.noise, law)
 
 
 Level = Literal["pass", "warn", "fail"]

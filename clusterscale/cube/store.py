@@ -27,7 +27,6 @@ from clusterscale import storage
 from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, transforms
 from clusterscale.cube.calendar import Calendar
-from clusterscale.cube.describe import describe_origins, describe_sizes
 from clusterscale.cube.regions import Regions
 from clusterscale.cube.writer import CHUNK, PSEUDONYMS, digest
 from clusterscale.errors import DamagedError, FormatError, InputError
@@ -80,6 +79,8 @@ class TraceCube:
         )
 
     def _repr_html_(self) -> str:
+        from clusterscale.cube.describe import describe_origins, describe_sizes
+
         return list_facts(self.uri, describe_sizes(self) | describe_origins(self))
 
     @property
