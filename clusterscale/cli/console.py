@@ -40,7 +40,7 @@ def progress() -> Progress:
 
 def show_cube(cube: TraceCube) -> None:
     """Print a summary of a cube."""
-    from clusterscale.cube.describe import describe_origins, describe_sizes
+    from clusterscale.cube.store import describe_origins, describe_sizes
     from clusterscale.cube.summary import summarise
     from clusterscale.study import describe_bytes
 

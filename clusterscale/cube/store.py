@@ -28,12 +28,11 @@ from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.writer import CHUNK, PSEUDONYMS, digest
+from clusterscale.cube.writer import CHUNK, PSEUDONYMS, check_format
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.html_tables import list_facts
-from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 
-__all__ = ["TraceCube"]
+__all__ = ["TraceCube", "describe_origins", "describe_sizes"]
 
 _RUN = 16  # chunks of events read at once for non-contiguous users
 
@@ -56,7 +55,7 @@ class TraceCube:
     def __init__(self, uri: str | Path) -> None:
         self.uri = str(uri).rstrip("/")
         group = storage.open_group(self.uri)
-        self.attributes = _check(group, self.uri)
+        self.attributes = check_format(group, self.uri)
         self._arrays = {
             name: _open(group, name, kinds, size, self.uri)
             for name, kinds, size in (
@@ -79,8 +78,6 @@ class TraceCube:
         )
 
     def _repr_html_(self) -> str:
-        from clusterscale.cube.describe import describe_origins, describe_sizes
-
         return list_facts(self.uri, describe_sizes(self) | describe_origins(self))
 
     @property
@@ -261,34 +258,6 @@ class TraceCube:
         return arrays.read(array, 0, array.shape[0], where=self.uri)
 
 
-def _check(group: zarr.Group, uri: str) -> dict[str, Any]:
-    attributes = dict(group.attrs)
-    if attributes.get("format") != CUBE_FORMAT:
-        raise FormatError(f"{uri} is not a complete clusterscale cube{_hint_dense(group)}")
-    if attributes.get("version") != CUBE_VERSION:
-        raise FormatError(
-            f"{uri} is a cube of version {attributes.get('version')}; "
-            f"this clusterscale reads version {CUBE_VERSION}: ingest it again"
-        )
-    seal = attributes.pop("digest", None)
-    if seal != digest(attributes):
-        raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
-    return attributes
-
-
-def _hint_dense(group: zarr.Group) -> str:
-    try:
-        dense = sorted(name for name, array in group.arrays() if array.ndim == 3)
-    except Exception:  # a failed hint must not raise
-        return ""
-    if not dense:
-        return ""
-    return (
-        f"; its array {dense[0]} has three dimensions: "
-        "`clusterscale pack` turns a dense cube into an event cube"
-    )
-
-
 def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr.Array[Any]:
     array = arrays.open_array(group, name, where=uri)
     if array.metadata.zarr_format != 3:  # older formats can contain pickled objects
@@ -298,3 +267,34 @@ def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr
     if array.dtype.kind not in kinds:
         raise DamagedError(f"{uri}: array {name} has the wrong dtype {array.dtype}")
     return array
+
+
+def describe_sizes(cube: TraceCube) -> dict[str, str]:
+    """Return the numbers of users, ROIs, epochs and events, and the time span."""
+    return {
+        "users": f"{cube.n_users:,}",
+        "ROIs": f"{cube.n_rois:,}",
+        "epochs": f"{cube.n_epochs:,}  ({cube.calendar.describe()})",
+        "events": f"{cube.n_events:,}",
+    }
+
+
+def describe_origins(cube: TraceCube) -> dict[str, str]:
+    """Return the fingerprint and the provenance of the records."""
+    origins = {"fingerprint": cube.fingerprint}
+    for key, value in cube.attributes["provenance"].items():
+        if text := _plain(value):
+            origins[key.replace("_", " ")] = text
+    return origins
+
+
+def _plain(value: Any) -> str:
+    """Return a provenance value as readable text; empty for an absent, false or zero value."""
+    if isinstance(value, dict):
+        texts = {key: text for key, part in value.items() if (text := _plain(part))}
+        return ", ".join(f"{key.replace('_', ' ')} {text}" for key, text in texts.items())
+    if isinstance(value, list):
+        return " ".join(_plain(part) for part in value)
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return f"{value:,}" if value and isinstance(value, int) else str(value or "")

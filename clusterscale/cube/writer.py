@@ -18,11 +18,12 @@ from clusterscale.contracts import Ints
 from clusterscale.cube import arrays
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
-from clusterscale.errors import InputError
+from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
 
-__all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "Fingerprint", "digest", "new_cube"]
+__all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "Fingerprint", "check_format", "digest"]
+__all__ += ["new_cube"]
 
 
 class Fingerprint:
@@ -226,3 +227,40 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:  # half of a surrogate pair
         return False
     return True
+
+
+def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
+    """Return the attributes of the cube in ``group``, after checking its format and their digest.
+
+    Raises
+    ------
+    FormatError
+        If it is not a cube of this version.
+    DamagedError
+        If the attributes are corrupt.
+    """
+    attributes = dict(group.attrs)
+    if attributes.get("format") != CUBE_FORMAT:
+        raise FormatError(f"{uri} is not a complete clusterscale cube{_hint_dense(group)}")
+    if attributes.get("version") != CUBE_VERSION:
+        raise FormatError(
+            f"{uri} is a cube of version {attributes.get('version')}; "
+            f"this clusterscale reads version {CUBE_VERSION}: ingest it again"
+        )
+    seal = attributes.pop("digest", None)
+    if seal != digest(attributes):
+        raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
+    return attributes
+
+
+def _hint_dense(group: zarr.Group) -> str:
+    try:
+        dense = sorted(name for name, array in group.arrays() if array.ndim == 3)
+    except Exception:  # a failed hint must not raise
+        return ""
+    if not dense:
+        return ""
+    return (
+        f"; its array {dense[0]} has three dimensions: "
+        "`clusterscale pack` turns a dense cube into an event cube"
+    )
