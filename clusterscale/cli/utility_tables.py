@@ -31,7 +31,7 @@ class _UtilityRow(NamedTuple):
 
 def empty_lines(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     """Name in red the mechanisms with nearly empty releases in any setting."""
-    from clusterscale.report.audit.defences import emptiness
+    from clusterscale.utility import emptiness
 
     least = results.released_share.min(("period", "group_size")).values  # skips NaN
     pairs = zip(results.mechanism.values, least, strict=True)
@@ -84,7 +84,7 @@ def _tables(results: xr.Dataset, rows: Sequence[_UtilityRow], key: Key) -> Itera
 
     Mechanisms whose releases are nearly empty are marked in red.
     """
-    from clusterscale.report.audit.defences import emptiness
+    from clusterscale.utility import emptiness
 
     titles = [
         f"{title}, best {best:g}"

@@ -45,14 +45,15 @@ from clusterscale.utility.measure import Utility, random_guess
 from clusterscale.utility.relative_error import (
     NEARLY_EMPTY,
     busiest_relative_error,
+    emptiness,
     events_kept,
     mean_relative_error,
 )
 
 __all__ = ["NEARLY_EMPTY", "UTILITIES", "Utility", "busiest_relative_error", "create"]
-__all__ += ["events_kept", "hotspot_f1", "hotspot_tau", "hotspot_tau_listwise", "jensen_shannon"]
-__all__ += ["jensen_shannon_distance", "mean_relative_error", "pearson", "random_guess"]
-__all__ += ["total_variation"]
+__all__ += ["emptiness", "events_kept", "hotspot_f1", "hotspot_tau", "hotspot_tau_listwise"]
+__all__ += ["jensen_shannon", "jensen_shannon_distance", "mean_relative_error", "pearson"]
+__all__ += ["random_guess", "total_variation"]
 
 UTILITIES: Registry[Utility] = Registry.of_package("utility", "clusterscale.utility", Utility)
 create = UTILITIES.create

@@ -15,6 +15,7 @@ __all__ = [
     "EventsKept",
     "MeanRelativeError",
     "busiest_relative_error",
+    "emptiness",
     "events_kept",
     "mean_relative_error",
 ]
@@ -149,3 +150,13 @@ class EventsKept(FunctionUtility):
     function = staticmethod(events_kept)
 
     name: Literal["events_kept"] = "events_kept"
+
+
+def emptiness(released_share: float) -> str:
+    """Return ``empty``, ``nearly empty`` or "" for the released share of events.
+
+    The result for NaN, an unknown share, is "" too.
+    """
+    if released_share == 0:
+        return "empty"
+    return "nearly empty" if released_share < NEARLY_EMPTY else ""

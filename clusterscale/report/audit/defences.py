@@ -12,10 +12,10 @@ from markupsafe import Markup
 from clusterscale.report.audit.cases import Cases, Floats, mean
 from clusterscale.report.section import breakable, fill
 from clusterscale.schema import RAW_COUNTS, find_mechanism
-from clusterscale.utility import NEARLY_EMPTY
+from clusterscale.utility import NEARLY_EMPTY, emptiness
 from clusterscale.validation_messages import find_ties
 
-__all__ = ["BestDefence", "CaseIndex", "Defences", "Measure", "best_defence", "emptiness"]
+__all__ = ["BestDefence", "CaseIndex", "Defences", "Measure", "best_defence"]
 __all__ += ["largest_loss", "least_gains", "read_defences"]
 
 
@@ -153,16 +153,6 @@ class Defences:
     def attacked_priors(self, case: CaseIndex) -> list[int]:
         """Return the priors with an attack on raw counts."""
         return [prior for prior in range(len(self.priors)) if self.strongest(case, prior)]
-
-
-def emptiness(released_share: float) -> str:
-    """Return ``empty``, ``nearly empty`` or "" for the released share of events.
-
-    The result for NaN, an unknown share, is "" too.
-    """
-    if released_share == 0:
-        return "empty"
-    return "nearly empty" if released_share < NEARLY_EMPTY else ""
 
 
 def read_defences(results: xr.Dataset, table: Cases) -> Defences:
