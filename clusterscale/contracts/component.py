@@ -12,7 +12,7 @@ from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
-__all__ = ["Address", "Component", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
+__all__ = ["Address", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
 __all__ += ["Positive", "Probability", "Share", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
@@ -149,22 +149,6 @@ class NamedModel(ConfigModel):
     def phrase(self) -> str:
         """The settings in words; other settings have another phrase."""
         return self._label
-
-
-class Component(Protocol):
-    """What a :class:`NamedModel` is called."""
-
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
-
-    @property
-    def id(self) -> str:
-        """Stable id: keys random streams, journals and coordinates."""
-
-    @property
-    def label(self) -> str:
-        """Title, or name with its settings: for people only."""
 
 
 def names_of(dim: str, items: Iterable[Any]) -> dict[str, list[str]]:

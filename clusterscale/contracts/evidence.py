@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.contracts.component import Component
+from clusterscale.contracts.component import Named
 from clusterscale.contracts.release import CellLaw, Noise
 from clusterscale.contracts.traces import Counts, Ints, Labels, Scores, Values
 
@@ -65,7 +65,7 @@ class CellScore(Protocol):
 
 
 @runtime_checkable
-class CellwiseAttack(Component, Protocol):
+class CellwiseAttack(Named, Protocol):
     """An attack whose score is a sum of independent terms, one per cell.
 
     The scores of two targets differ only in the terms of their own cells, so one pass over all

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 
 from clusterscale.contracts.bounds import Bounds, CellCoordinates
-from clusterscale.contracts.component import Component, NamedModel
+from clusterscale.contracts.component import Named, NamedModel
 from clusterscale.contracts.release import NO_NOISE, CellLaw, Noise, Release, Support
 from clusterscale.contracts.traces import Counts, Traces, Values
 
@@ -21,7 +21,7 @@ NoiseScope = Literal["cell", "series", "release"]
 
 
 @runtime_checkable
-class TraceStep(Component, Protocol):
+class TraceStep(Named, Protocol):
     """A change to traces before counting, made once per cube and period, not once per group."""
 
     def apply(
