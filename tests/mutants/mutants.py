@@ -36,7 +36,7 @@ def find(checkout):
     files = sorted(str(it.relative_to(checkout)) for it in checkout.glob(f"{PACKAGE}/**/*.py"))
     modules = {file: Module(checkout, file) for file in files}
     # Compiled code holds the functions and constants that it uses, of other files as well.
-    compiled = {f"{PACKAGE}/kernel.py"} | {it for it in files if modules[it].kernels}
+    compiled = {f"{PACKAGE}/jit.py"} | {it for it in files if modules[it].kernels}
     for module in [modules[it] for it in compiled]:
         used = module.compiled_names
         compiled |= {it for it, names in module.imports.items() if names & used}
