@@ -8,7 +8,7 @@ beginning and end.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,27 @@ HABIT = np.dtype(
 )
 
 
+class Person(NamedTuple):
+    """A user on the network.
+
+    Attributes
+    ----------
+    minutes
+        Minutes between stations, shape (station, station).
+    diary
+        Reports so far.
+    rois
+        Stations of the user's places, shape (place,).
+    dwell
+        Factor of the time between errands.
+    """
+
+    minutes: Floats
+    diary: Diary
+    rois: Ints
+    dwell: float
+
+
 class Commuters:
     """Draws commuters, block by block, in the city ``name``."""
 
@@ -140,15 +161,16 @@ def _simulate(
         start_over(diary)
         habit = habits[user]
         own = rois[: _settle(rng, habit, leisure, rois)]
+        person = Person(minutes, diary, own, habit.dwell)
         now = 0.0
         for day in range(n_epochs * HOUR // DAY):
             first = max(day * DAY, now)  # a late evening shortens the next day
             if habit.works[day % 7] and rng.random() >= LEAVE:
-                now = _work(rng, habit, minutes, diary, own, day * DAY, first)
+                now = _work(rng, habit, person, day * DAY, first)
             else:
                 now = max(first, day * DAY + 540.0 + 300.0 * rng.random())
                 until = day * DAY + 1320.0
-                now = _errands(rng, habit, minutes, diary, own, HOME, now, until, habit.outing)
+                now = _errands(rng, person, HOME, now, until, habit.outing)
         start = end
         end = collect(diary, own, n_epochs, cells, start)
         sizes[user] = end - start
@@ -172,69 +194,46 @@ def _settle(rng: np.random.Generator, habit: Any, leisure: Floats, rois: Ints) -
 
 
 @kernel
-def _work(
-    rng: np.random.Generator,
-    habit: Any,
-    minutes: Floats,
-    diary: Diary,
-    rois: Ints,
-    midnight: int,
-    now: float,
-) -> float:
+def _work(rng: np.random.Generator, habit: Any, person: Person, midnight: int, now: float) -> float:
     """Simulate a working day; return the minute in which it ends."""
     depart = midnight + habit.depart + habit.jitter * _normal(rng)
     back = midnight + habit.back + habit.jitter_back * _normal(rng)
-    now = _trip(rng, minutes, diary, rois, HOME, WORK, max(now, depart))
+    now = _trip(rng, person, HOME, WORK, max(now, depart))
     now = now + 60.0 + 120.0 * rng.random()
-    now = _errands(rng, habit, minutes, diary, rois, WORK, now, back - 90.0, habit.midday)
+    now = _errands(rng, person, WORK, now, back - 90.0, habit.midday)
     now = max(now + 5.0, back)
     here = WORK
     if rng.random() < habit.detour:
-        here = _favourite(rng, rois)
-        now = _trip(rng, minutes, diary, rois, WORK, here, now) + 60.0 + 90.0 * rng.random()
-    now = _trip(rng, minutes, diary, rois, here, HOME, now) + 30.0
+        here = _favourite(rng, person.rois)
+        now = _trip(rng, person, WORK, here, now) + 60.0 + 90.0 * rng.random()
+    now = _trip(rng, person, here, HOME, now) + 30.0
     until = midnight + 1290.0
-    return _errands(rng, habit, minutes, diary, rois, HOME, now, until, habit.evening)
+    return _errands(rng, person, HOME, now, until, habit.evening)
 
 
 @kernel
 def _errands(
-    rng: np.random.Generator,
-    habit: Any,
-    minutes: Floats,
-    diary: Diary,
-    rois: Ints,
-    base: int,
-    now: float,
-    until: float,
-    again: float,
+    rng: np.random.Generator, person: Person, base: int, now: float, until: float, again: float
 ) -> float:
     """Simulate errands that end at ``base``; return the minute in which they end."""
     here = base
     while now < until and rng.random() < again:
-        there = _favourite(rng, rois)
+        there = _favourite(rng, person.rois)
         if there != here:
-            now = _trip(rng, minutes, diary, rois, here, there, now)
+            now = _trip(rng, person, here, there, now)
             here = there
-        now += habit.dwell * (DWELL[0] + DWELL[1] * rng.random())
+        now += person.dwell * (DWELL[0] + DWELL[1] * rng.random())
     if here != base:
-        now = _trip(rng, minutes, diary, rois, here, base, now)
+        now = _trip(rng, person, here, base, now)
     return now
 
 
 @kernel
-def _trip(
-    rng: np.random.Generator,
-    minutes: Floats,
-    diary: Diary,
-    rois: Ints,
-    here: int,
-    there: int,
-    now: float,
-) -> float:
-    note(diary, here, int(now) // HOUR)
-    now += minutes[rois[here], rois[there]] * (0.8 + 0.4 * rng.random())
-    note(diary, there, int(now) // HOUR)
+def _trip(rng: np.random.Generator, person: Person, here: int, there: int, now: float) -> float:
+    note(person.diary, here, int(now) // HOUR)
+    minutes = person.minutes[person.rois[here], person.rois[there]]
+    now += minutes * (0.8 + 0.4 * rng.random())
+    note(person.diary, there, int(now) // HOUR)
     return now
 
 
