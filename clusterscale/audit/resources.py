@@ -9,6 +9,7 @@ from clusterscale.audit.plan import AuditPlan
 from clusterscale.audit.workload import Workload
 from clusterscale.cube import TraceCube
 from clusterscale.cube.blocks import Range, block_size, ranges
+from clusterscale.cube.describe import raw_bytes
 from clusterscale.errors import ConfigError
 from clusterscale.groups import SLICE_BYTES
 from clusterscale.screening import predict as predict_screen
@@ -134,7 +135,7 @@ def predict(
         n_targets=n_targets,
         n_tasks=n_games + n_periods * len(plan.group_sizes),
         n_cases=n_games * plan.n_cases,
-        store_bytes=cube.n_events * cube.cell_bytes + (cube.n_users + 1) * _OFFSET,
+        store_bytes=raw_bytes(cube),
         resources=resources,
     )
 

@@ -19,11 +19,11 @@ from clusterscale.contracts import (
 from clusterscale.errors import ConfigError
 from clusterscale.mechanisms.accounting import ApproximateLoss, LaplaceLoss
 from clusterscale.mechanisms.noise import AdditiveNoise, DiscreteLaplaceNoise, LaplaceNoise
+from clusterscale.phrases import privacy_unit
 from clusterscale.validation_messages import exact_number
 
 __all__ = ["Laplace", "TruncatedLaplace"]
 
-_UNITS = {"event": "one event", "user_day": "one user's day", "user": "one user"}
 _PER = {"event": "event", "user_day": "user and day", "user": "user"}
 _MOST_DISCRETE = 2.0**48  # noise of 30 scales is still exact as a float
 
@@ -81,7 +81,8 @@ class Laplace(AdditiveNoise):
     def guarantee(self) -> Guarantee:
         """Pure ε at the declared unit, under adding or removing one unit."""
         law = "two-sided geometric" if self.discrete else "Laplace"
-        reason = f"{law} noise of scale sensitivity/epsilon; L1 norm of {_UNITS[self.unit]}"
+        norm_of = privacy_unit(self.unit, "one")
+        reason = f"{law} noise of scale sensitivity/epsilon; L1 norm of {norm_of}"
         norm = self._known_norm
         return Guarantee(self.unit, self.epsilon, 0.0, "add_remove", reason, norm)
 
