@@ -79,7 +79,7 @@ def _show(pieces: Sequence[Piece], seconds: Sequence[float], copied: float) -> N
         "if the events of every member count as read in every group.",
     )
     for piece, each in zip(pieces, seconds, strict=True):
-        share = 100 * piece.required_sensitivity / each / copied
+        share = 100 * piece.needed / each / copied
         at_least(f"{piece.name}, {piece.how}, of a copy's bandwidth", share, GOAL, " %")
 
 

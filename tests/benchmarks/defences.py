@@ -17,7 +17,7 @@ from show import at_most, environment, out, print_table
 from threadpoolctl import threadpool_limits
 
 from clusterscale import mechanisms
-from clusterscale.contracts import Bounds, Counts
+from clusterscale.contracts import Bounds, Counts, Mechanism
 
 BOUNDS = Bounds(event=1, user_day=30, user=207, series=60, rois=20, null_roi=False)
 GROUP_SIZE = 1000
@@ -100,7 +100,7 @@ def _peers(counts: Counts, rng: np.random.Generator) -> dict[str, Callable[[], o
 
 
 def _release(
-    mechanism: mechanisms.Mechanism, counts: Counts, rng: np.random.Generator
+    mechanism: Mechanism, counts: Counts, rng: np.random.Generator
 ) -> Callable[[], object]:
     return lambda: mechanism.release(counts, group_size=GROUP_SIZE, rng=rng)
 
