@@ -126,8 +126,8 @@ def note(*words):
         print(*words, file=file)
 
 
-def pytest_configure():
-    """Say which package the tests import, without importing it: it may be broken."""
+def pytest_load_initial_conftests():
+    """Say which package the tests import, before anything imports it: it may be broken."""
     note("package", importlib.util.find_spec(PACKAGE).origin)
 
 
