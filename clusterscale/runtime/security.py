@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from clusterscale.contracts import ConfigModel
-from clusterscale.errors import ExistsError, MissingError, PackageError
+from clusterscale.errors import ExistsError, MissingError
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -64,13 +64,7 @@ Encryption = Tls | Literal[False] | None
 
 @contextmanager
 def encrypt(tls: Encryption, shared: str | Path) -> Iterator[Tls | None]:
-    """Yield the certificates of a run; generated ones are in ``shared`` and deleted at the end.
-
-    Raises
-    ------
-    PackageError
-        If certificates must be generated and cryptography is not installed.
-    """
+    """Yield the certificates of a run; generated ones are in ``shared`` and deleted at the end."""
     if tls is not None:
         yield tls or None
         return
@@ -99,8 +93,6 @@ def make_certificates(folder: str | Path, *, days: int = 365) -> Tls:
     ------
     ExistsError
         If one of the files exists.
-    PackageError
-        If cryptography is not installed.
     """
     folder = Path(folder).absolute()
     paths = [folder / name for name in _NAMES]
@@ -127,17 +119,12 @@ def _sign(lifetime: timedelta) -> tuple[bytes, bytes]:
     This is ``distributed.Security.temporary`` with two differences: the period of validity can be
     chosen, and starts early enough for nodes whose clocks differ.
     """
-    try:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.x509.oid import NameOID
-    except ImportError as error:
-        raise PackageError(
-            f"making certificates needs clusterscale[tls] ({error}); install it, or give "
-            "certificates made elsewhere as tls: {ca, certificate, key}"
-        ) from None
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.x509.oid import NameOID
+
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _HOST)])
     certificate = (

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from clusterscale.contracts import Count
 from clusterscale.runtime.clusters.base import SETTINGS, USABLE, Distributed, needs
+from clusterscale.runtime.security import make_certificates
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
@@ -19,13 +21,26 @@ __all__ = ["Local"]
 # closes the nanny for good if the worker is not back after 15 seconds.
 _NEVER = {"distributed.deploy.lost-worker-timeout": "3650 days"}
 
+# HTTP has no password: only whether a process is well is served, and no link is shown.
+_NO_DASHBOARD = {
+    "distributed.scheduler.http.routes": ["distributed.http.health"],
+    "distributed.worker.http.routes": ["distributed.http.health"],
+    "distributed.dashboard.link": "",
+}
+
 
 class Local(Distributed):
-    """Worker processes on this machine, one thread each; by default one per processor."""
+    """Worker processes on this machine, one thread each; by default one per processor.
+
+    Scheduler and workers listen on the loopback interface, which all users of the machine share, so
+    each run has certificates of its own and accepts no other connection. ``dashboard`` serves
+    Dask's dashboard without a password: any user of this machine can then read it.
+    """
 
     name: Literal["local"] = "local"
     workers: Count | None = None
     memory: str = "auto"
+    dashboard: bool = False
 
     @property
     def n_workers(self) -> int:
@@ -57,14 +72,20 @@ class Local(Distributed):
             from distributed import Client, LocalCluster
 
             from clusterscale.runtime.dask import DaskExecutor
+        shown = {} if self.dashboard else _NO_DASHBOARD
         with (
-            dask.config.set(SETTINGS | _NEVER),
+            # Readable by this user only, so that nobody else can place anything in it.
+            TemporaryDirectory(prefix="clusterscale-") as private,
+            dask.config.set(SETTINGS | _NEVER | shown | {"temporary-directory": private}),
             LocalCluster(
                 n_workers=self.n_workers,
                 threads_per_worker=1,
                 memory_limit=self.memory,
                 dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": self.dashboard},
                 host="127.0.0.1",
+                protocol="tls://",
+                security=make_certificates(f"{private}/tls", days=30).security(),
                 silence_logs="ERROR",
             ) as cluster,
             Client(cluster) as client,
