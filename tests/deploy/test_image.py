@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 IGNORED = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text()
 LOCK = (ROOT / "deploy" / "requirements.txt").read_text()
-EXTRAS = ("gateway", "kubernetes", "s3", "tls")
+EXTRAS = ("gateway", "kubernetes", "s3")
 
 
 @dataclass
@@ -74,6 +74,8 @@ def _find_stage_faults(stage, names, ignored):
     for run in stage.all("RUN"):
         if "pip" in run and "install" in run and run.count("--no-deps") != run.count(" install "):
             yield f"installs what is not locked: {run}"
+        if "-r requirements.txt" in run and "--require-hashes" not in run:
+            yield f"does not check hashes: {run}"
     if stage.all("ADD"):
         yield "ADD may fetch from anywhere"
     for copy in stage.all("COPY"):
@@ -115,7 +117,8 @@ def test_the_image_is_sound():
         ("USER 10001:10001\n", "USER 10001:10001\nRUN true\n", "USER is not the last word"),
         ("RUN groupadd", "RUN apt-get install -y gcc && groupadd", "builds in the last stage"),
         ("PYTHONUNBUFFERED=1", "AWS_SECRET_ACCESS_KEY=1", "secret in"),
-        ("--no-deps -r", "-r", "installs what is not locked"),
+        ("--no-deps \\\n        --require-hashes -r", "-r", "installs what is not locked"),
+        ("--require-hashes ", "", "does not check hashes"),
         ("COPY configs", "COPY config", "config is not there"),
         ("COPY configs", "COPY tests", "tests is not sent"),
         ("COPY configs", "ADD configs", "ADD may fetch"),
@@ -136,10 +139,12 @@ def test_data_and_results_are_not_sent():
 
 def locked():
     """Return the locked versions by canonical name."""
-    lines = [line for line in LOCK.splitlines() if not line.startswith("#")]
-    assert lines == sorted(lines, key=str.lower)
-    pairs = [re.fullmatch(r"([\w.-]+)==([\w.+!]+)", line) for line in lines]
-    assert all(pairs), "every line is NAME==VERSION"
+    text = "".join(line for line in LOCK.splitlines(True) if not line.startswith("#"))
+    lines = text.replace(" \\\n    ", " ").splitlines()
+    assert [x.split()[0] for x in lines] == sorted(x.split()[0] for x in lines)
+    hashes = r"( --hash=sha256:[0-9a-f]{64})+"
+    pairs = [re.fullmatch(rf"([\w.-]+)==([\w.+!]+){hashes}", line) for line in lines]
+    assert all(pairs), "every entry is NAME==VERSION with hashes"
     return {canonicalize_name(pair[1]): pair[2] for pair in pairs}
 
 
