@@ -141,7 +141,8 @@ def locked():
     """Return the locked versions by canonical name."""
     text = "".join(line for line in LOCK.splitlines(True) if not line.startswith("#"))
     lines = text.replace(" \\\n    ", " ").splitlines()
-    assert [x.split()[0] for x in lines] == sorted(x.split()[0] for x in lines)
+    names = [line.partition("==")[0] for line in lines]
+    assert names == sorted(names, key=str.lower)
     hashes = r"( --hash=sha256:[0-9a-f]{64})+"
     pairs = [re.fullmatch(rf"([\w.-]+)==([\w.+!]+){hashes}", line) for line in lines]
     assert all(pairs), "every entry is NAME==VERSION with hashes"
