@@ -21,7 +21,7 @@ from clusterscale.dp_audit import Evaluations, lay_out_evaluations
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
 from clusterscale.schema import RESULTS, RESULTS_FORMAT, Coordinates, validate
-from clusterscale.storage import exists, open_dataset, open_store, put, remove
+from clusterscale.storage import exists, manifest, open_dataset, open_store, put, remove
 from clusterscale.storage.atomic import staged
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def write_results(
         }
         about = _attributes(plan, cube) | {"evaluation_errors": _errors(evaluations)}
         _dataset({}, variables).assign_attrs(about).to_zarr(store, mode="a", consolidated=False)
+        manifest.seal(staging)
 
 
 def _dataset(coords: Coordinates, variables: dict[str, NDArray[Any]]) -> xr.Dataset:
@@ -138,6 +139,8 @@ def open_results(uri: str | Path) -> xr.Dataset:
         If there is no dataset.
     FormatError
         If it is not a dataset of an audit.
+    DamagedError
+        If a file is not the one that was written.
     """
     uri = str(uri).rstrip("/")
     inner = f"{uri}/results.zarr"
@@ -147,6 +150,7 @@ def open_results(uri: str | Path) -> xr.Dataset:
     dataset = open_dataset(store)
     if dataset.attrs.get("format") != RESULTS_FORMAT:
         raise FormatError(f"{store} does not contain the results of an audit")
+    manifest.check(store)
     return validate(dataset)
 
 

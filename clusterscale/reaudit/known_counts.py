@@ -19,7 +19,7 @@ from clusterscale.cube.trace_settings import TraceSource, load_settings
 from clusterscale.groups import count_visits
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.reaudit.values import PublishedTotals
-from clusterscale.storage import open_group
+from clusterscale.storage import manifest, open_group
 from clusterscale.study.execution import Reduction
 
 __all__ = ["INSIDE", "KnownCounts", "KnownTask", "TableTask", "add_known", "check_alone"]
@@ -117,11 +117,13 @@ def add_known(one: KnownCounts, other: KnownCounts) -> KnownCounts:
 
 @lru_cache(maxsize=2)
 def _inside(uri: str) -> Ints:
+    manifest.check(uri)
     return cast(Ints, np.asarray(open_group(uri)[INSIDE][:], np.int64))
 
 
 def read_content(uri: str) -> Content:
     """Return the published values and totals of a Zarr group."""
+    manifest.check(uri)
     group = open_group(uri)
     arrays = {name: np.asarray(group[name][:]) for name in group.array_keys()}
     totals = PublishedTotals(arrays.get("roi_total"), arrays.get("epoch_total"))

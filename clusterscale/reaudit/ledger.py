@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Ledger", "Verdict", "json_safe", "key_of"]
 
 _TABLE = "verdicts.parquet"
-_ADDED = ("mechanism_id", "results_revision")  # columns that rows before results revision 2 lack
+_ADDED = ("mechanism_id", "results_revision", "seal")  # columns that older rows lack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,8 @@ class Verdict:
         the policy; version of the software.
     mechanism_id, results_revision
         Stable id of the mechanism, and :data:`clusterscale.schema.RESULTS_REVISION` of the audit.
+    seal
+        Digest of all other fields; empty in rows of older versions.
     """
 
     number: int
@@ -98,11 +100,17 @@ class Verdict:
     version: str
     mechanism_id: str = ""  # rows before results revision 2 lack it
     results_revision: int = 1
+    seal: str = ""
 
     @property
     def key(self) -> str:
         """Key of this verdict; a release is not evaluated twice under the same key."""
         return key_of(self.series, self.release, self.audit, self.policy)
+
+    def sealed(self) -> Verdict:
+        """Return the row with the digest of all other fields."""
+        fields = {name: value for name, value in asdict(self).items() if name != "seal"}
+        return replace(self, seal=hash_of(fields))
 
     @property
     def span(self) -> tuple[int, int]:
@@ -168,7 +176,8 @@ class Ledger:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        sink = io.BytesIO()
+        sink, table = io.BytesIO(), pa.Table.from_pylist([asdict(row)], schema=_schema())
+        row = Verdict(**table.to_pylist()[0]).sealed()  # as it will be read
         table = pa.Table.from_pylist([asdict(row)], schema=_schema())
         pq.write_table(table, sink, write_page_checksum=True)
         uri = f"{self.uri}/{_TABLE}/{_name(row.number)}"
@@ -200,9 +209,12 @@ class Ledger:
             # not read_table, which imports pandas: that takes half a second
             table = pq.ParquetFile(content, page_checksum_verification=True).read()
             (row,) = table.to_pylist()
-            if not any(table.schema.equals(_schema(without)) for without in ((), _ADDED)):
+            older = (_ADDED, _ADDED[-1:])
+            if not any(table.schema.equals(_schema(without)) for without in ((), *older)):
                 raise ValueError("it has other columns")
             verdict = Verdict(**row)
+            if "seal" in row and verdict.seal != verdict.sealed().seal:
+                raise ValueError("it is not what was written")
         except MemoryError:
             raise
         except Exception as error:  # Arrow raises many types

@@ -12,7 +12,14 @@ from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Level, Reason
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
 from clusterscale.metrics import Drift, UserLosses, compare_exposure, pool_exposure
-from clusterscale.phrases import BROKEN, CONSISTENT, NO_GUARANTEE, TOO_FEW_SAMPLES, privacy_unit
+from clusterscale.phrases import (
+    BROKEN,
+    CONSISTENT,
+    NO_GUARANTEE,
+    NOTHING_PROMISED,
+    TOO_FEW_SAMPLES,
+    privacy_unit,
+)
 from clusterscale.reaudit.ledger import Verdict
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
 from clusterscale.reaudit.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
@@ -180,7 +187,9 @@ def _guarantee_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:
     if metrics.verdict == TOO_FEW_SAMPLES:
         level: Level = "pass" if policy.promise == "pass" else "warn"
         return Reason("promise", level, observed, declared, f"{text}; too few trials to test it")
-    return Reason("promise", "pass", nan, nan, f"{NO_GUARANTEE} is declared")
+    if metrics.verdict == NOTHING_PROMISED:
+        return Reason("promise", "pass", nan, nan, f"{NO_GUARANTEE} is declared")
+    return Reason("promise", "error", nan, nan, "the test of the guarantee is missing")
 
 
 def _float_noise_reason(policy: Policy, metrics: ReleaseMetrics) -> Reason:

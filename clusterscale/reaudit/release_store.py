@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,16 @@ from clusterscale.audit import open_results
 from clusterscale.audit.release_scoring import VALUES
 from clusterscale.consistency import CheckResult
 from clusterscale.contracts import Bounds, Ints
+from clusterscale.errors import DamagedError
 from clusterscale.reaudit.known_counts import INSIDE, read_content
 from clusterscale.reaudit.ledger import json_safe
 from clusterscale.reaudit.release_metrics import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.schema import with_labels
 from clusterscale.screening import open_screen
+from clusterscale.storage import manifest
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.manifest import from_sealed, to_sealed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,9 +65,14 @@ class ReleaseStore:
     def record(self) -> ReleaseRecord | None:
         """Return the record, None while it is not complete."""
         try:
-            record = json.loads(storage.read(f"{self.uri}/{_RECORD}"))
+            record = from_sealed(storage.read(f"{self.uri}/{_RECORD}"))
         except FileNotFoundError:
             return None
+        except ValueError as error:
+            raise DamagedError(
+                f"{self.uri}/{_RECORD} is damaged ({error}): remove it, and the next run of the "
+                "same command checks the release again"
+            ) from None
         return ReleaseRecord(
             release=ResolvedRelease.model_validate(record["listed"], strict=False),
             cube=record["cube"],
@@ -82,16 +89,15 @@ class ReleaseStore:
         """Write the record, which completes the folder."""
         plain = asdict(record) | {"listed": record.release.model_dump(mode="json")}
         del plain["release"]
-        text = json.dumps(json_safe(plain), indent=1, sort_keys=True)
-        storage.put(f"{self.uri}/{_RECORD}", text.encode())
+        storage.put(f"{self.uri}/{_RECORD}", to_sealed(json_safe(plain)))
 
     def content(self) -> Content:
         """Return the published values and totals."""
         return read_content(self.tables)
 
     def write_tables(self, content: Content, inside: Ints) -> None:
-        """Write the content for workers and for later comparisons, unless it exists."""
-        if storage.exists(f"{self.tables}/zarr.json"):
+        """Write the content for workers and for later comparisons, unless it is there, intact."""
+        if manifest.is_intact(self.tables):
             return
         arrays = {VALUES: content.values, INSIDE: np.asarray(inside, np.int64)}
         totals = {"roi_total": content.totals.roi, "epoch_total": content.totals.epoch}
@@ -102,6 +108,7 @@ class ReleaseStore:
                 stored = group.create_array(name, shape=array.shape, dtype=array.dtype)
                 if array.size:
                     stored[:] = array
+            manifest.seal(staging)
 
     def results(self) -> xr.Dataset:
         """Open the results of the audit, by labels."""

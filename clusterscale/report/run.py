@@ -15,6 +15,7 @@ from clusterscale.audit import open_results
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.recovery import RECOVERY, open_recovery
 from clusterscale.screening import SCREEN, open_screen
+from clusterscale.storage.manifest import from_sealed
 from clusterscale.storage.result_table import is_table
 from clusterscale.traits import TRAITS, open_traits
 
@@ -146,10 +147,10 @@ def _identity(uri: str, kind: str) -> dict[str, Any]:
     if not storage.exists(f"{uri}/{kind}.json"):
         return {}
     try:
-        identity = json.loads(storage.read(f"{uri}/{kind}.json"))
+        identity = from_sealed(storage.read(f"{uri}/{kind}.json"))
     except ValueError:
         return {}
-    if not isinstance(identity, dict) or identity.get("kind") != kind:
+    if identity.get("kind") != kind:
         return {}
     return identity if identity.keys() >= _IDENTITY else {}
 

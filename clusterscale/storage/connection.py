@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -44,10 +45,15 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
 
     def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False) -> None:
         super().__init__(store)
-        self._uri, self._durable = uri, durable and isinstance(store, LocalStore)
+        self._uri, self._records = uri, durable
+        self._durable = durable and isinstance(store, LocalStore)
+        self.digests: dict[str, str] = {}
+        """Digests of what was written, by key, where it is ``durable``."""
 
     def _with_store(self, store: FsspecStore | LocalStore) -> ChunkStore:
-        return type(self)(store, self._uri, durable=self._durable)
+        other = type(self)(store, self._uri, durable=self._records)
+        other.digests = self.digests
+        return other
 
     @property
     def _supports_sync_io(self) -> bool:
@@ -67,6 +73,9 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     async def set(self, key: str, *args: Any, **options: Any) -> None:
         with to_write(f"{self._uri}/{key}"):
             await self._try(key, self._store.set, key, *args, **options)
+        if self._records:
+            value = args[0] if args else options["value"]
+            self.digests[key] = blake2b(value.to_bytes(), digest_size=16).hexdigest()
         if self._durable:
             await self._try(key, asyncio.to_thread, _flush_chunk, self._store.root / key)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 
-from clusterscale.errors import FormatError, MissingError
+from clusterscale.errors import DamagedError, FormatError, MissingError
 from clusterscale.schema import Variable, validate
-from clusterscale.storage import files
+from clusterscale.storage import files, manifest
 from clusterscale.storage.atomic import staged
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ _TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 class TableStore:
     """A table of results that is created empty, then filled part by part.
 
-    ``results.zarr`` holds the numbers, ``done/`` an empty file for each part that is complete.
+    ``results.zarr`` holds the numbers, and ``done/`` a file for each part that is complete, with
+    the digests of the chunks that it wrote. A part whose chunks are not those is not done. The manifest
+    in ``results.zarr`` lists the files of the empty table, and all files once it is complete.
 
     Parameters
     ----------
@@ -40,24 +43,83 @@ class TableStore:
 
     def __init__(self, uri: str, form: str, create: Callable[[str], None]) -> None:
         self.uri = uri.rstrip("/")
-        store = f"{self.uri}/results.zarr"
-        if not is_table(store, form):
-            with staged(store, force=True) as staging:
+        self._table, self._create = f"{self.uri}/results.zarr", create
+        self._done: set[str] = set()
+        self._digests: dict[str, str] = {}  # of the chunks that completed parts wrote
+        if not is_table(self._table, form) or not self._repair():
+            files.remove(f"{self.uri}/done")
+            with staged(self._table, force=True) as staging:
                 create(staging)
+                manifest.seal(staging)
         # A part is marked as done only when its numbers are durable.
-        self._group = zarr.open_group(files.open_store(store, "r+", durable=True), mode="r+")
+        self._store = files.open_store(self._table, "r+", durable=True)
+        self._group = zarr.open_group(self._store, mode="r+")
 
     def done(self) -> set[str]:
-        """Return the names of the completed parts."""
-        return set(files.list_names(f"{self.uri}/done"))
+        """Return the names of the completed parts, whose chunks are those that they wrote."""
+        return set(self._done)
 
     def finish(self) -> None:
-        """Mark the table as complete."""
+        """Mark the table as complete, and list the digests of its files.
+
+        Raises
+        ------
+        DamagedError
+            If a chunk is not the one that was written.
+        """
         self._group.attrs["complete"] = True
+        manifest.seal(self._table, self._digests | self._store.digests)
 
     def mark_done(self, name: str) -> None:
         """Record that a part is complete; its numbers are durable."""
-        files.put(f"{self.uri}/done/{name}", b"")
+        new = dict(self._store.digests.items() - self._digests.items())
+        files.put(f"{self.uri}/done/{name}", manifest.to_sealed({"chunks": new}))
+        self._digests |= new
+        self._done.add(name)
+
+    def _repair(self) -> bool:
+        """Find the parts that are intact; make all else as if it had not been written yet.
+
+        Return whether that is possible: not without a manifest of the empty table.
+        """
+        try:
+            damage = manifest.find_damage(self._table, growing=True)
+        except DamagedError:
+            return False
+        if damage is None:
+            return False
+        parts = dict(self._read_parts())
+        found = manifest.digests(self._table, {path for part in parts.values() for path in part})
+        # Parts that share a chunk recorded it in turn; it is what the last of them wrote.
+        written = {pair for part in parts.values() for pair in part.items()}
+        self._digests = {path: value for path, value in found.items() if (path, value) in written}
+        self._done = {name for name, part in parts.items() if part.keys() <= self._digests.keys()}
+        lost = {*damage, *(path for part in parts.values() for path in part)} - self._digests.keys()
+        for path in lost:
+            files.remove(f"{self._table}/{path}")
+        if lost:
+            self._restore(lost)
+        return True
+
+    def _read_parts(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield the name of each part that was marked as done, and the digests of its chunks."""
+        for name in files.list_names(f"{self.uri}/done"):
+            try:
+                content = manifest.from_sealed(files.read(f"{self.uri}/done/{name}"))
+                yield name, dict(content["chunks"])
+            except (ValueError, KeyError):  # damaged, or of a version without digests
+                continue
+
+    def _restore(self, paths: Collection[str]) -> None:
+        """Write those files of the empty table again that are among ``paths``."""
+        empty = f"{self._table}.partial-{uuid.uuid4().hex[:8]}"
+        try:
+            self._create(empty)
+            for path in paths:
+                if files.exists(f"{empty}/{path}"):
+                    files.put(f"{self._table}/{path}", files.read(f"{empty}/{path}"))
+        finally:
+            files.remove(empty)
 
     def array(self, name: str) -> zarr.Array[Any]:
         """Return a variable, to be written part by part."""
@@ -134,6 +196,8 @@ def open_table(
         If there is no table, or it is not complete.
     FormatError
         If the dataset does not match ``variables``.
+    DamagedError
+        If a file is not the one that was written.
     """
     uri = str(uri).rstrip("/")
     candidates = (f"{uri}/{what}/results.zarr", f"{uri}/results.zarr", uri)
@@ -143,6 +207,7 @@ def open_table(
     dataset = files.open_dataset(store)
     if not dataset.attrs.get("complete"):
         raise MissingError(f"{store}: this {what} has not finished; run it again to resume it")
+    manifest.check(store)
     names = [name for name in variables if name.endswith(("_label", "_title"))]
     return validate(dataset, variables).set_coords(names)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -11,6 +10,7 @@ from typing import Any
 from clusterscale.errors import ExistsError
 from clusterscale.schema import RESULTS_REVISION
 from clusterscale.storage import list_names, put, read, remove
+from clusterscale.storage.manifest import from_sealed, to_sealed
 
 __all__ = ["Identity"]
 
@@ -90,8 +90,7 @@ class Identity:
             for name in names if own is None else (*own, _OLD):
                 remove(f"{uri}/{name}")
         about = {"plan": plan, "version": version("clusterscale")}
-        text = json.dumps({**asdict(self), **about}, indent=2, sort_keys=True)
-        put(f"{uri}/{self.kind}.json", text.encode())
+        put(f"{uri}/{self.kind}.json", to_sealed({**asdict(self), **about}))
 
     def _difference(self, uri: str, names: set[str]) -> str:
         """Return what is in the folder, empty if it is this study."""
@@ -100,8 +99,8 @@ class Identity:
             return "a run of an older version" if _OLD in names else "something else"
         what = kind if kind.endswith("s") else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
         try:
-            kept = json.loads(read(f"{uri}/{kind}.json"))
+            kept = from_sealed(read(f"{uri}/{kind}.json"))
             other = [word for key, word in _WORDS.items() if kept.get(key) != getattr(self, key)]
-        except (ValueError, AttributeError):
+        except ValueError:
             return f"{what} whose {kind}.json is damaged"
         return f"{what} of another {' and '.join(other)}" if other else ""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from clusterscale import storage
 from clusterscale.errors import DamagedError, StoreError
+from clusterscale.storage.manifest import digest
 
 __all__ = ["JournalFolder"]
 
@@ -29,11 +29,11 @@ class JournalFolder:
         self._uri = uri.rstrip("/")
 
     def put(self, raw: bytes) -> str:
-        """Write ``raw`` to a new file, and return its URI.
+        """Write ``raw`` to a file named by its digest, and return its URI.
 
         If the driver dies, the file is complete or does not exist.
         """
-        uri = f"{self._uri}/{uuid.uuid4().hex}.{self.ending}"
+        uri = f"{self._uri}/{digest(raw)}.{self.ending}"
         storage.put(uri, raw)
         return uri
 
@@ -51,7 +51,10 @@ class JournalFolder:
             If it cannot be read; names the file.
         """
         try:
-            return function(storage.read(path))
+            raw = storage.read(path)
+            if path.rpartition("/")[2] != f"{digest(raw)}.{self.ending}":
+                raise ValueError("it is not what was written")
+            return function(raw)
         except StoreError:
             raise
         except self.unreadable as error:

@@ -5,6 +5,7 @@ import pytest
 
 from clusterscale.errors import MissingError
 from clusterscale.schema import Variable
+from clusterscale.storage import manifest
 from clusterscale.storage.result_table import create_table, open_table
 
 VARIABLES = {
@@ -24,6 +25,7 @@ def write(uri, n_rows, *, complete=True):
         "column": ["a", "b"],
     }
     create_table(uri, VARIABLES, columns, {"row": 2}, {"format": "test", "complete": complete})
+    manifest.seal(uri)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 5])

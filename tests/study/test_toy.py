@@ -18,6 +18,7 @@ from clusterscale.cli.running import RunOptions, report_status
 from clusterscale.errors import ConfigError, ExistsError, MissingError
 from clusterscale.report import render, write_tables
 from clusterscale.runtime import Serial, SerialExecutor
+from clusterscale.storage.manifest import to_sealed
 from clusterscale.study.execution import Finished
 
 KILLED = """
@@ -110,11 +111,8 @@ def test_the_folder_belongs_to_one_study(cube, tmp_path, monkeypatch):
         ("plan.json", b"{}", "holds a run of an older version: choose another `output`"),
         ("toy.json", b"{", "holds a toy whose toy.json is damaged: choose another `output`"),
         ("toy.json", b"[]", "holds a toy whose toy.json is damaged: choose another `output`"),
-        (
-            "toy.json",
-            b'{"version": "0.1.0"}',
-            "of another plan and cube and audit or screen and rev",
-        ),
+        ("toy.json", b'{"version": "0.1.0"}', "holds a toy whose toy.json is damaged"),
+        ("toy.json", to_sealed({}), "of another plan and cube and audit or screen and revision"),
     ],
 )
 def test_the_folder_of_something_else_is_left_alone(cube, tmp_path, name, content, words):

@@ -1,0 +1,162 @@
+"""Manifests: digests of all files of a Zarr store, so that damage is never read as data.
+
+The manifest is an empty group of the store, whose attributes have the digests: readers of Zarr that
+do not know it pass over it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import Any
+
+from clusterscale.errors import DamagedError
+from clusterscale.storage.connection import connect
+from clusterscale.storage.files import is_remote, put, read
+
+__all__ = ["MANIFEST", "check", "digest", "digests", "find_damage", "from_sealed"]
+__all__ += ["is_intact", "seal", "to_sealed"]
+
+MANIFEST = "manifest/zarr.json"
+_READS = 16  # concurrent reads of remote files
+
+
+def digest(content: bytes) -> str:
+    """Return the BLAKE2b digest of bytes, 16 bytes in hexadecimal."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def to_sealed(values: Mapping[str, Any]) -> bytes:
+    """Return plain values as JSON with their digest, which :func:`from_sealed` checks."""
+    text = json.dumps(dict(values), sort_keys=True)
+    return json.dumps(
+        {**values, "digest": digest(text.encode())}, indent=1, sort_keys=True
+    ).encode()
+
+
+def from_sealed(content: bytes) -> dict[str, Any]:
+    """Return what :func:`to_sealed` was given.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON, or does not have the digest of what it says.
+    """
+    values = json.loads(content)
+    if not isinstance(values, dict):
+        raise ValueError("it is not a mapping")
+    kept = values.pop("digest", None)
+    if kept != digest(json.dumps(values, sort_keys=True).encode()):
+        raise ValueError("it does not have the digest that it was written with")
+    return values
+
+
+def seal(uri: str, expected: Mapping[str, str] | None = None) -> None:
+    """Write the manifest of a folder: the digests of all files in it.
+
+    Parameters
+    ----------
+    uri
+        Folder, a local path or fsspec URL.
+    expected
+        Digests of files that were recorded when they were written, by their path in the folder.
+
+    Raises
+    ------
+    DamagedError
+        If a file does not have the expected digest.
+    """
+    found = digests(uri, _paths(uri))
+    for path, wanted in (expected or {}).items():
+        if found.get(path) != wanted:
+            raise DamagedError(f"{uri}/{path} {_damage(path, found)}; {_remedy(uri)}")
+    attributes = json.loads(to_sealed({"files": found}))
+    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    put(f"{uri}/{MANIFEST}", json.dumps(group, indent=1, sort_keys=True).encode())
+
+
+def find_damage(uri: str, *, growing: bool = False) -> dict[str, str] | None:
+    """Return what is wrong with each file of a folder, by its path; None if it has no manifest.
+
+    ``growing``: files that the manifest does not list are expected.
+
+    Raises
+    ------
+    DamagedError
+        If the manifest itself is damaged.
+    """
+    try:
+        group = json.loads(read(f"{uri}/{MANIFEST}"))
+        listed = from_sealed(json.dumps(group["attributes"]).encode())["files"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{uri}/{MANIFEST} is damaged ({error}); {_remedy(uri)}") from None
+    present = _paths(uri)
+    found = digests(uri, listed.keys())
+    damage = {
+        path: _damage(path, found) for path in sorted(listed) if found.get(path) != listed[path]
+    }
+    if not growing:
+        damage |= {path: "does not belong there" for path in sorted(present - listed.keys())}
+    return damage
+
+
+def check(uri: str) -> None:
+    """Check every file of a folder against its manifest.
+
+    Raises
+    ------
+    DamagedError
+        If one is missing, differs or does not belong there, or if there is no manifest. Names the
+        file, and says what repairs it.
+    """
+    damage = find_damage(uri)
+    if damage is None:
+        raise DamagedError(f"{uri}/{MANIFEST} is missing; {_remedy(uri)}")
+    for path, what in damage.items():
+        raise DamagedError(f"{uri}/{path} {what}; {_remedy(uri)}")
+
+
+def is_intact(uri: str) -> bool:
+    """Return whether a folder has a manifest, and every file is as it says."""
+    try:
+        return find_damage(uri) == {}
+    except DamagedError:
+        return False
+
+
+def _remedy(uri: str) -> str:
+    return (
+        "run the command again that wrote these results, with the same config and output: it "
+        "computes what is damaged, and keeps the rest"
+    )
+
+
+def _damage(path: str, found: Mapping[str, str]) -> str:
+    return "is not the file that was written" if path in found else "is missing"
+
+
+def _paths(uri: str) -> set[str]:
+    filesystem, root = connect(uri)
+    filesystem.invalidate_cache()
+    prefix = str(root).rstrip("/") + "/"
+    paths = {str(path)[len(prefix) :] for path in filesystem.find(root)}
+    return {path for path in paths if path != MANIFEST and not path.endswith(".partial")}
+
+
+def digests(uri: str, paths: Iterable[str]) -> dict[str, str]:
+    """Return the digests of files of a folder, by their path in it, without missing files."""
+
+    def read_one(path: str) -> str | None:
+        try:
+            return digest(read(f"{uri}/{path}"))
+        except FileNotFoundError:
+            return None
+
+    ordered = sorted(paths)
+    with ThreadPoolExecutor(_READS if is_remote(uri) else 1) as pool:
+        pairs = zip(ordered, pool.map(read_one, ordered), strict=True)
+        return {path: value for path, value in pairs if value is not None}
