@@ -28,7 +28,7 @@ __all__ += [
 ]
 
 CUBE_FORMAT = "clusterscale-cube"
-CUBE_VERSION = 1
+CUBE_VERSION = 2
 RESULTS_FORMAT = "clusterscale-results"
 SCREEN_FORMAT = "clusterscale-screen"
 RECOVERY_FORMAT = "clusterscale-recovery"

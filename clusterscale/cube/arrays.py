@@ -30,7 +30,7 @@ def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
         array = group[name]
     except KeyError:
         raise DamagedError(f"{where}: array {name} is missing") from None
-    except (MemoryError, StoreError):
+    except (DamagedError, MemoryError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(f"{where}: the metadata of array {name} is damaged") from error
@@ -78,7 +78,7 @@ def read(array: zarr.Array[Any], start: int, stop: int, *, where: str) -> NDArra
     """
     try:
         values = np.asarray(array[start:stop])
-    except (MemoryError, StoreError):
+    except (DamagedError, MemoryError, StoreError):
         raise
     except Exception as error:
         raise DamagedError(_locate_damage(array, start, stop, where)) from error

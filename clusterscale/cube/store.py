@@ -28,9 +28,10 @@ from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, transforms
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.writer import CHUNK, PSEUDONYMS, check_format
+from clusterscale.cube.writer import CHUNK, FILES, PSEUDONYMS, check_format
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.html_tables import list_facts
+from clusterscale.storage.connection import ChunkStore
 
 __all__ = ["TraceCube", "describe_origins", "describe_sizes"]
 
@@ -56,8 +57,11 @@ class TraceCube:
         self.uri = str(uri).rstrip("/")
         group = storage.open_group(self.uri)
         self.attributes = check_format(group, self.uri)
+        store = group.store_path.store
+        assert isinstance(store, ChunkStore)
+        store.expected = self.attributes[FILES]  # from here on, what is read is what was written
         self._arrays = {
-            name: _open(group, name, kinds, size, self.uri)
+            name: _open(group, name, kinds, size, self)
             for name, kinds, size in (
                 ("user", "TO", self.n_users),
                 ("user_offset", "i", self.n_users + 1),
@@ -224,9 +228,13 @@ class TraceCube:
         offsets = self._some_offsets(start, stop)
         cells = arrays.read(self._arrays["event_cell"], *map(int, offsets[[0, -1]]), where=self.uri)
         try:
-            return Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
+            traces = Traces(offsets - offsets[0], cells, self.n_rois, self.n_epochs)
         except InputError as error:
             raise DamagedError(f"{self.uri}: {error}") from None
+        row = transforms.find_unsorted(traces)
+        if row >= 0:
+            raise DamagedError(f"{self.uri}: the cells of row {start + row} do not increase")
+        return traces
 
     def _some_offsets(self, start: int, stop: int) -> NDArray[np.int64]:
         if "offsets" in self.__dict__:
@@ -258,14 +266,22 @@ class TraceCube:
         return arrays.read(array, 0, array.shape[0], where=self.uri)
 
 
-def _open(group: zarr.Group, name: str, kinds: str, size: int, uri: str) -> zarr.Array[Any]:
+def _open(group: zarr.Group, name: str, kinds: str, size: int, cube: TraceCube) -> zarr.Array[Any]:
+    uri, files = cube.uri, cube.attributes[FILES]
     array = arrays.open_array(group, name, where=uri)
     if array.metadata.zarr_format != 3:  # older formats can contain pickled objects
         raise FormatError(f"{uri}: array {name} has an old Zarr format, not Zarr v3")
     if array.shape != (size,):
         raise DamagedError(f"{uri}: array {name} has shape {array.shape}, not ({size},)")
-    if array.dtype.kind not in kinds:
+    if array.dtype.kind not in kinds or not array.dtype.isnative:
         raise DamagedError(f"{uri}: array {name} has the wrong dtype {array.dtype}")
+    chunk, n_chunks = array.chunks[0], -(-size // array.chunks[0])
+    prefix = f"{name}/c/"
+    n_files = sum(key.startswith(prefix) for key in files)
+    if chunk > CHUNK or array.shards is not None or n_files != n_chunks:
+        raise DamagedError(
+            f"{uri}: array {name} has {n_files} chunks of {chunk:,} for {size:,} values"
+        )
     return array
 
 

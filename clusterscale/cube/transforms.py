@@ -11,7 +11,29 @@ from clusterscale.contracts import Ints, Traces
 from clusterscale.errors import InputError
 from clusterscale.jit import kernel
 
-__all__ = ["cut", "pick", "with_null_roi"]
+__all__ = ["cut", "find_unsorted", "pick", "with_null_roi"]
+
+
+def find_unsorted(traces: Traces) -> int:
+    """Return the first held user whose cells do not strictly increase, −1 if there is none."""
+    return int(_find_unsorted(traces.offsets, traces.cells))
+
+
+@kernel
+def _find_unsorted(offsets: Ints, cells: Ints) -> int:
+    n_falls = 0
+    for i in range(offsets[0] + 1, offsets[-1]):  # one pass without branches
+        n_falls += cells[i] <= cells[i - 1]
+    for user in range(1, len(offsets) - 1):  # between users, cells may decrease
+        first = offsets[user]
+        if max(offsets[0], offsets[user - 1]) < first < offsets[-1]:
+            n_falls -= cells[first] <= cells[first - 1]
+    if n_falls > 0:
+        for user in range(len(offsets) - 1):
+            for i in range(offsets[user] + 1, offsets[user + 1]):
+                if cells[i] <= cells[i - 1]:
+                    return user
+    return -1
 
 
 def cut(traces: Traces, first: int, stop: int) -> Traces:

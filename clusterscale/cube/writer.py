@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
 
 from clusterscale import storage
 from clusterscale.contracts import Ints
@@ -21,9 +22,30 @@ from clusterscale.cube.regions import Regions
 from clusterscale.errors import DamagedError, FormatError, InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.connection import ChunkStore
 
-__all__ = ["CHUNK", "PSEUDONYMS", "CubeWriter", "Fingerprint", "check_format", "digest"]
+__all__ = ["CHUNK", "FILES", "PSEUDONYMS", "CubeWriter", "Fingerprint", "check_format", "digest"]
 __all__ += ["new_cube"]
+
+
+class _Calendar(BaseModel, strict=True):
+    start: int
+    step: int
+    n_epochs: int
+    timezone: str
+
+
+class _Attributes(BaseModel, strict=True):
+    """Types of the attributes of a cube."""
+
+    n_users: Annotated[int, Field(ge=0)]
+    n_rois: Annotated[int, Field(ge=1)]
+    n_events: Annotated[int, Field(ge=0)]
+    calendar: _Calendar
+    fingerprint: str
+    provenance: dict[str, Any]
+    ids_are_pseudonyms: bool = False
+    files: dict[str, str]
 
 
 class Fingerprint:
@@ -61,6 +83,9 @@ def _canonical(value: Any) -> bytes:
 
 PSEUDONYMS = "ids_are_pseudonyms"
 """Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
+
+FILES = "files"
+"""Attribute with the digest of every file of the store, by its path in it."""
 
 CHUNK = 1 << 20  # 1 Mi elements, decoded in a few milliseconds
 
@@ -123,6 +148,8 @@ class CubeWriter:
             column = _GrowingArray(self._group, name, dtype, "roi")
             column.append(values)
             column.flush()
+        store = self._group.store_path.store
+        assert isinstance(store, ChunkStore)
         attributes = {
             "format": CUBE_FORMAT,
             "version": CUBE_VERSION,
@@ -133,6 +160,7 @@ class CubeWriter:
             "fingerprint": self._fingerprint.result(regions, self._calendar),
             "provenance": provenance,
             PSEUDONYMS: pseudonyms,
+            FILES: {key: value for key, value in store.digests.items() if key != "zarr.json"},
         }
         self._group.attrs.put({**attributes, "digest": digest(attributes)})
 
@@ -250,6 +278,13 @@ def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
     seal = attributes.pop("digest", None)
     if seal != digest(attributes):
         raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
+    try:
+        _Attributes.model_validate(attributes)
+    except ValidationError as error:
+        key = ".".join(map(str, error.errors()[0]["loc"]))
+        raise DamagedError(f"{uri}: the attribute {key} is not what a cube has") from None
+    if group.metadata.consolidated_metadata is not None:
+        raise DamagedError(f"{uri}: zarr.json has metadata of arrays, which a cube keeps apart")
     return attributes
 
 

@@ -15,7 +15,7 @@ from clusterscale.audit import open_results
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.recovery import RECOVERY, open_recovery
 from clusterscale.screening import SCREEN, open_screen
-from clusterscale.storage.manifest import from_sealed
+from clusterscale.storage.manifest import check, from_sealed
 from clusterscale.storage.result_table import is_table
 from clusterscale.traits import TRAITS, open_traits
 
@@ -161,6 +161,7 @@ def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:
     dataset = storage.open_dataset(store) if storage.exists(f"{store}/zarr.json") else None
     if dataset is None or not dataset.attrs.get("complete"):
         raise MissingError(f"{store}: this {identity['kind']} has not finished")
+    check(store)
     about = {name: identity[name] for name in ("cube_fingerprint", "plan_digest")}
     about["plan"] = json.dumps(identity["plan"])
     about["versions"] = json.dumps({"clusterscale": identity["version"]})

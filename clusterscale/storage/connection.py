@@ -16,11 +16,15 @@ import fsspec
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
-from clusterscale.errors import InputError, PackageError
+from clusterscale.errors import DamagedError, InputError, PackageError
 from clusterscale.redaction import check_url
 from clusterscale.storage.retries import attempt_async, retry, to_write
 
 __all__ = ["ChunkStore", "absolute", "connect", "flush", "is_remote", "local_path", "open_store"]
+
+
+_ROOT = "zarr.json"  # not in its own list of digests
+_LARGE = 1 << 16  # bytes from which a digest is worth a thread
 
 
 class ChunkStore(WrapperStore):  # type: ignore[misc]
@@ -32,8 +36,10 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         The inner store.
     uri
         Its address, for messages.
+    record
+        Whether the digest of each chunk is recorded as it is written.
     durable
-        Whether each chunk must survive a power failure, not only the end of this process: for
+        The same, and whether each chunk must survive a power failure, not only the end of this process: for
         stores that are written in parts, each relied on at once. Costs milliseconds per chunk on a
         local disk; other stores are durable in any case.
 
@@ -43,16 +49,18 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         If a read or write fails permanently or after all retries.
     """
 
-    def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False) -> None:
+    def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False, record: bool = False) -> None:
         super().__init__(store)
-        self._uri, self._records = uri, durable
+        self._uri, self._records = uri, durable or record
         self._durable = durable and isinstance(store, LocalStore)
         self.digests: dict[str, str] = {}
-        """Digests of what was written, by key, where it is ``durable``."""
+        """Digests of what was written, by key, where it is ``durable`` or ``record``."""
+        self.expected: dict[str, str] | None = None
+        """Digests that what is read must have, by key; root metadata excepted. None: not known."""
 
     def _with_store(self, store: FsspecStore | LocalStore) -> ChunkStore:
-        other = type(self)(store, self._uri, durable=self._records)
-        other.digests = self.digests
+        other = type(self)(store, self._uri, durable=self._durable, record=self._records)
+        other.digests, other.expected = self.digests, self.expected
         return other
 
     @property
@@ -64,7 +72,11 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         return self._uri
 
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
-        return await self._try(key, self._store.get, key, *args, **options)
+        value = await self._try(key, self._store.get, key, *args, **options)
+        if self.expected is not None and key != _ROOT:
+            check = partial(_check, self._uri, key, value, self.expected.get(key))
+            await asyncio.to_thread(check) if value is not None and len(value) > _LARGE else check()
+        return value
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
         ranges = list(key_ranges)  # an iterator would be exhausted by a first attempt
@@ -75,7 +87,7 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
             await self._try(key, self._store.set, key, *args, **options)
         if self._records:
             value = args[0] if args else options["value"]
-            self.digests[key] = blake2b(value.to_bytes(), digest_size=16).hexdigest()
+            self.digests[key] = blake2b(value.as_numpy_array(), digest_size=16).hexdigest()
         if self._durable:
             await self._try(key, asyncio.to_thread, _flush_chunk, self._store.root / key)
 
@@ -126,6 +138,18 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
 
     async def _try(self, key: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return await attempt_async(f"{self._uri}/{key}".rstrip("/"), call, *args, **options)
+
+
+def _check(uri: str, key: str, value: Any, wanted: str | None) -> None:
+    """Raise :class:`DamagedError` unless a value is what was written."""
+    array, is_chunk, chunk = key.partition("/c/")
+    what = f"{uri}: chunk {chunk} of {array}" if is_chunk else f"{uri}/{key}"
+    if value is None and wanted is not None:
+        raise DamagedError(f"{what} is missing")
+    if value is not None and wanted is None:
+        raise DamagedError(f"{what} does not belong there")
+    if value is not None and blake2b(value.as_numpy_array(), digest_size=16).hexdigest() != wanted:
+        raise DamagedError(f"{what} is damaged: it is not the one that was written")
 
 
 async def _listed(call: Callable[..., AsyncIterator[str]], *args: str) -> list[str]:
@@ -180,7 +204,9 @@ def connect(uri: str) -> tuple[Any, str]:
     return _RetryingFileSystem(_disable_retries(filesystem, uri), uri), path
 
 
-def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False) -> ChunkStore:
+def open_store(
+    uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False, record: bool = False
+) -> ChunkStore:
     """Return the Zarr store at ``uri``; errors are those of :func:`connect`.
 
     Parameters
@@ -189,17 +215,18 @@ def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = Fals
         Local path or fsspec URL.
     mode
         ``r`` for reading, ``r+`` for reading and writing.
-    durable
+    durable, record
         See :class:`~clusterscale.storage.connection.ChunkStore`.
     """
     check_url(uri)
     read_only = mode == "r"
     if not is_remote(uri):
-        return ChunkStore(LocalStore(local_path(uri), read_only=read_only), uri, durable=durable)
+        local = LocalStore(local_path(uri), read_only=read_only)
+        return ChunkStore(local, uri, durable=durable, record=record)
     with _known_scheme(uri):
         store = FsspecStore.from_url(uri, storage_options=_options(uri), read_only=read_only)
     _disable_retries(store.fs, uri)
-    return ChunkStore(store, uri)
+    return ChunkStore(store, uri, durable=durable, record=record)
 
 
 @contextmanager

@@ -194,8 +194,8 @@ def open_group(uri: str) -> zarr.Group:
 
 
 def create_group(uri: str) -> zarr.Group:
-    """Create an empty Zarr group for writing at an unused address."""
-    return zarr.create_group(open_store(uri, "r+"))
+    """Create an empty Zarr group for writing at an unused address; its store records digests."""
+    return zarr.create_group(open_store(uri, "r+", record=True))
 
 
 def open_dataset(uri: str) -> xr.Dataset:

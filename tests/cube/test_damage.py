@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ DENSE = crowd.draw(20, 5, 6, seed=3)
 N_EVENTS = int(DENSE.sum())
 COMPLETE = "{uri} is not a complete clusterscale cube"
 SEAL = "{uri}: the attributes in zarr.json are corrupt"
-BYTES = "is damaged: it cannot be decoded"
+BYTES = "is damaged: it is not the one that was written"
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,25 @@ def edit(name, *path_and_value, seal=False):
     return damage
 
 
+def crafted(damage):
+    """Damage a cube as somebody who knows all digests and writes them anew."""
+
+    def craft(cube):
+        damage(cube)
+        content = json.loads((cube / "zarr.json").read_text())
+        attributes = content["attributes"]
+        attributes["files"] = {
+            str(path.relative_to(cube)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            for path in cube.rglob("*")
+            if path.is_file() and path != cube / "zarr.json"
+        }
+        attributes.pop("digest")
+        attributes["digest"] = digest(attributes)
+        (cube / "zarr.json").write_text(json.dumps(content))
+
+    return craft
+
+
 def instead(make):
     def damage(cube):
         shutil.rmtree(cube)
@@ -115,15 +135,27 @@ HINT = (
 )
 
 
+def unsorted_events(cube):
+    array = zarr.open_array(cube / "event_cell", mode="r+")
+    values = array[:]
+    values[:2] = values[:2][::-1]
+    array[:] = values
+
+
 def events_nowhere(cube):
     zarr.open_array(cube / "event_cell", mode="r+")[:] = 30
 
 
 CORPUS = {
     "events beyond the cells": (
-        events_nowhere,
+        crafted(events_nowhere),
         DamagedError,
         "{uri}: cells from 30 to 30 are not within 0 to 29: 5 ROIs and 6 epochs",
+    ),
+    "events that do not increase": (
+        crafted(unsorted_events),
+        DamagedError,
+        "{uri}: the cells of row 0 do not increase",
     ),
     "byte of events": (
         flip("event_cell/c/4"),
@@ -183,42 +215,47 @@ CORPUS = {
         f"{{uri}}: chunk 2 of event_cell {BYTES}",
     ),
     "offsets that fall": (
-        shorter_offsets,
+        crafted(shorter_offsets),
         DamagedError,
         "{uri}: user_offset does not increase from 0 to n_events",
     ),
-    "array lost": (lose("event_cell"), DamagedError, "{uri}: array event_cell is missing"),
+    "array lost": (lose("event_cell"), DamagedError, "{uri}/event_cell/zarr.json is missing"),
+    "array lost, and its digests": (
+        crafted(lose("event_cell")),
+        DamagedError,
+        "{uri}: array event_cell is missing",
+    ),
     "array without metadata": (
         lose("user/zarr.json"),
         DamagedError,
-        "{uri}: array user is missing",
+        "{uri}/user/zarr.json is missing",
     ),
     "metadata of an array no JSON": (
-        put("roi/zarr.json", b"{"),
+        crafted(put("roi/zarr.json", b"{")),
         DamagedError,
         "{uri}: the metadata of array roi is damaged",
     ),
     "array with another codec": (
-        edit("roi/zarr.json", "codecs", 0, "name", "rot13"),
+        crafted(edit("roi/zarr.json", "codecs", 0, "name", "rot13")),
         DamagedError,
         "{uri}: the metadata of array roi is damaged",
     ),
     "array of another shape": (
-        edit("user_offset/zarr.json", "shape", [3, 7]),
+        crafted(edit("user_offset/zarr.json", "shape", [3, 7])),
         DamagedError,
         "{uri}: the metadata of array user_offset is damaged",
     ),
     "array of another size": (
-        edit("event_cell/zarr.json", "shape", [N_EVENTS + 1]),
+        crafted(edit("event_cell/zarr.json", "shape", [N_EVENTS + 1])),
         DamagedError,
         f"{{uri}}: array event_cell has shape ({N_EVENTS + 1},), not ({N_EVENTS},)",
     ),
     "array of another chunk size": (
-        edit("event_cell/zarr.json", "chunk_grid", "configuration", "chunk_shape", [16]),
+        crafted(edit("event_cell/zarr.json", "chunk_grid", "configuration", "chunk_shape", [16])),
         DamagedError,
-        f"{{uri}}: chunk 0 of event_cell {BYTES}",
+        f"{{uri}}: array event_cell has {-(-N_EVENTS // 8)} chunks of 16 for {N_EVENTS} values",
     ),
-    "array that is a group": (swap_for_group, DamagedError, "{uri}: roi is a group, not an array"),
+    "array that is a group": (crafted(swap_for_group), DamagedError, "{uri}: roi is a group, not an array"),
     "attribute edited": (edit("zarr.json", "attributes", "n_users", 19), DamagedError, SEAL),
     "calendar edited": (
         edit("zarr.json", "attributes", "calendar", "start", 0),
@@ -236,9 +273,9 @@ CORPUS = {
         "{uri}: the content does not match the stored fingerprint",
     ),
     "version of the future": (
-        edit("zarr.json", "attributes", "version", 2),
+        edit("zarr.json", "attributes", "version", 3),
         FormatError,
-        "{uri} is a cube of version 2; this clusterscale reads version 1: ingest it again",
+        "{uri} is a cube of version 3; this clusterscale reads version 2: ingest it again",
     ),
     "format absent": (edit("zarr.json", "attributes", "format", None), FormatError, COMPLETE),
     "never sealed": (edit("zarr.json", "attributes", {}), FormatError, COMPLETE),
