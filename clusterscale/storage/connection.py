@@ -9,17 +9,22 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import fsspec
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from clusterscale.errors import InputError, PackageError
-from clusterscale.redaction import check_url
+from clusterscale.storage.address import (
+    LARGEST,
+    check_address,
+    check_file,
+    local_path,
+    protocol_of,
+)
 from clusterscale.storage.retries import attempt_async, retry, to_write
 
-__all__ = ["ChunkStore", "absolute", "connect", "flush", "is_remote", "local_path", "open_store"]
+__all__ = ["ChunkStore", "absolute", "connect", "flush", "is_remote", "open_store"]
 
 
 class ChunkStore(WrapperStore):  # type: ignore[misc]
@@ -58,10 +63,13 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         return self._uri
 
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
+        await self._check(key)
         return await self._try(key, self._store.get, key, *args, **options)
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
         ranges = list(key_ranges)  # an iterator would be exhausted by a first attempt
+        for key, _ in ranges:
+            await self._check(key)
         return await self._try("", self._store.get_partial_values, prototype, ranges)
 
     async def set(self, key: str, *args: Any, **options: Any) -> None:
@@ -115,6 +123,12 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
         await Store._set_many(self, values)
 
+    async def _check(self, key: str) -> None:
+        """Refuse a local key that is no regular file: a store may come from somebody else."""
+        if isinstance(self._store, LocalStore):
+            where = f"{self._uri}/{key}"
+            await asyncio.to_thread(check_file, self._store.root / key, where, most=LARGEST)
+
     async def _try(self, key: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return await attempt_async(f"{self._uri}/{key}".rstrip("/"), call, *args, **options)
 
@@ -142,17 +156,12 @@ _S3 = ("s3", "s3a")
 
 def is_remote(uri: str) -> bool:
     """Return whether ``uri`` is a URL such as ``s3://bucket/cube``, not a local path."""
-    return len(urlsplit(uri).scheme) > 1 and not uri.startswith("file://")
-
-
-def local_path(uri: str) -> Path:
-    """Return the path that a local ``uri`` names, with or without ``file://``."""
-    return Path(uri.removeprefix("file://"))
+    return protocol_of(uri) != "file"
 
 
 def absolute(uri: str) -> str:
     """Return ``uri`` as an absolute path; URLs are unchanged."""
-    return uri if urlsplit(uri).scheme else str(Path(uri).absolute())
+    return uri if is_remote(uri) or uri.startswith("file://") else str(Path(uri).absolute())
 
 
 def connect(uri: str) -> tuple[Any, str]:
@@ -161,13 +170,13 @@ def connect(uri: str) -> tuple[Any, str]:
     Raises
     ------
     InputError
-        If the scheme of ``uri`` is unknown, or it contains credentials.
+        As :func:`~clusterscale.storage.address.check_address`.
     PackageError
         If its file system is not installed.
     """
-    check_url(uri)
+    address = check_address(uri)
     with _known_scheme(uri):
-        filesystem, path = fsspec.core.url_to_fs(uri, **_options(uri))
+        filesystem, path = fsspec.core.url_to_fs(address, **_options(uri))
     return _RetryingFileSystem(_disable_retries(filesystem, uri), uri), path
 
 
@@ -183,10 +192,11 @@ def open_store(uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = Fals
     durable
         See :class:`~clusterscale.storage.connection.ChunkStore`.
     """
-    check_url(uri)
-    read_only = mode == "r"
+    address, read_only = check_address(uri), mode == "r"
     if not is_remote(uri):
-        return ChunkStore(LocalStore(local_path(uri), read_only=read_only), uri, durable=durable)
+        return ChunkStore(
+            LocalStore(local_path(address), read_only=read_only), uri, durable=durable
+        )
     with _known_scheme(uri):
         store = FsspecStore.from_url(uri, storage_options=_options(uri), read_only=read_only)
     _disable_retries(store.fs, uri)
@@ -198,7 +208,7 @@ def _known_scheme(uri: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        scheme = urlsplit(uri).scheme
+        scheme = protocol_of(uri)
         raise PackageError(
             f"{uri}: no file system for {scheme}:// is installed ({error}); "
             "for s3:// install clusterscale[s3]"
@@ -213,7 +223,7 @@ def _options(uri: str) -> dict[str, Any]:
     botocore must not retry, because retries are made here. One transfer at a time per object saves
     a request for its size before each read: chunks are small, and many are read concurrently.
     """
-    scheme = urlsplit(uri).scheme
+    scheme = protocol_of(uri)
     if scheme not in _S3:
         return {}
     known = fsspec.config.conf.get(scheme, {}).get("config_kwargs", {})
@@ -227,7 +237,7 @@ def _options(uri: str) -> dict[str, Any]:
 
 def _disable_retries(filesystem: Any, uri: str) -> Any:
     """Disable the retries of s3fs, because retries are made here."""
-    if urlsplit(uri).scheme in _S3:
+    if protocol_of(uri) in _S3:
         filesystem.retries = 1  # safe: no other code has this instance, since its options differ
     return filesystem
 
