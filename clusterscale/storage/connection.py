@@ -63,13 +63,13 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         return self._uri
 
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
-        await self._check(key)
+        self._check(key)
         return await self._try(key, self._store.get, key, *args, **options)
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
         ranges = list(key_ranges)  # an iterator would be exhausted by a first attempt
         for key, _ in ranges:
-            await self._check(key)
+            self._check(key)
         return await self._try("", self._store.get_partial_values, prototype, ranges)
 
     async def set(self, key: str, *args: Any, **options: Any) -> None:
@@ -123,11 +123,10 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
         await Store._set_many(self, values)
 
-    async def _check(self, key: str) -> None:
+    def _check(self, key: str) -> None:
         """Refuse a local key that is no regular file: a store may come from somebody else."""
-        if isinstance(self._store, LocalStore):
-            where = f"{self._uri}/{key}"
-            await asyncio.to_thread(check_file, self._store.root / key, where, most=LARGEST)
+        if isinstance(self._store, LocalStore):  # not in a thread, which costs more than the call
+            check_file(self._store.root / key, f"{self._uri}/{key}", most=LARGEST)
 
     async def _try(self, key: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return await attempt_async(f"{self._uri}/{key}".rstrip("/"), call, *args, **options)
