@@ -23,6 +23,8 @@ _KEYS = re.compile(
     r"|connectionstring"
 )
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]*:[^\s@]*@")
+# For these protocols, what stands before @ can only be a key or a token; elsewhere it is a name.
+_TOKEN = re.compile(r"(?<![^\s'\"(:])(?P<scheme>https?|s3a?|gs|gcs)://[^/\s@?#]+@", re.IGNORECASE)
 _PAIR = re.compile(
     r"(?P<key>[\w.%-]*(?:key|secret|token|passw(?:or)?d|signature|credential|(?:\b|%3F|%26)sig)[\w-]*)"
     r"(?P<equals>=|%3D)(?P<value>[^&\s\"'<>]+)",
@@ -38,7 +40,8 @@ def check_url(url: str) -> str:
     Raises
     ------
     InputError
-        If it has ``user:password@``, or a query key whose name suggests a credential.
+        If it has ``user:password@``, or ``token@`` where only buckets or hosts are named, or a
+        query key whose name suggests a credential.
     """
     for part in url.split("::"):
         scheme, separator, _ = part.partition("://")
@@ -46,6 +49,8 @@ def check_url(url: str) -> str:
             continue
         if _PASSWORD.search(part):
             raise InputError(_refuse(scheme, "a user with a password"))
+        if _TOKEN.match(part):
+            raise InputError(_refuse(scheme, "a key or token before @"))
         for key, _ in parse_qsl(urlsplit(part).query, keep_blank_values=True):
             if _names_secret(key):
                 raise InputError(_refuse(scheme, f"the query key {key!r}"))
@@ -63,6 +68,7 @@ def clean(text: str) -> str:
     for secret in _known():
         text = text.replace(secret, _HIDDEN)
     text = _PASSWORD.sub(f"{_HIDDEN}@", text)
+    text = _TOKEN.sub(rf"\g<scheme>://{_HIDDEN}@", text)
     text = _PAIR.sub(rf"\g<key>\g<equals>{_HIDDEN}", text)
     return _ACCESS_KEY.sub(_HIDDEN, text)
 

@@ -75,6 +75,16 @@ def test_addresses_with_secrets_are_refused_and_not_repeated(url, tmp_path):
         assert CANARY not in str(told.value)
 
 
+@pytest.mark.parametrize("protocol", ["s3", "S3", "gs", "https"])
+def test_a_token_before_the_host_is_refused_and_hidden(protocol):
+    url = f"{protocol}://AB0c-token@host/cube"
+    with pytest.raises(InputError, match="a key or token before @") as caught:
+        check_url(url)
+    assert "AB0c" not in str(caught.value)
+    assert clean(f"{url} is there") == f"{protocol}://[hidden]@host/cube is there"
+    assert check_url(f"{protocol}://host/ann@home/cube")
+
+
 @pytest.mark.parametrize("url", WITHOUT)
 def test_other_addresses_pass(url):
     assert check_url(url) == url

@@ -16,6 +16,7 @@ from clusterscale.config.run import Config
 from clusterscale.contracts import ConfigModel
 from clusterscale.errors import ConfigError, MissingError
 from clusterscale.reaudit import Policy
+from clusterscale.storage.address import check_address
 from clusterscale.validation_messages import explain
 
 __all__ = ["CONFIGS", "QUICKSTART", "built_in", "content_of", "load", "load_either"]
@@ -99,6 +100,7 @@ def schema(model: type[ConfigModel] = Config) -> str:
 
 def read_text(path: str | Path) -> str:
     """Return the text of a config; errors are those of :func:`load`."""
+    check_address(str(path))
     try:
         return Path(path).read_text(encoding="utf-8")
     except (FileNotFoundError, IsADirectoryError):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -43,7 +42,7 @@ def read_key(path: str) -> bytes:
     """
     if not storage.exists(path):
         raise MissingError(f"{path}: there is no such key file")
-    with fsspec.open(path, "rb") as stream:
+    with storage.open_file(path) as stream:
         key = bytes(stream.read(1 << 16))
     check_key(key, where=path)
     return key

@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
-import fsspec
 import pyarrow as pa
 
+from clusterscale import storage
 from clusterscale.contracts import ConfigModel
 from clusterscale.errors import SourceError
 from clusterscale.ingest import decode, sources, tables
@@ -139,7 +139,7 @@ def _coordinates(geometry: object) -> tuple[str | None, str | None]:
 
 
 def _is_collection(file: File) -> bool:
-    with fsspec.open(file.url, "rb", compression="infer") as stream:
+    with storage.open_file(file.url, compression="infer") as stream:
         head = stream.read(1 << 16)
     return _COLLECTION.search(head.decode("utf-8-sig", errors="replace")) is not None
 
@@ -162,7 +162,7 @@ def _parsed(line: bytes) -> object:
 
 def _members(file: File) -> Iterator[object]:
     """Yield the features of a collection one by one, without loading all of them."""
-    with fsspec.open(file.url, "rb", compression="infer") as stream:
+    with storage.open_file(file.url, compression="infer") as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig")
         n_read = 0
         try:

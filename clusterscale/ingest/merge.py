@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -134,7 +133,7 @@ class SpilledBlock:
 def write_block(frame: pd.DataFrame, url: str, n_cells: int) -> SpilledBlock:
     """Merge the visits of each user in one partition of the shuffle and write them to a file."""
     visits, n_twice = combine([from_frame(frame)], n_cells, in_order=True)
-    with fsspec.open(url, "wb") as stream:
+    with storage.open_file(url, "wb") as stream:
         stream.write(visits.cells.astype("<i8", copy=False).tobytes())
     return SpilledBlock(url, visits.users, visits.sizes, n_twice)
 

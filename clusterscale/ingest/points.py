@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 
-import fsspec
 import numpy as np
 
 from clusterscale import storage
@@ -49,8 +48,7 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
 
 
 def _read(path: str) -> Regions:
-    with fsspec.open(path, "rb") as stream:
-        raw = stream.read()
+    raw = storage.read(path)
     try:
         reader = csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""))
     except UnicodeDecodeError:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
 
-import fsspec
 from fsspec.utils import infer_compression, read_block
 
 from clusterscale import storage
@@ -97,7 +96,7 @@ def pack(pieces: Sequence[Piece], size: int) -> list[Pack]:
 def text_blocks(piece: Piece, size: int) -> Iterator[bytes]:
     """Yield the complete lines that begin in ``piece``, in blocks of bytes."""
     compression = infer_compression(piece.file.url)
-    with fsspec.open(piece.file.url, "rb", compression=compression) as stream:
+    with storage.open_file(piece.file.url, compression=compression) as stream:
         if compression is None:
             yield read_block(stream, piece.start, piece.stop - piece.start, b"\n")
             return

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from clusterscale import storage
 from clusterscale.errors import SourceError
 from clusterscale.ingest import sources
 from clusterscale.ingest.records import NONE, Malformed
@@ -75,7 +75,7 @@ def _is_parquet(file: File) -> bool:
 @contextmanager
 def _parquet(file: File, **options: Any) -> Iterator[Any]:
     try:
-        with fsspec.open(file.url, "rb") as stream:
+        with storage.open_file(file.url) as stream:
             yield pq.ParquetFile(stream, **options)
     except pa.ArrowInvalid:
         raise SourceError(f"{file.name} is not a complete Parquet file") from None
@@ -133,7 +133,7 @@ def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[
 
 def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
     try:
-        with fsspec.open(file.url, "rb", compression="infer") as stream:
+        with storage.open_file(file.url, compression="infer") as stream:
             line = stream.readline(1 << 20)
         names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter), [])
     except UnicodeDecodeError:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -149,7 +148,6 @@ class Catalogue:
 
     def _scan_one(self, entry: ReleaseEntry) -> tuple[str, ResolvedRelease, str]:
         """Return the key of a release in the cache, the release, and the hash of its inputs."""
-        _refuse_indirect(entry.counts)
         fields = [entry.model_dump(mode="json"), sorted(entry.model_fields_set)]
         key = hash_of([*fields, self._cube, [*_file_marks(entry.counts)]])
         cached = self._cache.get(key)
@@ -190,15 +188,6 @@ def read_file(uri: str) -> bytes:
         return storage.read(uri)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise MissingError(f"{uri}: there is no such file") from None
-
-
-def _refuse_indirect(uri: str) -> None:
-    """Refuse URIs through which a release, or its name, could make other files be opened."""
-    if "::" in uri or urlsplit(uri).scheme == "reference":
-        raise InputError(
-            f"{uri}: chained URLs (::) and reference:// are not opened: through them a release "
-            "could point to any file; give the URL of its own store"
-        )
 
 
 def _read_cache(uri: str) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def _open(uri: str) -> xr.Dataset:
             chunks=None,
         )
         return dataset
-    except (MemoryError, FormatError, StoreError):
+    except (MemoryError, FormatError, InputError, StoreError):
         raise
     except Exception as error:
         raise FormatError(f"{uri} is neither a Zarr group nor a NetCDF file: {error}") from error

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clusterscale.errors import ExistsError
+from clusterscale.storage.address import check_address
 from clusterscale.storage.files import connect, exists, is_remote, local_path, remove
 
 __all__ = ["staged"]
@@ -44,6 +45,7 @@ def staged(uri: str, *, force: bool) -> Iterator[str]:
         which is not replaced even with ``force``.
     """
     uri = uri.rstrip("/")
+    check_address(uri)
     if not is_remote(uri):  # keep a symbolic link, replace its target
         uri = str(local_path(uri).resolve())
         Path(uri).parent.mkdir(parents=True, exist_ok=True)

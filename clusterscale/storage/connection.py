@@ -10,17 +10,22 @@ from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import fsspec
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from clusterscale.errors import DamagedError, InputError, PackageError
-from clusterscale.redaction import check_url
+from clusterscale.storage.address import (
+    LARGEST,
+    check_address,
+    check_file,
+    local_path,
+    protocol_of,
+)
 from clusterscale.storage.retries import attempt_async, retry, to_write
 
-__all__ = ["ChunkStore", "absolute", "connect", "flush", "is_remote", "local_path", "open_store"]
+__all__ = ["ChunkStore", "absolute", "connect", "flush", "is_remote", "open_store"]
 
 
 _ROOT = "zarr.json"  # not in its own list of digests
@@ -72,14 +77,17 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         return self._uri
 
     async def get(self, key: str, *args: Any, **options: Any) -> Any:
+        self._check(key)
         value = await self._try(key, self._store.get, key, *args, **options)
         if self.expected is not None and key != _ROOT:
-            check = partial(_check, self._uri, key, value, self.expected.get(key))
+            check = partial(_check_digest, self._uri, key, value, self.expected.get(key))
             await asyncio.to_thread(check) if value is not None and len(value) > _LARGE else check()
         return value
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
         ranges = list(key_ranges)  # an iterator would be exhausted by a first attempt
+        for key, _ in ranges:
+            self._check(key)
         return await self._try("", self._store.get_partial_values, prototype, ranges)
 
     async def set(self, key: str, *args: Any, **options: Any) -> None:
@@ -136,11 +144,16 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
         await Store._set_many(self, values)
 
+    def _check(self, key: str) -> None:
+        """Refuse a local key that is no regular file: a store may come from somebody else."""
+        if isinstance(self._store, LocalStore):  # not in a thread, which costs more than the call
+            check_file(self._store.root / key, f"{self._uri}/{key}", most=LARGEST)
+
     async def _try(self, key: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return await attempt_async(f"{self._uri}/{key}".rstrip("/"), call, *args, **options)
 
 
-def _check(uri: str, key: str, value: Any, wanted: str | None) -> None:
+def _check_digest(uri: str, key: str, value: Any, wanted: str | None) -> None:
     """Raise :class:`DamagedError` unless a value is what was written."""
     array, is_chunk, chunk = key.partition("/c/")
     what = f"{uri}: chunk {chunk} of {array}" if is_chunk else f"{uri}/{key}"
@@ -175,17 +188,12 @@ _S3 = ("s3", "s3a")
 
 def is_remote(uri: str) -> bool:
     """Return whether ``uri`` is a URL such as ``s3://bucket/cube``, not a local path."""
-    return len(urlsplit(uri).scheme) > 1 and not uri.startswith("file://")
-
-
-def local_path(uri: str) -> Path:
-    """Return the path that a local ``uri`` names, with or without ``file://``."""
-    return Path(uri.removeprefix("file://"))
+    return protocol_of(uri) != "file"
 
 
 def absolute(uri: str) -> str:
     """Return ``uri`` as an absolute path; URLs are unchanged."""
-    return uri if urlsplit(uri).scheme else str(Path(uri).absolute())
+    return uri if is_remote(uri) or uri.startswith("file://") else str(Path(uri).absolute())
 
 
 def connect(uri: str) -> tuple[Any, str]:
@@ -194,13 +202,13 @@ def connect(uri: str) -> tuple[Any, str]:
     Raises
     ------
     InputError
-        If the scheme of ``uri`` is unknown, or it contains credentials.
+        As :func:`~clusterscale.storage.address.check_address`.
     PackageError
         If its file system is not installed.
     """
-    check_url(uri)
+    address = check_address(uri)
     with _known_scheme(uri):
-        filesystem, path = fsspec.core.url_to_fs(uri, **_options(uri))
+        filesystem, path = fsspec.core.url_to_fs(address, **_options(uri))
     return _RetryingFileSystem(_disable_retries(filesystem, uri), uri), path
 
 
@@ -218,10 +226,9 @@ def open_store(
     durable, record
         See :class:`~clusterscale.storage.connection.ChunkStore`.
     """
-    check_url(uri)
-    read_only = mode == "r"
+    address, read_only = check_address(uri), mode == "r"
     if not is_remote(uri):
-        local = LocalStore(local_path(uri), read_only=read_only)
+        local = LocalStore(local_path(address), read_only=read_only)
         return ChunkStore(local, uri, durable=durable, record=record)
     with _known_scheme(uri):
         store = FsspecStore.from_url(uri, storage_options=_options(uri), read_only=read_only)
@@ -234,7 +241,7 @@ def _known_scheme(uri: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        scheme = urlsplit(uri).scheme
+        scheme = protocol_of(uri)
         raise PackageError(
             f"{uri}: no file system for {scheme}:// is installed ({error}); "
             "for s3:// install clusterscale[s3]"
@@ -249,7 +256,7 @@ def _options(uri: str) -> dict[str, Any]:
     botocore must not retry, because retries are made here. One transfer at a time per object saves
     a request for its size before each read: chunks are small, and many are read concurrently.
     """
-    scheme = urlsplit(uri).scheme
+    scheme = protocol_of(uri)
     if scheme not in _S3:
         return {}
     known = fsspec.config.conf.get(scheme, {}).get("config_kwargs", {})
@@ -263,7 +270,7 @@ def _options(uri: str) -> dict[str, Any]:
 
 def _disable_retries(filesystem: Any, uri: str) -> Any:
     """Disable the retries of s3fs, because retries are made here."""
-    if urlsplit(uri).scheme in _S3:
+    if protocol_of(uri) in _S3:
         filesystem.retries = 1  # safe: no other code has this instance, since its options differ
     return filesystem
 

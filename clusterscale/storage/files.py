@@ -7,26 +7,27 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+import fsspec
 import zarr
 
-from clusterscale.errors import FormatError, MissingError, StoreError
-from clusterscale.storage.connection import (
-    absolute,
-    connect,
-    flush,
-    is_remote,
+from clusterscale.errors import FormatError, InputError, MissingError, StoreError
+from clusterscale.storage.address import (
+    LARGEST,
+    check_address,
+    check_size,
     local_path,
-    open_store,
+    protocol_of,
 )
+from clusterscale.storage.connection import absolute, connect, flush, is_remote, open_store
 from clusterscale.storage.retries import retry, to_write
 
 if TYPE_CHECKING:
     import xarray as xr
 
 __all__ = ["absolute", "connect", "create_group", "exists", "is_remote", "list_names", "local_path"]
-__all__ += ["open_dataset", "open_group", "open_store", "put", "put_new", "read", "remove", "size"]
+__all__ += ["open_dataset", "open_file", "open_group", "open_store", "put", "put_new", "read"]
+__all__ += ["remove", "size"]
 
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
@@ -38,7 +39,7 @@ def exists(uri: str) -> bool:
     Raises
     ------
     InputError
-        If the scheme of ``uri`` is unknown, or it contains credentials.
+        As :func:`~clusterscale.storage.address.check_address`.
     PackageError
         If its file system is not installed.
     StoreError
@@ -65,18 +66,54 @@ def list_names(uri: str) -> list[str]:
         return []
 
 
-def read(uri: str) -> bytes:
+def read(uri: str, *, most: int = LARGEST) -> bytes:
     """Return the bytes of one file.
+
+    Parameters
+    ----------
+    uri
+        Local path or URL.
+    most
+        Largest size in bytes; by default 2 GiB.
 
     Raises
     ------
     FileNotFoundError
         If there is none.
+    FormatError
+        If it is larger.
     StoreError
         If it cannot be read.
     """
     filesystem, path = connect(uri)
+    filesystem.invalidate_cache()  # another process may have written since
+    size = filesystem.info(path)["size"]
+    if size is None:
+        raise StoreError(f"{uri}: its store does not say how large it is, so it is not read")
+    check_size(size, uri, most)
     return bytes(filesystem.cat_file(path))
+
+
+def open_file(
+    uri: str, mode: str = "rb", *, compression: str | None = None
+) -> fsspec.core.OpenFile:
+    """Return one file, which a ``with`` statement opens as a stream of bytes.
+
+    Parameters
+    ----------
+    uri
+        Local path or URL.
+    mode
+        ``rb`` or ``wb``.
+    compression
+        Name of a compression, ``infer`` to choose it by the ending, or None.
+
+    Raises
+    ------
+    InputError
+        As :func:`~clusterscale.storage.address.check_address`.
+    """
+    return fsspec.open(check_address(uri), mode, compression=compression, expand=False)
 
 
 def put(uri: str, content: bytes) -> None:
@@ -89,12 +126,13 @@ def put(uri: str, content: bytes) -> None:
     StoreError
         If it cannot be written; the message says if the store is full.
     """
+    check_address(uri)
     with to_write(uri):
         if not is_remote(uri):
             retry(uri, _put_locally, local_path(uri), content)
             return
         filesystem, path = connect(uri)
-        if urlsplit(uri).scheme in _OBJECT_STORES:
+        if protocol_of(uri) in _OBJECT_STORES:
             filesystem.pipe_file(path, content)
         else:
             _put_aside(filesystem, path, content)
@@ -111,7 +149,8 @@ def put_new(uri: str, content: bytes) -> bool:
     StoreError
         If it cannot be written, or the store cannot create files exclusively.
     """
-    if is_remote(uri) and urlsplit(uri).scheme not in _OBJECT_STORES:
+    check_address(uri)
+    if is_remote(uri) and protocol_of(uri) not in _OBJECT_STORES:
         raise StoreError(f"{uri}: this store cannot create a file exclusively")
     with to_write(uri):
         try:
@@ -186,7 +225,7 @@ def open_group(uri: str) -> zarr.Group:
     for version in (3, 2):  # one after the other: on remote stores, checking both costs twice
         try:
             return zarr.open_group(open_store(uri), mode="r", zarr_format=version)
-        except (MemoryError, StoreError):
+        except (MemoryError, InputError, StoreError):
             raise
         except Exception as error:  # Zarr raises many types on malformed JSON
             reason = reason or error
@@ -216,7 +255,7 @@ def open_dataset(uri: str) -> xr.Dataset:
         dataset: xr.Dataset = xr.open_zarr(
             open_store(uri), zarr_format=3, consolidated=False, chunks=None
         )
-    except (MemoryError, StoreError):
+    except (MemoryError, InputError, StoreError):
         raise
     except Exception as error:
         raise FormatError(f"{uri} is not a Zarr store that xarray can open") from error

@@ -322,7 +322,8 @@ def test_corpus(sound, tmp_path, damage, error, message):
     )
 
 
-def test_unknown_protocol():
+def test_unknown_protocol(monkeypatch):
+    monkeypatch.setenv("CLUSTERSCALE_PROTOCOLS", "foo")
     with pytest.raises(InputError) as caught:
         TraceCube("foo://x")
     assert str(caught.value) == "foo://x: Protocol not known: foo"

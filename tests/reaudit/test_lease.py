@@ -340,6 +340,7 @@ def test_a_place_that_cannot_let_one_alone_is_refused(tmp_path, monkeypatch):
         protocol = "plain"
 
     fsspec.register_implementation("plain", Plain, clobber=True)
+    monkeypatch.setenv("CLUSTERSCALE_PROTOCOLS", "plain")
     with pytest.raises(StoreError, match="cannot create a file exclusively"):
         storage.put_new(f"plain://{tmp_path}/file", b"one")
     assert not (tmp_path / "file").exists()

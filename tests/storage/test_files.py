@@ -48,7 +48,9 @@ class Elsewhere(LocalFileSystem):
 @pytest.fixture(scope="module")
 def elsewhere():
     fsspec.register_implementation("elsewhere", Elsewhere, clobber=True)
-    return "elsewhere://"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CLUSTERSCALE_PROTOCOLS", "elsewhere")
+        yield "elsewhere://"
 
 
 def names(folder):
