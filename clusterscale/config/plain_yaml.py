@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 from yaml.constructor import ConstructorError
@@ -78,12 +78,6 @@ def content_of(text: str, where: str) -> Any:
 class _StrictLoader(yaml.SafeLoader):
     """Loader of plain values, which rejects what YAML would silently change or expand."""
 
-    # Dates stay text: a setting that is a date is written as text.
-    yaml_implicit_resolvers: ClassVar = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_CORE}timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
         self._depth = self._n_values = 0
@@ -145,6 +139,11 @@ class _StrictLoader(yaml.SafeLoader):
         return number
 
 
+# Dates stay text: a setting that is a date is written as text.
+_StrictLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != f"{_CORE}timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 for _kind in ("int", "float"):
     _StrictLoader.add_constructor(f"{_CORE}{_kind}", _StrictLoader.construct_number)
 

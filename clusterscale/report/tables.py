@@ -166,5 +166,5 @@ def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
     }
     clean = dataset.assign(words).assign_attrs(attributes).drop_encoding()
     content = io.BytesIO()  # on a full disk, HDF5 itself would crash the process
-    clean.to_netcdf(content, engine="h5netcdf")  # type: ignore[call-overload]
+    clean.to_netcdf(content, engine="h5netcdf")
     path.write_bytes(content.getbuffer())
