@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
 from math import isfinite
+from reprlib import Repr
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,24 @@ from pydantic import BaseModel, ValidationError
 from clusterscale.errors import InputError
 
 __all__ = ["check_kinds", "choices", "exact_number", "exact_percent", "explain", "find_ties"]
-__all__ += ["name_best", "plural"]
+__all__ += ["name_best", "plural", "quote"]
 
 _SAME = 5e-4  # numbers that look the same with three digits
 _MOST_NAMED = 3
+_MOST_FAULTS = 8
+_LONGEST_FAULT = 600  # characters
+_LONGEST_MESSAGE = 900
+_LONGEST_VALUE = 60
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST_VALUE
 
 Fault = dict[str, Any]
+
+
+def quote(value: object) -> str:
+    """Return the ``repr`` of a value, shortened to 60 characters."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
 def choices(given: str, known: Iterable[str]) -> str:
@@ -88,6 +101,8 @@ def exact_percent(share: float) -> str:
 def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str, ...] = ()) -> str:
     """Return one line per fault: the path of the key, what is wrong, and what is valid.
 
+    Of many faults the first are described, and the last line counts the others.
+
     Parameters
     ----------
     error
@@ -97,33 +112,45 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
     prefix
         Prefix of each path.
     """
-    lines = []
-    for fault in error.errors(include_url=False):
-        path = ".".join(str(part) for part in (*prefix, *fault["loc"]))
-        lines.append(f"{path or 'the top level'}: {_describe(dict(fault), model)}")
+    lines: list[str] = []
+    faults = error.errors(include_url=False)
+    for fault in faults[:_MOST_FAULTS]:
+        path = ".".join(_shorten(str(part), _LONGEST_VALUE) for part in (*prefix, *fault["loc"]))
+        line = f"{path or 'the top level'}: {_describe(dict(fault), model)}"
+        line = _shorten(" ".join(line.split()), _LONGEST_FAULT)
+        if lines and sum(map(len, lines)) + len(line) > _LONGEST_MESSAGE:
+            break
+        lines.append(line)
+    if more := len(faults) - len(lines):
+        lines.append(f"and {more:,} more")
     return "\n".join(lines)
+
+
+def _shorten(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _describe(fault: Fault, model: type[BaseModel]) -> str:
     kind = fault["type"]
     if kind == "extra_forbidden":
         *parent, key = fault["loc"]
-        return f"is not a known key: {choices(str(key), _keys(model, parent))}"
+        known = _keys(model, parent)
+        return "is not a known key" + (f": {choices(str(key), known)}" if known else "")
     if kind in _MESSAGES:
         return _MESSAGES[kind](fault)
     expected = _EXPECTED.get(kind) or fault["msg"].removeprefix("Input should ")
-    return f"is {fault['input']!r}, but should {expected}{_hint(fault)}"
+    return f"is {quote(fault['input'])}, but should {expected}{_hint(fault)}"
 
 
 _MESSAGES: dict[str, Callable[[Fault], str]] = {
     "missing": lambda fault: "is missing",
     "value_error": lambda fault: str(fault["ctx"]["error"]),
     "literal_error": lambda fault: (
-        f"is {fault['input']!r}, but should be {fault['ctx']['expected']}"
+        f"is {quote(fault['input'])}, but should be {fault['ctx']['expected']}"
     ),
     "union_tag_not_found": lambda fault: "needs a name",
     "union_tag_invalid": lambda fault: (
-        f"{fault['ctx']['tag']!r} is not known: "
+        f"{quote(fault['ctx']['tag'])} is not known: "
         + choices(fault["ctx"]["tag"], fault["ctx"]["expected_tags"].replace("'", "").split(", "))
     ),
 }
@@ -156,17 +183,20 @@ def _keys(model: type[BaseModel], path: list[str | int]) -> list[str]:
     kinds = schema.get("$defs", {})
 
     def resolve(node: Any) -> Any:
-        # of "a model or None", take the model
-        node = next((option for option in node.get("anyOf", ()) if "$ref" in option), node)
+        # of "a model or None", or "a list or text", take the model or the list
+        options = (*node.get("anyOf", ()), *node.get("allOf", ()))
+        node = next((option for option in options if "$ref" in option or "items" in option), node)
         return kinds[node["$ref"].rsplit("/", 1)[-1]] if "$ref" in node else node
 
     node = schema
     for part in path:
         node = resolve(node)
         if isinstance(part, int):
-            node = node["items"]
+            node = node.get("items", {})
         elif part in node.get("properties", {}):
             node = node["properties"][part]
-        else:  # the tag of a union
-            node = {"$ref": node["discriminator"]["mapping"][part]}
-    return list(resolve(node)["properties"])
+        elif mapped := node.get("discriminator", {}).get("mapping", {}).get(part):
+            node = {"$ref": mapped}
+        elif part in kinds:  # the name of an alternative, which is no key
+            node = {"$ref": f"#/$defs/{part}"}
+    return list(resolve(node).get("properties", ()))

@@ -1,6 +1,8 @@
 """The command line interface of the package."""
 
+import signal
 import sys
+import traceback
 from inspect import getdoc
 
 from rich.markup import escape
@@ -19,9 +21,7 @@ from clusterscale.cli import (
     main as verbs,
 )
 from clusterscale.cli.console import err
-from clusterscale.cli.options import in_flags
-from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, StoreError
-from clusterscale.redaction import clean
+from clusterscale.cli.failures import describe_failure, shows_traceback
 
 __all__ = ["app", "main"]
 
@@ -46,16 +46,17 @@ app.command(help=records.HELP)(records.ingest)
 def main() -> None:
     """Run the command line.
 
-    Exits with 0 when done, 1 when tasks failed, 2 on bad input, and 75 when the cluster or a store
-    failed: the same command resumes the run. 3 and 4 are the verdicts warn and fail of reaudit and
-    gate.
+    Exits with 0 when done, 1 when tasks failed, 2 on bad input, 70 on an unexpected error, and 75
+    when the cluster, a store, memory or another resource failed: the same command resumes the run.
+    3 and 4 are the verdicts warn and fail of reaudit and gate.
     """
+    # As an exception, so that files that are being written are removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         app()
-    except ClusterscaleError as error:
-        err.print(
-            f"[bold red]error:[/] {escape(clean(in_flags(str(error))))}",
-            soft_wrap=True,
-            highlight=False,
-        )
-        sys.exit(TEMPORARY if isinstance(error, ClusterError | StoreError) else 2)
+    except Exception as error:
+        if shows_traceback():
+            traceback.print_exc()
+        message, code = describe_failure(error)
+        err.print(f"[bold red]error:[/] {escape(message)}", soft_wrap=True, highlight=False)
+        sys.exit(code)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
+from clusterscale.config.plain_yaml import content_of, read_text
 from clusterscale.config.releases import ReleasesConfig
 from clusterscale.config.run import Config
 from clusterscale.contracts import ConfigModel
-from clusterscale.errors import ConfigError, MissingError
+from clusterscale.errors import ConfigError
 from clusterscale.reaudit import Policy
-from clusterscale.storage.address import check_address
 from clusterscale.validation_messages import explain
 
-__all__ = ["CONFIGS", "QUICKSTART", "built_in", "content_of", "load", "load_either"]
+__all__ = ["CONFIGS", "QUICKSTART", "built_in", "load", "load_either"]
 __all__ += [
     "load_policy",
     "load_releases",
     "parse",
     "parse_releases",
-    "read_text",
     "schema",
     "validate",
 ]
@@ -98,25 +95,6 @@ def schema(model: type[ConfigModel] = Config) -> str:
     return json.dumps(model.model_json_schema(), indent=2)
 
 
-def read_text(path: str | Path) -> str:
-    """Return the text of a config; errors are those of :func:`load`."""
-    check_address(str(path))
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (FileNotFoundError, IsADirectoryError):
-        raise MissingError(f"{path}: there is no such config file") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is not UTF-8 text") from None
-
-
-def content_of(text: str, where: str) -> Any:
-    """Return the plain values of a YAML text; errors are those of :func:`load`."""
-    try:
-        return yaml.load(text, Loader=_StrictLoader)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: {_first_problem(error)}") from None
-
-
 def validate(content: Any, model: type[T], where: str) -> T:
     """Return ``content`` as a model; errors are those of :func:`load` and begin with ``where``."""
     if not isinstance(content, dict):
@@ -127,25 +105,3 @@ def validate(content: Any, model: type[T], where: str) -> T:
     except ValidationError as error:
         lines = explain(error, model).splitlines()
         raise ConfigError("\n".join(f"{where}: {line}" for line in lines)) from None
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Loader of plain values that rejects duplicate keys, which YAML would silently overwrite."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        keys: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable):  # of others, YAML says so
-                if key in keys:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"key {key!r} is listed twice", key_node.start_mark
-                    )
-                keys.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
-def _first_problem(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    position = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    return f"{position}{getattr(error, 'problem', None) or 'this is not YAML'}"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clusterscale.config.reading import CONFIGS, content_of, read_text, validate
+from clusterscale.config.plain_yaml import content_of, read_text
+from clusterscale.config.reading import CONFIGS, validate
 from clusterscale.cube.synthetic import PRESETS
 from clusterscale.errors import MissingError
 from clusterscale.papers import CABS, PAPERS, PaperStudy

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.errors import InputError
+from clusterscale.validation_messages import quote
 
 __all__ = ["Calendar", "parse_step"]
 
@@ -74,18 +75,20 @@ class Calendar:
         zone = _zone(timezone)
         try:
             local = datetime.fromisoformat(start)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise InputError(
-                f"start {start!r} is not an ISO date and time such as '2008-05-19T00:00'"
+                f"start {quote(start)} is not an ISO date and time such as '2008-05-19T00:00'"
             ) from None
         if local.microsecond:
-            raise InputError(f"start {start!r} is not in whole seconds")
+            raise InputError(f"start {quote(start)} is not in whole seconds")
         if not 1678 <= local.year < 2262:
             raise InputError("the calendar leaves the years 1678 to 2261")
         if local.tzinfo is None:
             shown = local.replace(tzinfo=zone).astimezone(UTC).astimezone(zone)
             if shown.replace(tzinfo=None) != local:
-                raise InputError(f"start {start!r} does not exist: clocks in {timezone} skip it")
+                raise InputError(
+                    f"start {quote(start)} does not exist: clocks in {timezone} skip it"
+                )
             local = local.replace(tzinfo=zone)
         return cls(int(local.timestamp()), parse_step(step), n_epochs, timezone)
 
@@ -174,7 +177,7 @@ def _zone(timezone: str) -> ZoneInfo:
         return ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InputError(
-            f"timezone {timezone!r} is not an IANA name such as 'Europe/London' or 'UTC'"
+            f"timezone {quote(timezone)} is not an IANA name such as 'Europe/London' or 'UTC'"
         ) from None
 
 
@@ -186,7 +189,7 @@ def parse_step(step: str) -> int:
     InputError
         If ``step`` has another format or is not positive.
     """
-    match = re.fullmatch(r"(\d+)\s*(s|min|h|d)", step.strip())
+    match = re.fullmatch(r"([0-9]{1,12})\s*(s|min|h|d)", step.strip())
     if match is None or int(match[1]) == 0:
-        raise InputError(f"epoch {step!r} is not a step such as 90s, 15min, 1h or 1d")
+        raise InputError(f"epoch {quote(step)} is not a step such as 90s, 15min, 1h or 1d")
     return int(match[1]) * _UNITS[match[2]]

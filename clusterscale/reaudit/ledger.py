@@ -165,8 +165,8 @@ class Ledger:
         """Return the keys of all verdicts."""
         return {row.key for row in self.rows}
 
-    def append(self, row: Verdict) -> None:
-        """Append a row, permanently.
+    def append(self, row: Verdict) -> Verdict:
+        """Append a row, permanently; return it with its seal.
 
         Raises
         ------
@@ -184,6 +184,7 @@ class Ledger:
         if row.number != len(self.rows) or not storage.put_new(uri, sink.getvalue()):
             raise ExistsError(f"{uri} exists already; is another process running?")
         self.rows.append(row)
+        return row
 
     def last_of(self, series: str, release: str, most: int) -> list[Verdict]:
         """Return the last verdict of each of the last releases of a series, without ``release``."""

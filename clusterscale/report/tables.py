@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -164,4 +165,6 @@ def _write_netcdf(dataset: xr.Dataset, path: Path) -> None:
         for name, value in dataset.attrs.items()
     }
     clean = dataset.assign(words).assign_attrs(attributes).drop_encoding()
-    clean.to_netcdf(path, engine="h5netcdf")
+    content = io.BytesIO()  # on a full disk, HDF5 itself would crash the process
+    clean.to_netcdf(content, engine="h5netcdf")
+    path.write_bytes(content.getbuffer())

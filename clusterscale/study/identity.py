@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
-from clusterscale.errors import ExistsError
+from clusterscale.errors import ExistsError, StoreError
 from clusterscale.schema import RESULTS_REVISION
-from clusterscale.storage import list_names, put, read, remove
+from clusterscale.storage import list_names, put, put_new, read, remove
 from clusterscale.storage.manifest import from_sealed, to_sealed
 
 __all__ = ["Identity"]
@@ -21,6 +22,7 @@ _WORDS = {
     "results_revision": "revision of results",
 }
 _OLD = "plan.json"  # of an audit before results revision 2
+_UNFINISHED = re.compile(r"\..+\.partial")  # of this or another process that claims the folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ class Identity:
     ) -> None:
         """Make ``uri`` the folder of this study, or check that it already is.
 
+        Of several studies that claim a folder at the same time, one succeeds, where the store can
+        create files exclusively.
+
         Parameters
         ----------
         uri
@@ -81,16 +86,17 @@ class Identity:
         other = self._difference(uri, names)
         if not other:
             return
-        if names - set(shared):
+        if {name for name in names if not _UNFINISHED.fullmatch(name)} - set(shared):
             if not force:
-                raise ExistsError(
-                    f"{uri} holds {other}: choose another `output`, or overwrite it with "
-                    "`force=True`"
-                )
-            for name in names if own is None else (*own, _OLD):
+                raise _refuse(uri, other)
+            for name in names if own is None else (*own, f"{self.kind}.json", _OLD):
                 remove(f"{uri}/{name}")
         about = {"plan": plan, "version": version("clusterscale")}
-        put(f"{uri}/{self.kind}.json", to_sealed({**asdict(self), **about}))
+        content = to_sealed({**asdict(self), **about})
+        if not _put_new(f"{uri}/{self.kind}.json", content) and (
+            other := self._difference(uri, {f"{self.kind}.json"})
+        ):
+            raise _refuse(uri, other)
 
     def _difference(self, uri: str, names: set[str]) -> str:
         """Return what is in the folder, empty if it is this study."""
@@ -104,3 +110,17 @@ class Identity:
         except ValueError:
             return f"{what} whose {kind}.json is damaged"
         return f"{what} of another {' and '.join(other)}" if other else ""
+
+
+def _refuse(uri: str, other: str) -> ExistsError:
+    return ExistsError(
+        f"{uri} holds {other}: choose another `output`, or overwrite it with `force=True`"
+    )
+
+
+def _put_new(uri: str, content: bytes) -> bool:
+    try:
+        return put_new(uri, content)
+    except StoreError:  # perhaps a store that cannot create files exclusively
+        put(uri, content)
+        return True

@@ -42,9 +42,11 @@ from clusterscale.cube.synthetic.phones import Phones, ReportingActivity, antenn
 from clusterscale.cube.writer import new_cube
 from clusterscale.errors import ExistsError, InputError, UnknownNameError
 from clusterscale.storage import exists
-from clusterscale.validation_messages import choices
+from clusterscale.validation_messages import choices, quote
 
 __all__ = ["PRESETS", "Preset", "Statistic", "open_or_synthesise", "synthesise", "write_like"]
+
+_MOST_EVENTS = 10**11  # more would take weeks
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,15 +191,22 @@ def synthesise(
     UnknownNameError
         If there is no such preset.
     InputError
-        If ``users`` is below 1.
+        If ``users`` is below 1, or so large that the cube would take weeks to write.
     ExistsError
         If something is stored at ``uri`` and ``force`` is not set.
     """
     if preset not in PRESETS:
-        raise UnknownNameError(f"unknown preset {preset!r}: {choices(preset, sorted(PRESETS))}")
+        raise UnknownNameError(
+            f"unknown preset {quote(preset)}: {choices(preset, sorted(PRESETS))}"
+        )
     n_users = PRESETS[preset].users if users is None else users
     if n_users < 1:
         raise InputError(f"users is {n_users}: a cube has at least 1")
+    if (n_events := n_users * PRESETS[preset].events.mean) > _MOST_EVENTS:
+        raise InputError(
+            f"users is {quote(n_users)}: they have about {n_events:.2g} events; a synthetic cube "
+            f"has at most {_MOST_EVENTS:.0e}"
+        )
     return write_like(preset, replace(PRESETS[preset], users=n_users), uri, seed=seed, force=force)
 
 

@@ -1,0 +1,40 @@
+"""Messages and exit codes of errors that end a command."""
+
+import errno
+
+import pytest
+
+from clusterscale.cli.failures import describe_failure
+from clusterscale.errors import DamagedError, InputError, StoreError
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (InputError("bad"), 2, "bad"),
+        (StoreError("full"), 75, "full"),
+        (MemoryError(), 75, "memory ran out"),
+        (OSError(errno.EMFILE, "too many"), 75, "ulimit -n"),
+        (OSError(errno.ENOSPC, "full", "/x"), 75, "/x: the disk is full"),
+        (OSError(errno.EROFS, "Read-only file system", "/x"), 75, "/x: Read-only file system"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory", "/x"), 2, "/x: Not a directory"),
+        (RuntimeError("can't start new thread"), 75, "ulimit -u"),
+        (KeyError("x"), 70, "CLUSTERSCALE_TRACEBACK"),
+    ],
+)
+def test_codes(error, code, words):
+    message, found = describe_failure(error)
+    assert (found, words in message) == (code, True)
+
+
+def test_a_limit_is_not_blamed_on_the_cube():
+    error = DamagedError("chunk 1 is damaged")
+    error.__cause__ = OSError(errno.EMFILE, "too many")
+    assert describe_failure(error)[1] == 75
+
+
+def test_messages_are_short():
+    message, _ = describe_failure(InputError("\n".join(["\x1b[31m" + "x" * 300] * 30)))
+    assert len(message.splitlines()) <= 10
+    assert len(message) <= 1000
+    assert "\x1b" not in message
