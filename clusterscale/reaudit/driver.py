@@ -142,8 +142,7 @@ class Reaudit:
             texts = [reason["text"] for reason in row.why if reason["level"] == "error"]
             return Problem(name, InputError("; ".join(texts)))
         check()
-        self.ledger.append(row)
-        return row
+        return self.ledger.append(row)
 
     def _audit(
         self, pending: Pending, executor: Executor, memory: int, tell: Tell

@@ -44,9 +44,9 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
     record
         Whether the digest of each chunk is recorded as it is written.
     durable
-        The same, and whether each chunk must survive a power failure, not only the end of this process: for
-        stores that are written in parts, each relied on at once. Costs milliseconds per chunk on a
-        local disk; other stores are durable in any case.
+        The same, and whether each chunk must survive a power failure, not only the end of this
+        process: for stores that are written in parts, each relied on at once. Costs milliseconds
+        per chunk on a local disk; other stores are durable in any case.
 
     Raises
     ------
@@ -54,7 +54,14 @@ class ChunkStore(WrapperStore):  # type: ignore[misc]
         If a read or write fails permanently or after all retries.
     """
 
-    def __init__(self, store: FsspecStore | LocalStore, uri: str, *, durable: bool = False, record: bool = False) -> None:
+    def __init__(
+        self,
+        store: FsspecStore | LocalStore,
+        uri: str,
+        *,
+        durable: bool = False,
+        record: bool = False,
+    ) -> None:
         super().__init__(store)
         self._uri, self._records = uri, durable or record
         self._durable = durable and isinstance(store, LocalStore)

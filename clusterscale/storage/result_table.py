@@ -28,8 +28,9 @@ class TableStore:
     """A table of results that is created empty, then filled part by part.
 
     ``results.zarr`` holds the numbers, and ``done/`` a file for each part that is complete, with
-    the digests of the chunks that it wrote. A part whose chunks are not those is not done. The manifest
-    in ``results.zarr`` lists the files of the empty table, and all files once it is complete.
+    the digests of the chunks that it wrote. A part whose chunks are not those is not done. The
+    manifest in ``results.zarr`` lists the files of the empty table, and all files once it is
+    complete.
 
     Parameters
     ----------

@@ -25,6 +25,7 @@ from clusterscale.mechanisms import MECHANISMS
 from clusterscale.reaudit import exposures_of, measure
 from clusterscale.report import write_report
 from clusterscale.runtime import Local, SerialExecutor
+from clusterscale.storage import manifest
 
 
 def run(*args, **options):
@@ -93,6 +94,7 @@ def test_results_say_whose_noise_is_published_unrounded(cube, tmp_path, plan_fie
     assert results.float_noise.dims == ("period", "mechanism")
     assert set(map(tuple, results.float_noise.values.tolist())) == {("no", "yes", "no")}
     shutil.rmtree(tmp_path / "run" / "results.zarr" / "float_noise")
+    manifest.seal(str(tmp_path / "run" / "results.zarr"))
     old = open_results(tmp_path / "run")
     assert set(map(tuple, old.float_noise.values.tolist())) == {("", "", "")}
     for found, known in ((results, "yes"), (old, "")):

@@ -224,14 +224,14 @@ def test_a_gate_before_release(cube, run, tmp_path):
 
 def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path):
     policy = write_policy(tmp_path, utility={"pearson": 0.1}, float_noise="pass")
-    for part, error in (("verdict", DamagedError), ("status", DamagedError), ("utility", None)):
+    for part in ("verdict", "status", "utility"):
         chunks = run / "results.zarr" / part / "c"
         chunks.rename(tmp_path / part)
         gone = call("gate", run, "--policy", policy, "--json", tmp_path / "gate.json")
         assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "error"
-        assert gone.exit_code == 2 if error is None else isinstance(gone.exception, error)
+        assert isinstance(gone.exception, DamagedError)
+        assert f"/{part}/c/" in str(gone.exception)
         (tmp_path / part).rename(chunks)
-    assert "the policy limits pearson, but its value is missing" in " ".join(gone.output.split())
 
 
 def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp_path):

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from clusterscale.cli import app
 from clusterscale.errors import InputError, MissingError
+from clusterscale.storage import manifest
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 
@@ -73,6 +74,7 @@ def test_what_is_of_another_cube_is_left_out_and_said(folder):
 
     group = zarr.open_group(str(folder / "screen" / "results.zarr"), mode="r+")
     group.attrs["cube_fingerprint"] = "0" * 32
+    manifest.seal(str(folder / "screen" / "results.zarr"))
     result = call("report", folder)
     assert result.exit_code == 0
     assert "is of another cube, and left out" in result.output

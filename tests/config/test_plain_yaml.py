@@ -36,7 +36,7 @@ VALUES += ["null", "[" * 99, "x" * 5000, "*a", "{name: laplace, epsilom: 1}", "[
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name):
     text, words = REFUSED[name]
-    with pytest.raises(ConfigError, match="^x.yaml: ") as caught:
+    with pytest.raises(ConfigError, match=r"^x\.yaml: ") as caught:
         content_of(text, "x.yaml")
     assert words in str(caught.value)
     assert len(str(caught.value)) < 200

@@ -255,7 +255,11 @@ CORPUS = {
         DamagedError,
         f"{{uri}}: array event_cell has {-(-N_EVENTS // 8)} chunks of 16 for {N_EVENTS} values",
     ),
-    "array that is a group": (crafted(swap_for_group), DamagedError, "{uri}: roi is a group, not an array"),
+    "array that is a group": (
+        crafted(swap_for_group),
+        DamagedError,
+        "{uri}: roi is a group, not an array",
+    ),
     "attribute edited": (edit("zarr.json", "attributes", "n_users", 19), DamagedError, SEAL),
     "calendar edited": (
         edit("zarr.json", "attributes", "calendar", "start", 0),

@@ -10,6 +10,7 @@ from clusterscale.cube.bounds import measure_bounds
 from clusterscale.cube.trace_settings import TraceSource
 from clusterscale.reaudit.known_counts import INSIDE, KnownTask, add_known, count_known
 from clusterscale.runtime import SerialExecutor
+from clusterscale.storage import manifest
 
 SPAN = (6, 30)
 
@@ -28,6 +29,7 @@ def inside(tmp_path):
     uri = str(tmp_path / "tables.zarr")
     group = zarr.create_group(uri)
     group.create_array(INSIDE, shape=rows.shape, dtype=rows.dtype)[:] = rows
+    manifest.seal(uri)
     return rows, uri
 
 
