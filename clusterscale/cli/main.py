@@ -24,6 +24,7 @@ from clusterscale.cli.options import (
 from clusterscale.cli.results import show_results
 from clusterscale.cli.running import RunOptions, run_analysis
 from clusterscale.cli.verdicts import warn_of_float_noise
+from clusterscale.redaction import clean
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,6 +87,8 @@ def audit(
         return
     if n_failed := int((results.status == "failed").sum()):
         err.print(f"[bold red]{n_failed} cases failed[/]; see the report and the variable `error`")
+        first = next(filter(None, map(str, results.error.values.ravel())), "no error is recorded")
+        err.print(f"the first: {escape(clean(first))}", soft_wrap=True, highlight=False)
     if count_failed(results) > n_failed:
         err.print("[bold red]guarantees or utility of mechanisms are missing[/]; see the report")
     if count_failed(results):
