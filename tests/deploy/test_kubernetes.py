@@ -43,7 +43,7 @@ QUESTION = {
 }
 
 # The double hands no pod its name and namespace, by which a driver finds its image and place.
-PLACE = {"workers": 2, "image": "clusterscale:0.2.0", "namespace": "clusterscale"}
+PLACE = {"workers": 2, "image": "clusterscale:0.3.0", "namespace": "clusterscale"}
 
 
 @pytest.fixture(scope="module")

@@ -151,7 +151,7 @@ def catalogue(overlay):
 def made_by(overlay):
     """Return the DaskCluster that a scheduled run would have, called as the DaskJob's."""
     cluster = catalogue(overlay).cluster.model_copy(update={"instance": "audit"})
-    return dask_cluster(cluster, "clusterscale", "clusterscale:0.2.0")
+    return dask_cluster(cluster, "clusterscale", "clusterscale:0.3.0")
 
 
 EXAMPLES = RENDERED | {
