@@ -21,7 +21,7 @@ from clusterscale.config import parse
 from clusterscale.cube import TraceCube
 from clusterscale.cube.dense import pack
 from clusterscale.cube.writer import digest
-from clusterscale.errors import ConfigError, FormatError, InputError
+from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.redaction import check_url, clean
 
 CANARY = "Sing0-canary/secret+value"
@@ -151,7 +151,7 @@ def test_objects_in_a_config_are_refused(tag, tmp_path):
     path.write_text(CONFIG.format(cube=f"{tag} ['touch {made}']", output="out"))
     done = CliRunner().invoke(app, ["config", "check", str(path)])
     assert isinstance(done.exception, ConfigError)
-    assert "could not determine a constructor for the tag" in str(done.exception)
+    assert "is not allowed" in str(done.exception)
     assert not made.exists()
 
 
@@ -233,7 +233,7 @@ def test_a_cube_of_an_old_zarr_is_refused_unread(tmp_path, unsafe):
     group = zarr.create_group(tmp_path / "forged", zarr_format=2)
     group.attrs.put({**cube.attributes, "digest": digest(cube.attributes)})
     store_pickles(group, "user", made, 4, ["user"])
-    with pytest.raises(FormatError, match="array user has an old Zarr format"):
+    with pytest.raises((DamagedError, FormatError), match=r"has an old Zarr format|does not belong there"):
         TraceCube(tmp_path / "forged").user_ids()
     assert not made.exists()
 
@@ -322,7 +322,7 @@ def test_the_search_finds_what_it_is_for(code, tmp_path, monkeypatch):
 def test_the_strict_loader_is_a_safe_one():
     import yaml
 
-    from clusterscale.config.reading import _StrictLoader
+    from clusterscale.config.plain_yaml import _StrictLoader
 
     assert issubclass(_StrictLoader, yaml.SafeLoader)
     assert not np.any([tag and "python" in tag for tag in _StrictLoader.yaml_constructors])

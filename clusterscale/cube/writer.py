@@ -44,7 +44,6 @@ class _Attributes(BaseModel, strict=True):
     calendar: _Calendar
     fingerprint: str
     provenance: dict[str, Any]
-    ids_are_pseudonyms: bool = False
     files: dict[str, str]
 
 
@@ -160,7 +159,7 @@ class CubeWriter:
             "fingerprint": self._fingerprint.result(regions, self._calendar),
             "provenance": provenance,
             PSEUDONYMS: pseudonyms,
-            FILES: {key: value for key, value in store.digests.items() if key != "zarr.json"},
+            FILES: {key: store.digests[key] for key in sorted(store.digests) if key != "zarr.json"},
         }
         self._group.attrs.put({**attributes, "digest": digest(attributes)})
 

@@ -121,7 +121,7 @@ LEAVES = "the calendar leaves the years 1678 to 2261"
         ({"start": "0001-01-01"}, LEAVES),
         ({"start": "9999-12-31"}, LEAVES),
         ({"n_epochs": 100_000_000}, LEAVES),
-        ({"step": "99999999999999999999d"}, LEAVES),
+        ({"step": "999999999999d"}, LEAVES),
         ({"n_epochs": 0}, "epochs is 0: a cube has at least 1"),
         ({"n_epochs": 2**31}, "epochs is 2147483648: a cube has at most 2147483647"),
         ({"timezone": "Mars/Olympus"}, f"timezone 'Mars/Olympus' {ZONE}"),
