@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 __all__ = ["BROKEN", "CONSISTENT", "GUARANTEE_VERDICTS", "LOOKS", "NOTHING_PROMISED"]
-__all__ += ["NO_GUARANTEE", "RELEASE_VERDICTS", "TOO_FEW_SAMPLES", "is_tested"]
+__all__ += ["NOT_TESTED", "NO_GUARANTEE", "RELEASE_VERDICTS", "TOO_FEW_SAMPLES", "is_tested"]
 __all__ += ["privacy_unit", "worst_guarantee"]
 
 BROKEN, TOO_FEW_SAMPLES, CONSISTENT = "broken", "too few samples", "consistent"
@@ -14,6 +14,9 @@ NOTHING_PROMISED = "nothing promised"
 
 GUARANTEE_VERDICTS = (BROKEN, TOO_FEW_SAMPLES, CONSISTENT, NOTHING_PROMISED)
 """Values of the variable ``verdict``, worst first."""
+
+NOT_TESTED = "not tested: last bits of floats, several releases together, attacks not listed"
+"""What no verdict of an audit covers."""
 
 NO_GUARANTEE = "no guarantee"
 """What people read where nothing is guaranteed."""

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from clusterscale.errors import InputError
 
-__all__ = ["check_url", "clean"]
+__all__ = ["check_url", "clean", "without_controls"]
 
 _HIDDEN = "[hidden]"
 _SHORTEST = 8  # characters; replacing shorter values would hide ordinary words
@@ -31,6 +31,7 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 _ACCESS_KEY = re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _VARIABLES = re.compile(r"^(AWS|AZURE|FSSPEC|GCP|GOOGLE|GS|S3)_")
 
 
@@ -71,6 +72,15 @@ def clean(text: str) -> str:
     text = _TOKEN.sub(rf"\g<scheme>://{_HIDDEN}@", text)
     text = _PAIR.sub(rf"\g<key>\g<equals>{_HIDDEN}", text)
     return _ACCESS_KEY.sub(_HIDDEN, text)
+
+
+def without_controls(text: str) -> str:
+    r"""Return ``text`` with ``�`` for C0, C1 and bidirectional controls, but for line breaks.
+
+    >>> without_controls("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return _CONTROLS.sub("\ufffd", text)
 
 
 def _refuse(scheme: str, what: str) -> str:

@@ -19,8 +19,8 @@ from clusterscale import storage
 from clusterscale.cli import app
 from clusterscale.config import parse
 from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import digest
 from clusterscale.cube.dense import pack
-from clusterscale.cube.writer import digest
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.redaction import check_url, clean
 
@@ -233,7 +233,9 @@ def test_a_cube_of_an_old_zarr_is_refused_unread(tmp_path, unsafe):
     group = zarr.create_group(tmp_path / "forged", zarr_format=2)
     group.attrs.put({**cube.attributes, "digest": digest(cube.attributes)})
     store_pickles(group, "user", made, 4, ["user"])
-    with pytest.raises((DamagedError, FormatError), match=r"has an old Zarr format|does not belong there"):
+    with pytest.raises(
+        (DamagedError, FormatError), match=r"has an old Zarr format|does not belong there"
+    ):
         TraceCube(tmp_path / "forged").user_ids()
     assert not made.exists()
 

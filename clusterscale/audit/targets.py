@@ -14,6 +14,7 @@ from pydantic import model_validator
 from clusterscale.audit.settings import Period
 from clusterscale.contracts import ConfigModel, Count, Ints, Share
 from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import ROW_NAME
 from clusterscale.cube.summary import count_events
 from clusterscale.errors import ConfigError, InputError
 from clusterscale.registry import NonEmptyUnique
@@ -88,7 +89,9 @@ class Targets(ConfigModel):
     ``tertiles``: this number at random from each third of users by number of events (NDSS18 §V-A);
     ``random``: this number at random; ``most_exposed``: this number or share of users with the
     highest AUC in a screen of all users (:func:`clusterscale.screen`; the audit runs it first);
-    ``listed``: the users with these pseudonyms, as results name them; ``all``: all users.
+    ``listed``: the users with these pseudonyms, as results name them, where ``row 7`` always is the
+    user in row 7 of the cube, counted from 0, even if the stored id of another reads so;
+    ``all``: all users.
 
     ``unseen``: how to treat users without an event in the audited periods, who have nothing to
     expose. With ``exclude``, targets are chosen from users with an event in one of the periods,
@@ -259,14 +262,13 @@ def _thirds(events: NDArray[np.int64]) -> NDArray[np.int64]:
 def find_users(cube: TraceCube, wanted: Sequence[str]) -> Ints:
     """Return the rows of users with these ids or pseudonyms, in order, int64, shape (user,).
 
-    −1 for users that are not in the cube.
+    −1 for users that are not in the cube. ``row N`` always is row N, never the user whose stored
+    id reads so: that user, too, is reached by row.
     """
     import pandas as pd  # slow to import; but NumPy's search fails on two arrays of strings
 
     users = pd.Index(cube.user_ids().astype(object)).get_indexer(list(wanted))
-    rows = [name.removeprefix("row ") for name in wanted]
-    for i in np.flatnonzero(users < 0).tolist():
-        row = int(rows[i]) if rows[i].isdecimal() else cube.n_users
-        if row < cube.n_users and cube.pseudonyms(np.array([row]))[0] == wanted[i]:
-            users[i] = row
+    for i, name in enumerate(wanted):
+        if match := ROW_NAME.fullmatch(name):
+            users[i] = int(match[1]) if int(match[1]) < cube.n_users else -1
     return np.asarray(users, np.int64)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -13,16 +14,33 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 
 from clusterscale.cli.tables import show_pairs
+from clusterscale.redaction import without_controls
 
 if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
 
-__all__ = ["err", "out", "progress", "show_cube"]
+__all__ = ["PlainConsole", "err", "out", "progress", "show_cube"]
 
-out = Console()
-err = Console(stderr=True)
+
+class PlainConsole(Console):
+    """A console that shows control characters of data as ``�``, so that no text acts on it."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Yield the segments of a renderable, their text without control characters."""
+        for segment in super().render(renderable, options):
+            if segment.control:  # of rich itself, such as moves of the cursor
+                yield segment
+            else:
+                yield Segment(without_controls(segment.text), segment.style)
+
+
+out = PlainConsole()
+err = PlainConsole(stderr=True)
 
 
 def progress() -> Progress:

@@ -22,6 +22,7 @@ from clusterscale.cli.verdicts import (
     name_float_noise,
     worst_exposures,
 )
+from clusterscale.phrases import NOT_TESTED
 from clusterscale.schema import with_labels
 from clusterscale.validation_messages import find_ties
 
@@ -72,6 +73,7 @@ def _full(results: xr.Dataset, key: Key) -> Iterator[RenderableType]:
     yield from guarantee_table(results, key)
     yield from name_float_noise(results, key, n_mechanisms)
     yield from every_utility(results, key)
+    yield NOT_TESTED
 
 
 def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
@@ -92,6 +94,7 @@ def _summary(results: xr.Dataset) -> tuple[list[RenderableType], Key]:
         parts += _absent_lines(results)
         parts += count_guarantees(results, key, n_mechanisms)
         parts += name_float_noise(results, key, n_mechanisms)
+        parts.append(NOT_TESTED)
         if with_utility:
             if results.sizes["mechanism"] > n_mechanisms:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from clusterscale.errors import DamagedError, FormatError, StoreError
 
-__all__ = ["LOST_TEXT", "new_array", "open_array", "read", "refuse_pickles"]
+__all__ = ["CHUNK", "LOST_TEXT", "check_array", "new_array", "open_array", "read", "refuse_pickles"]
+
+CHUNK = 1 << 20  # elements of the largest chunk, decoded in a few milliseconds
 
 # Fill values that mark a missing chunk: no array of a cube contains them.
 LOST_TEXT = "\uffff"  # a Unicode noncharacter
@@ -37,6 +40,43 @@ def open_array(group: zarr.Group, name: str, *, where: str) -> zarr.Array[Any]:
     if not isinstance(array, zarr.Array):
         raise DamagedError(f"{where}: {name} is a group, not an array")
     return array
+
+
+def check_array(
+    array: zarr.Array[Any], kinds: str, size: int, files: Collection[str], *, where: str
+) -> None:
+    """Check the metadata of an array before anything is allocated for its values.
+
+    Parameters
+    ----------
+    array
+        The array.
+    kinds, size
+        Kinds of dtype that it may have, and its number of values.
+    files
+        Paths of the files of the cube.
+    where
+        Address of the cube, for messages.
+
+    Raises
+    ------
+    FormatError
+        If it has an old format, which can contain pickled objects.
+    DamagedError
+        If its shape, dtype or chunks are not those that a cube has.
+    """
+    name, chunk = array.basename, array.chunks[0] if array.chunks else 0
+    if array.metadata.zarr_format != 3:
+        raise FormatError(f"{where}: array {name} has an old Zarr format, not Zarr v3")
+    if array.shape != (size,):
+        raise DamagedError(f"{where}: array {name} has shape {array.shape}, not ({size},)")
+    if array.dtype.kind not in kinds or not array.dtype.isnative:
+        raise DamagedError(f"{where}: array {name} has the wrong dtype {array.dtype}")
+    n_files = sum(path.startswith(f"{name}/c/") for path in files)
+    if chunk > CHUNK or array.shards is not None or n_files != -(-size // chunk):
+        raise DamagedError(
+            f"{where}: array {name} has {n_files} chunks of {chunk:,} for {size:,} values"
+        )
 
 
 def new_array(

@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from clusterscale import storage
 from clusterscale.contracts import CellCoordinates, Ints, Traces
 from clusterscale.cube import arrays, transforms
+from clusterscale.cube.arrays import CHUNK
+from clusterscale.cube.attributes import FILES, PSEUDONYMS, ROW_NAME, check_format
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
-from clusterscale.cube.writer import CHUNK, FILES, PSEUDONYMS, check_format
-from clusterscale.errors import DamagedError, FormatError, InputError
+from clusterscale.errors import DamagedError, InputError
 from clusterscale.html_tables import list_facts
 from clusterscale.storage.connection import ChunkStore
 
@@ -60,17 +60,17 @@ class TraceCube:
         store = group.store_path.store
         assert isinstance(store, ChunkStore)
         store.expected = self.attributes[FILES]  # from here on, what is read is what was written
-        self._arrays = {
-            name: _open(group, name, kinds, size, self)
-            for name, kinds, size in (
-                ("user", "TO", self.n_users),
-                ("user_offset", "i", self.n_users + 1),
-                ("event_cell", "i", self.n_events),
-                ("roi", "TO", self.n_rois),
-                ("roi_lat", "f", self.n_rois),
-                ("roi_lon", "f", self.n_rois),
-            )
-        }
+        self._arrays = {}
+        for name, kinds, size in (
+            ("user", "TO", self.n_users),
+            ("user_offset", "i", self.n_users + 1),
+            ("event_cell", "i", self.n_events),
+            ("roi", "TO", self.n_rois),
+            ("roi_lat", "f", self.n_rois),
+            ("roi_lon", "f", self.n_rois),
+        ):
+            array = self._arrays[name] = arrays.open_array(group, name, where=self.uri)
+            arrays.check_array(array, kinds, size, store.expected, where=self.uri)
 
     def __reduce__(self) -> tuple[type[TraceCube], tuple[str]]:
         return type(self), (self.uri,)
@@ -142,11 +142,14 @@ class TraceCube:
         """Return names of users that may be shown in results, object, shape (user,).
 
         These are the stored ids if the cube marks them as pseudonyms, else the row in the cube,
-        which only holders of the cube can resolve.
+        which only holders of the cube can resolve. A stored id of the form ``row N`` is never
+        shown: it would name another user.
         """
+        names = np.array([f"row {user}" for user in users], dtype=object)
         if self.attributes.get(PSEUDONYMS) is True:  # otherwise, or if not recorded, ids are real
-            return self.user_ids()[users].astype(object)
-        return np.array([f"row {user}" for user in users], dtype=object)
+            ids = self.user_ids()[users].astype(object)
+            return np.where([bool(ROW_NAME.fullmatch(name)) for name in ids], names, ids)
+        return names
 
     def traces(self, users: Ints | None = None, epochs: tuple[int, int] | None = None) -> Traces:
         """Load the traces of some users over some epochs.
@@ -264,25 +267,6 @@ class TraceCube:
     def _all(self, name: str) -> NDArray[Any]:
         array = self._arrays[name]
         return arrays.read(array, 0, array.shape[0], where=self.uri)
-
-
-def _open(group: zarr.Group, name: str, kinds: str, size: int, cube: TraceCube) -> zarr.Array[Any]:
-    uri, files = cube.uri, cube.attributes[FILES]
-    array = arrays.open_array(group, name, where=uri)
-    if array.metadata.zarr_format != 3:  # older formats can contain pickled objects
-        raise FormatError(f"{uri}: array {name} has an old Zarr format, not Zarr v3")
-    if array.shape != (size,):
-        raise DamagedError(f"{uri}: array {name} has shape {array.shape}, not ({size},)")
-    if array.dtype.kind not in kinds or not array.dtype.isnative:
-        raise DamagedError(f"{uri}: array {name} has the wrong dtype {array.dtype}")
-    chunk, n_chunks = array.chunks[0], -(-size // array.chunks[0])
-    prefix = f"{name}/c/"
-    n_files = sum(key.startswith(prefix) for key in files)
-    if chunk > CHUNK or array.shards is not None or n_files != n_chunks:
-        raise DamagedError(
-            f"{uri}: array {name} has {n_files} chunks of {chunk:,} for {size:,} values"
-        )
-    return array
 
 
 def describe_sizes(cube: TraceCube) -> dict[str, str]:

@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, ValidationError
 
 from clusterscale import storage
 from clusterscale.contracts import Ints
 from clusterscale.cube import arrays
+from clusterscale.cube.arrays import CHUNK
+from clusterscale.cube.attributes import FILES, PSEUDONYMS, canonical, digest
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
-from clusterscale.errors import DamagedError, FormatError, InputError
+from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
 from clusterscale.storage.connection import ChunkStore
 
-__all__ = ["CHUNK", "FILES", "PSEUDONYMS", "CubeWriter", "Fingerprint", "check_format", "digest"]
-__all__ += ["new_cube"]
-
-
-class _Calendar(BaseModel, strict=True):
-    start: int
-    step: int
-    n_epochs: int
-    timezone: str
-
-
-class _Attributes(BaseModel, strict=True):
-    """Types of the attributes of a cube."""
-
-    n_users: Annotated[int, Field(ge=0)]
-    n_rois: Annotated[int, Field(ge=1)]
-    n_events: Annotated[int, Field(ge=0)]
-    calendar: _Calendar
-    fingerprint: str
-    provenance: dict[str, Any]
-    files: dict[str, str]
+__all__ = ["CubeWriter", "Fingerprint", "new_cube"]
 
 
 class Fingerprint:
@@ -64,29 +44,11 @@ class Fingerprint:
         total = blake2b(digest_size=16)
         for name in sorted(self._hash):
             total.update(self._hash[name].digest())
-        total.update(_canonical(calendar.attributes()))
-        total.update(_canonical(list(regions.names)))
+        total.update(canonical(calendar.attributes()))
+        total.update(canonical(list(regions.names)))
         total.update(regions.lat.astype("<f8").tobytes())
         total.update(regions.lon.astype("<f8").tobytes())
         return total.hexdigest()
-
-
-def digest(attributes: dict[str, Any]) -> str:
-    """Return the seal of a cube's attributes: a hash of their canonical JSON."""
-    return blake2b(_canonical(attributes), digest_size=16).hexdigest()
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-
-
-PSEUDONYMS = "ids_are_pseudonyms"
-"""Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
-
-FILES = "files"
-"""Attribute with the digest of every file of the store, by its path in it."""
-
-CHUNK = 1 << 20  # 1 Mi elements, decoded in a few milliseconds
 
 
 class CubeWriter:
@@ -254,47 +216,3 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:  # half of a surrogate pair
         return False
     return True
-
-
-def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
-    """Return the attributes of the cube in ``group``, after checking its format and their digest.
-
-    Raises
-    ------
-    FormatError
-        If it is not a cube of this version.
-    DamagedError
-        If the attributes are corrupt.
-    """
-    attributes = dict(group.attrs)
-    if attributes.get("format") != CUBE_FORMAT:
-        raise FormatError(f"{uri} is not a complete clusterscale cube{_hint_dense(group)}")
-    if attributes.get("version") != CUBE_VERSION:
-        raise FormatError(
-            f"{uri} is a cube of version {attributes.get('version')}; "
-            f"this clusterscale reads version {CUBE_VERSION}: ingest it again"
-        )
-    seal = attributes.pop("digest", None)
-    if seal != digest(attributes):
-        raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
-    try:
-        _Attributes.model_validate(attributes)
-    except ValidationError as error:
-        key = ".".join(map(str, error.errors()[0]["loc"]))
-        raise DamagedError(f"{uri}: the attribute {key} is not what a cube has") from None
-    if group.metadata.consolidated_metadata is not None:
-        raise DamagedError(f"{uri}: zarr.json has metadata of arrays, which a cube keeps apart")
-    return attributes
-
-
-def _hint_dense(group: zarr.Group) -> str:
-    try:
-        dense = sorted(name for name, array in group.arrays() if array.ndim == 3)
-    except Exception:  # a failed hint must not raise
-        return ""
-    if not dense:
-        return ""
-    return (
-        f"; its array {dense[0]} has three dimensions: "
-        "`clusterscale pack` turns a dense cube into an event cube"
-    )

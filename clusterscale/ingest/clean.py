@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -38,20 +40,37 @@ def read_key(path: str) -> bytes:
     MissingError
         If there is no such file.
     InputError
-        If the file is too short or too long for a key.
+        If the file is too short or too long for a key, repeats few bytes, or belongs to or can be
+        read by another user of this machine.
     """
     if not storage.exists(path):
         raise MissingError(f"{path}: there is no such key file")
+    _check_private(path)
     with storage.open_file(path) as stream:
         key = bytes(stream.read(1 << 16))
     check_key(key, where=path)
     return key
 
 
+def _check_private(path: str) -> None:
+    if os.name != "posix" or storage.is_remote(path):
+        return
+    local = storage.local_path(path)
+    status = local.stat()
+    if status.st_uid not in (os.geteuid(), 0):
+        raise InputError(f"{path}: this key file belongs to another user: create your own")
+    if status.st_mode & 0o077:
+        raise InputError(
+            f"{path}: others can use this key file: chmod 600 {shlex.quote(str(local))}"
+        )
+
+
 def check_key(key: bytes, *, where: str) -> None:
-    """Raise :class:`InputError` unless a key has 16 to 64 bytes."""
+    """Raise :class:`InputError` unless a key has 16 to 64 bytes, eight of them different."""
     if not 16 <= len(key) <= 64:
         raise InputError(f"{where}: a key has 16 to 64 bytes, this one has {len(key)}")
+    if len(set(key)) < 8:  # by chance once in 10¹¹ keys, or more rarely
+        raise InputError(f"{where}: this key repeats few bytes, so it can be guessed")
 
 
 def pseudonyms(users: Iterable[str], key: bytes) -> list[str]:
@@ -112,13 +131,13 @@ class Cleaner:
         if isinstance(records.place, Position):
             tally.lat.add(records.place.lat.values[rows])
             tally.lon.add(records.place.lon.values[rows])
-        roi = self._roi(records, rows, tally)
+        roi = self._roi(records, rows)
         reason = "outside_region" if isinstance(records.place, Position) else "unknown_roi"
         rows, epoch, roi = _drop(tally, reason, roi >= 0, rows, epoch, roi)
         cells = roi.astype(np.int64) * self.calendar.n_epochs + epoch
         return self._collapse(records.user, rows, cells, tally)
 
-    def _roi(self, records: Records, rows: Any, tally: ReadingReport) -> NDArray[np.integer[Any]]:
+    def _roi(self, records: Records, rows: Any) -> NDArray[np.integer[Any]]:
         place = records.place
         if isinstance(place, Position):
             assert self.locator is not None
@@ -127,8 +146,6 @@ class Cleaner:
         known = index.fill_null(-1).to_numpy(zero_copy_only=False)
         codes = place.codes[rows]
         roi: NDArray[np.integer[Any]] = known[codes] if len(known) else codes
-        if not tally.unknown_roi and (roi < 0).any():
-            tally.unknown_roi = place.names[int(codes[np.argmax(roi < 0)])].as_py()
         return roi
 
     def _collapse(
@@ -190,17 +207,16 @@ def _explain(records: Records, invalid: Mask) -> str:
     row = int(np.argmax(invalid))
     for column in records.columns:
         if column.bad[row]:
-            return _quote(column.name, column.fault(row))
+            return _locate(column.name, column.fault(row))
     place = records.place
     assert isinstance(place, Position)
     for number, limit in ((place.lat, LIMITS["lat"]), (place.lon, LIMITS["lon"])):
         if abs(number.values[row]) > limit:
-            fault = f"{number.values[row]:.6g} is beyond ±{limit:.0f} degrees"
-            return _quote(number.name, fault)
+            return _locate(number.name, f"is beyond ±{limit:.0f} degrees")
     raise AssertionError("an invalid row has an invalid column")
 
 
-def _quote(column: str, fault: str) -> str:
+def _locate(column: str, fault: str) -> str:
     literal = f"column {column} of ".replace("{", "{{").replace("}", "}}")
     return literal + "{file}: first bad value " + fault.replace("{", "{{").replace("}", "}}")
 

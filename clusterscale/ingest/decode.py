@@ -23,7 +23,6 @@ _LOCAL = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONED = _LOCAL + r" ?(Z|[+-]\d{2}(:?\d{2})?)$"
 TIMES = "times as timestamps, epoch seconds or ISO 8601 text such as 2012-04-03T18:00:09Z"
 """Supported times, for messages."""
-_SHOWN = 40  # characters of a bad value that a message quotes
 
 
 class DecodedColumn(Protocol):
@@ -36,7 +35,7 @@ class DecodedColumn(Protocol):
         """Which values could not be read, shape (row,)."""
 
     def fault(self, row: int) -> str:
-        """Return what is wrong with the value of a row, e.g. ``'abc' is not a number``."""
+        """Return what is wrong with the value of a row, without it, e.g. ``is not a number``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +236,4 @@ def _meaning(raw: Any, seconds: NDArray[np.float64]) -> str:
 def _fault(value: object, meaning: str) -> str:
     if value is None or value == "":
         return "is missing"
-    shown = str(value)
-    shown = shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"
-    return f"{shown!r} is {meaning}" if isinstance(value, str) else f"{shown} is {meaning}"
+    return f"is {meaning}"  # the value is part of a person's record

@@ -65,7 +65,7 @@ def _read(path: str) -> Regions:
         if not name:
             raise SourceError(f"{line}: the point has no name")
         if name in points:
-            raise SourceError(f"{line}: an earlier point has the name {name!r}")
+            raise SourceError(f"{line}: an earlier point has the same name")
         points[name] = (_degrees(row["lat"], "lat", line), _degrees(row["lon"], "lon", line))
     if not points:
         raise SourceError(f"{path} contains no points")
@@ -80,5 +80,5 @@ def _degrees(text: str | None, column: str, line: str) -> float:
         value = np.nan
     if not abs(value) <= LIMITS[column]:
         limit = f"±{LIMITS[column]:.0f}"
-        raise SourceError(f"{line}: {column} {text!r} is not a number within {limit}")
+        raise SourceError(f"{line}: {column} is not a number within {limit}")
     return value

@@ -70,7 +70,6 @@ class ReadingReport:
     time: ValueRange = field(default_factory=ValueRange)
     lat: ValueRange = field(default_factory=ValueRange)
     lon: ValueRange = field(default_factory=ValueRange)
-    unknown_roi: str = ""
 
     @classmethod
     def total(cls, tallies: Iterable[ReadingReport]) -> ReadingReport:
@@ -86,7 +85,6 @@ class ReadingReport:
             total.time.merge(tally.time)
             total.lat.merge(tally.lat)
             total.lon.merge(tally.lon)
-            total.unknown_roi = total.unknown_roi or tally.unknown_roi
         return total
 
     def file(self, name: str) -> FileTally:
@@ -146,7 +144,7 @@ def _hint_period(tally: ReadingReport, calendar: Calendar) -> str:
 _HINTS: dict[str, Callable[[ReadingReport, Calendar], str]] = {
     "outside_period": _hint_period,
     "outside_region": _hint_region,
-    "unknown_roi": lambda tally, _: f"the first unknown ROI is {tally.unknown_roi!r}",
+    "unknown_roi": lambda *_: "no ROI of the records is one of the regions",
 }
 
 

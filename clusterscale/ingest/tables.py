@@ -80,7 +80,7 @@ def _parquet(file: File, **options: Any) -> Iterator[Any]:
     except pa.ArrowInvalid:
         raise SourceError(f"{file.name} is not a complete Parquet file") from None
     except OSError as error:  # Arrow also raises it for damaged pages
-        raise SourceError(f"{file.name} cannot be read: {str(error).splitlines()[0]}") from None
+        raise SourceError(f"{file.name} cannot be read: {type(error).__name__}") from None
 
 
 def _row_groups(file: File, size: int) -> Iterator[Piece]:
@@ -139,7 +139,9 @@ def _header(file: File, delimiter: str) -> tuple[bytes, list[str]]:
     except UnicodeDecodeError:
         raise SourceError(f"{file.name}: the first line is not UTF-8 text") from None
     except (OSError, EOFError, csv.Error) as error:
-        raise SourceError(f"{file.name}: the first line cannot be read: {error}") from None
+        raise SourceError(
+            f"{file.name}: the first line cannot be read: {type(error).__name__}"
+        ) from None
     if not names:
         raise SourceError(f"{file.name} is empty: the first line should name the columns")
     return line, [name.strip() for name in names]

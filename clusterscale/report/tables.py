@@ -136,9 +136,21 @@ def _save(uri: str, content: Any, write: Callable[[Any, Path], None]) -> str:
 
 
 def _write_csv(pieces: Iterator[pd.DataFrame], path: Path) -> None:
+    import pandas as pd
+
     with path.open("w", encoding="utf-8", newline="") as file:
         for number, piece in enumerate(pieces):
-            piece.to_csv(file, index=False, header=number == 0)
+            safe = piece.rename(columns=_as_text)
+            for name, column in piece.items():
+                if not pd.api.types.is_numeric_dtype(column):
+                    safe[_as_text(name)] = column.map(_as_text)
+            safe.to_csv(file, index=False, header=number == 0)
+
+
+def _as_text(value: Any) -> Any:
+    """Return a text that spreadsheets do not take for a formula; other values as they are."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if is_formula else value
 
 
 def _write_parquet(pieces: Iterator[pd.DataFrame], path: Path) -> None:

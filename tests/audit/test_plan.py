@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clusterscale.audit import AuditPlan, Targets, predict
-from clusterscale.audit.targets import TERTILES
+from clusterscale.audit.targets import TERTILES, find_users
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
 from clusterscale.errors import ConfigError
 
@@ -51,6 +51,20 @@ def test_users_of_long_ids_are_found_by_these_and_by_the_names_of_results(tmp_pa
     for unknown in ("row 60", "row -1", "row", "3", "Row 3", ids[0][:-1]):
         with pytest.raises(ConfigError, match="1 of 2 users are not in the cube"):
             Targets(listed=(ids[1], unknown)).choose(cube, seed=0)
+
+
+@pytest.mark.parametrize("pseudonyms", [False, True])
+def test_a_row_is_never_confused_with_an_id_of_its_form(tmp_path, pseudonyms):
+    ids = ["row 2", "ann", "row 0", "row 007", "row 9"]
+    calendar = Calendar.parse("2024-01-01T00:00", "1h", 2, "UTC")
+    regions = Grid.parse("50,0,51,1/1x1").regions
+    uri = str(tmp_path / "cube")
+    with new_cube(uri, regions, calendar, provenance={}, pseudonyms=pseudonyms) as writer:
+        writer.append(ids, np.ones(5, np.int64), np.zeros(5, np.int64))
+    cube, rows = TraceCube(uri), np.arange(5)
+    np.testing.assert_array_equal(find_users(cube, cube.pseudonyms(rows).tolist()), rows)
+    np.testing.assert_array_equal(find_users(cube, [f"row {row}" for row in rows]), rows)
+    np.testing.assert_array_equal(find_users(cube, ["row 9", "row 007", "ann"]), [-1, 3, 1])
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import zarr
 from cube import crowd
 
 from clusterscale.cube import TraceCube
+from clusterscale.cube.attributes import digest
 from clusterscale.cube.summary import summarise
-from clusterscale.cube.writer import digest
 from clusterscale.errors import (
     ClusterscaleError,
     DamagedError,

@@ -142,6 +142,7 @@ def test_pseudonyms_are_keyed_hashes_and_stand_in_their_own_order(
 ) -> None:
     keyfile = tmp_path / "key"
     keyfile.write_bytes(KEY)
+    keyfile.chmod(0o600)
     plain = content(build(source)[1].uri)
     for block_bytes in (1 << 20, 600):
         cube = build(
@@ -170,9 +171,26 @@ def test_another_key_gives_other_pseudonyms(source: str) -> None:
 def test_a_key_of_another_size_is_refused(size: int, tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(b"x" * size)
+    path.chmod(0o600)
     with pytest.raises(InputError) as caught:
         read_key(str(path))
     assert str(caught.value) == f"{path}: a key has 16 to 64 bytes, this one has {size}"
+
+
+def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(KEY)
+    path.chmod(0o640)
+    with pytest.raises(InputError, match="others can use this key file: chmod 600"):
+        read_key(str(path))
+
+
+def test_a_key_that_repeats_few_bytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(b"abcdefg" * 4)
+    path.chmod(0o600)
+    with pytest.raises(InputError, match="repeats few bytes"):
+        read_key(str(path))
 
 
 def test_a_key_file_that_is_absent_is_missing(tmp_path: Path) -> None:

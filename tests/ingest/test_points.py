@@ -35,15 +35,15 @@ def test_points_keep_their_order_names_and_positions(tmp_path: Path) -> None:
         ("name,lat,lon\n", "PATH contains no points"),
         (
             "name,lat,lon\na,1,1\nb,x,1\n",
-            "PATH, line 3: lat 'x' is not a number within ±90",
+            "PATH, line 3: lat is not a number within ±90",
         ),
-        ("name,lat,lon\na,1,181\n", "PATH, line 2: lon '181' is not a number within ±180"),
-        ("name,lat,lon\na,1\n", "PATH, line 2: lon None is not a number within ±180"),
-        ("name,lat,lon\na,nan,1\n", "PATH, line 2: lat 'nan' is not a number within ±90"),
+        ("name,lat,lon\na,1,181\n", "PATH, line 2: lon is not a number within ±180"),
+        ("name,lat,lon\na,1\n", "PATH, line 2: lon is not a number within ±180"),
+        ("name,lat,lon\na,nan,1\n", "PATH, line 2: lat is not a number within ±90"),
         ("name,lat,lon\n ,1,1\n", "PATH, line 2: the point has no name"),
         (
             "name,lat,lon\na,1,1\na,2,2\n",
-            "PATH, line 3: an earlier point has the name 'a'",
+            "PATH, line 3: an earlier point has the same name",
         ),
     ],
 )

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from clusterscale.audit import open_results
 from clusterscale.cli import app
 from clusterscale.cube import TraceCube
-from clusterscale.cube.writer import digest
+from clusterscale.cube.attributes import digest
 
 pytestmark = [pytest.mark.dask]
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from clusterscale.audit.findings import worst_finding, worst_findings
 from clusterscale.mechanisms import FLOAT_NOISE_REMEDY, FLOAT_NOISE_RISK
-from clusterscale.phrases import BROKEN, privacy_unit
+from clusterscale.phrases import BROKEN, NOT_TESTED, privacy_unit
 from clusterscale.report.audit.cases import SummaryRow, strongest_rows
 from clusterscale.report.audit.defences import Defences, best_defence, largest_loss, least_gains
 from clusterscale.report.audit.model import AuditReport
@@ -83,6 +83,7 @@ def findings(audit: AuditReport) -> Markup:
         n_done=int(np.isfinite(table.auc).sum()),
         n_unplanned=int((table.status == "missing").sum()),
         absent=absent_users(audit.results),
+        not_tested=NOT_TESTED,
     )
 
 

@@ -1,0 +1,98 @@
+"""Attributes of a cube: what they are called, their types and their seal."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import blake2b
+from typing import Annotated, Any
+
+import zarr
+from pydantic import BaseModel, Field, ValidationError
+
+from clusterscale.errors import DamagedError, FormatError
+from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
+
+__all__ = ["FILES", "PSEUDONYMS", "ROW_NAME", "canonical", "check_format", "digest"]
+
+PSEUDONYMS = "ids_are_pseudonyms"
+"""Attribute that is true if user ids are keyed hashes or synthetic, else false or absent."""
+
+FILES = "files"
+"""Attribute with the digest of every file of the store, by its path in it."""
+
+ROW_NAME = re.compile(r"row (0|[1-9][0-9]{0,17})", re.ASCII)
+"""What names a user by row; a stored id of this form names nobody."""
+
+
+class _Calendar(BaseModel, strict=True):
+    start: int
+    step: int
+    n_epochs: int
+    timezone: str
+
+
+class _Attributes(BaseModel, strict=True):
+    """Types of the attributes of a cube."""
+
+    n_users: Annotated[int, Field(ge=0)]
+    n_rois: Annotated[int, Field(ge=1)]
+    n_events: Annotated[int, Field(ge=0)]
+    calendar: _Calendar
+    fingerprint: str
+    provenance: dict[str, Any]
+    files: dict[str, str]
+
+
+def digest(attributes: dict[str, Any]) -> str:
+    """Return the seal of a cube's attributes: a hash of their canonical JSON."""
+    return blake2b(canonical(attributes), digest_size=16).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """Return plain values as canonical JSON."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def check_format(group: zarr.Group, uri: str) -> dict[str, Any]:
+    """Return the attributes of the cube in ``group``, after checking its format and their digest.
+
+    Raises
+    ------
+    FormatError
+        If it is not a cube of this version.
+    DamagedError
+        If the attributes are corrupt.
+    """
+    attributes = dict(group.attrs)
+    if attributes.get("format") != CUBE_FORMAT:
+        raise FormatError(f"{uri} is not a complete clusterscale cube{_hint_dense(group)}")
+    if attributes.get("version") != CUBE_VERSION:
+        raise FormatError(
+            f"{uri} is a cube of version {attributes.get('version')}; "
+            f"this clusterscale reads version {CUBE_VERSION}: ingest it again"
+        )
+    seal = attributes.pop("digest", None)
+    if seal != digest(attributes):
+        raise DamagedError(f"{uri}: the attributes in zarr.json are corrupt")
+    try:
+        _Attributes.model_validate(attributes)
+    except ValidationError as error:
+        key = ".".join(map(str, error.errors()[0]["loc"]))
+        raise DamagedError(f"{uri}: the attribute {key} is not what a cube has") from None
+    if group.metadata.consolidated_metadata is not None:
+        raise DamagedError(f"{uri}: zarr.json has metadata of arrays, which a cube keeps apart")
+    return attributes
+
+
+def _hint_dense(group: zarr.Group) -> str:
+    try:
+        dense = sorted(name for name, array in group.arrays() if array.ndim == 3)
+    except Exception:  # a failed hint must not raise
+        return ""
+    if not dense:
+        return ""
+    return (
+        f"; its array {dense[0]} has three dimensions: "
+        "`clusterscale pack` turns a dense cube into an event cube"
+    )
