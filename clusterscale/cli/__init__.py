@@ -21,7 +21,7 @@ from clusterscale.cli import (
     main as verbs,
 )
 from clusterscale.cli.console import err
-from clusterscale.cli.failures import describe_failure, shows_traceback
+from clusterscale.cli.failures import describe_failure, find_exit_code, shows_traceback
 
 __all__ = ["app", "main"]
 
@@ -55,6 +55,8 @@ def main() -> None:
     try:
         app()
     except Exception as error:
+        if (ended := find_exit_code(error)) is not None:
+            sys.exit(ended)
         if shows_traceback():
             traceback.print_exc()
         message, code = describe_failure(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Iterator
 
 from clusterscale.cli.options import in_flags
@@ -11,7 +12,7 @@ from clusterscale.errors import TEMPORARY, ClusterError, ClusterscaleError, Stor
 from clusterscale.redaction import clean
 from clusterscale.validation_messages import quote
 
-__all__ = ["describe_failure", "shows_traceback"]
+__all__ = ["describe_failure", "find_exit_code", "shows_traceback"]
 
 BUG = 70
 """Exit code of an unexpected error: EX_SOFTWARE of sysexits.h."""
@@ -49,6 +50,20 @@ def describe_failure(error: Exception) -> tuple[str, int]:
     text = clean("\n".join(lines))
     text = "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…", code
+
+
+def find_exit_code(error: BaseException) -> int | None:
+    """Return the exit code of the signal that ended compiled code, None if none did.
+
+    Compiled code replaces the exception of a signal handler by a ``SystemError``.
+    """
+    if isinstance(error, SystemError):
+        for cause in _causes(error):
+            if isinstance(cause, SystemExit):
+                return int(cause.code or 0)
+            if isinstance(cause, KeyboardInterrupt):
+                return 128 + signal.SIGINT
+    return None
 
 
 def _describe(error: Exception) -> tuple[str, int]:

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from clusterscale.cli.failures import describe_failure
+from clusterscale.cli.failures import describe_failure, find_exit_code
 from clusterscale.errors import DamagedError, InputError, StoreError
 
 
@@ -38,3 +38,12 @@ def test_messages_are_short():
     assert len(message.splitlines()) <= 10
     assert len(message) <= 1000
     assert "\x1b" not in message
+
+
+@pytest.mark.parametrize(
+    ("cause", "code"), [(SystemExit(143), 143), (KeyboardInterrupt(), 130), (KeyError(), None)]
+)
+def test_a_signal_that_ended_compiled_code_is_no_bug(cause, code):
+    error = SystemError("returned a result with an exception set")
+    error.__cause__ = cause
+    assert find_exit_code(error) == code
