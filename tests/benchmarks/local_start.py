@@ -1,6 +1,7 @@
 """Seconds to open and close the local cluster, encrypted and in plain text.
 
-Run ``python tests/benchmarks/local_start.py [REPEATS]``; the two take turns, each in its own process.
+Run ``python tests/benchmarks/local_start.py [REPEATS]``; the two take turns, each in its own
+process.
 """
 
 import statistics
