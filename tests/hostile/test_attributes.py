@@ -15,6 +15,8 @@ import pytest
 import xarray as xr
 import yaml
 
+pytestmark = pytest.mark.slow
+
 KEYS = ("members", "cube")
 
 

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from clusterscale.cli import app
 from clusterscale.errors import ClusterscaleError
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 cube: {{preset: tfl, users: 200, path: {folder}/cube.zarr}}
 output: {folder}/run
