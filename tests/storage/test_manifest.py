@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterscale import storage
@@ -79,14 +79,13 @@ DAMAGE = {
 }
 
 
-@settings(max_examples=40)
 @given(st.sampled_from(sorted(DAMAGE)), st.integers(0, 10**6))
 def test_any_damage_is_refused_and_then_repaired(tmp_path_factory, sound, kind, seed):
     folder, rng = tmp_path_factory.mktemp("damaged") / "table", random.Random(seed)
     shutil.copytree(sound, folder)
     files = sorted(path for path in (folder / "results.zarr").rglob("*") if path.is_file())
     DAMAGE[kind](rng.choice(files), rng)
-    with pytest.raises(Exception, match="results.zarr") as caught:
+    with pytest.raises(Exception, match=r"results\.zarr") as caught:
         values(folder)
     assert type(caught.value).__module__ == "clusterscale.errors"
     fill(folder)
@@ -119,7 +118,7 @@ def test_a_mark_without_its_digests_counts_for_nothing(tmp_path, sound):
 def test_what_has_no_manifest_is_not_opened(tmp_path, sound):
     shutil.copytree(sound, tmp_path / "table")
     shutil.rmtree(tmp_path / "table" / "results.zarr" / "manifest")
-    with pytest.raises(DamagedError, match="manifest/zarr.json is missing"):
+    with pytest.raises(DamagedError, match=r"manifest/zarr\.json is missing"):
         values(tmp_path / "table")
 
 
