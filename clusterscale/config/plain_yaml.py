@@ -34,16 +34,16 @@ def read_text(path: str | Path) -> str:
     ------
     MissingError
         If there is no such file.
+    InputError
+        If it may not be opened; see :func:`~clusterscale.storage.address.check_address`.
     ConfigError
-        If it is not a regular file of UTF-8 text of at most 1 MiB.
+        If it is not UTF-8 text of at most 1 MiB.
     """
     try:
+        check_address(str(path))
         path = Path(path)
         if not path.exists() or path.is_dir():
             raise MissingError(f"{path}: there is no such config file")
-        if not path.is_file():  # a pipe or a device might never end
-            raise ConfigError(f"{path}: this is not a regular file")
-        check_address(str(path))  # a file of the kernel looks like a regular one
         with path.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except PermissionError:

@@ -8,7 +8,7 @@ import pytest
 from clusterscale.config import load, parse
 from clusterscale.config.plain_yaml import content_of
 from clusterscale.config.reading import CONFIGS
-from clusterscale.errors import ClusterscaleError, ConfigError
+from clusterscale.errors import ClusterscaleError, ConfigError, InputError
 
 BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
@@ -67,7 +67,7 @@ def test_other_encodings(tmp_path, content):
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "run.yaml")
-    with pytest.raises(ConfigError, match="not a regular file"):
+    with pytest.raises(InputError, match="is a FIFO, not a regular file"):
         load(tmp_path / "run.yaml")
 
 
