@@ -84,7 +84,7 @@ def test_no_output_contains_an_address(audited: tuple[Path, str]) -> None:
 
 def test_decoded_results_name_users_by_row(audited: tuple[Path, str]) -> None:
     folder, _ = audited
-    with xr.open_zarr(folder / "run" / "results.zarr", chunks=None) as results:
+    with xr.open_zarr(folder / "run" / "results.zarr", chunks=None, consolidated=False) as results:
         decoded = [str(value) for v in results.variables.values() for value in v.values.ravel()]
         names = [str(name) for name in results.pseudonym.values]
     for path in (folder / "parquet").glob("*.parquet"):
