@@ -88,7 +88,7 @@ def test_decoded_results_name_users_by_row(audited: tuple[Path, str]) -> None:
         decoded = [str(value) for v in results.variables.values() for value in v.values.ravel()]
         names = [str(name) for name in results.pseudonym.values]
     for path in (folder / "parquet").glob("*.parquet"):
-        decoded += pd.read_parquet(path).astype(str).to_numpy().ravel().tolist()
+        decoded += [str(value) for value in pd.read_parquet(path).to_numpy().ravel()]
     for path in (folder / "netcdf").glob("*.nc"):
         with xr.open_dataset(path) as dataset:
             decoded += [str(x) for v in dataset.variables.values() for x in v.values.ravel()]
