@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.int32]
 
 EARTH_RADIUS = 6_371_008.8  # metres, mean radius (IUGG)
+_MOST = 10_000_000
 NULL_ROI = "null"
 
 
@@ -130,6 +131,7 @@ class Grid:
     def __post_init__(self) -> None:
         if self.n_lat < 1 or self.n_lon < 1:
             raise InputError(f"grid {self.n_lat}x{self.n_lon} has no cell")
+        _check_number(self.n_lat * self.n_lon, "this grid")
 
     @classmethod
     def parse(cls, text: str) -> Grid:
@@ -225,6 +227,9 @@ class Hexagons:
     def __post_init__(self) -> None:
         if not 0 <= self.resolution <= 15:
             raise InputError(f"h3 resolution {self.resolution} is not between 0 and 15")
+        box, size = np.radians(astuple(self.box)), h3.average_hexagon_area(self.resolution, "m^2")
+        area = EARTH_RADIUS**2 * (box[3] - box[1]) * (np.sin(box[2]) - np.sin(box[0]))
+        _check_number(int(area / size), "this box at this resolution")
         cells = sorted({h3.str_to_int(cell) for cell in _hexagons_in(self.box, self.resolution)})
         if not cells:
             raise InputError(
@@ -270,6 +275,11 @@ class Hexagons:
         box = self.box
         corners = [box.south, box.west, box.north, box.east]
         return {"kind": "h3", "box": corners, "resolution": self.resolution}
+
+
+def _check_number(n: int, what: str) -> None:
+    if n > _MOST:
+        raise InputError(f"{what} has more than {_MOST:,} regions, the most that a cube can have")
 
 
 def _on_earth(lat: Floats, lon: Floats) -> NDArray[np.bool_]:

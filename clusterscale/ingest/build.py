@@ -20,7 +20,7 @@ from clusterscale.ingest.clean import Cleaner, check_key
 from clusterscale.ingest.records import Reader
 from clusterscale.ingest.report import REASONS, IngestReport, check_records
 from clusterscale.ingest.shuffle import DaskRun, OnProgress, beside, find_names, shuffle
-from clusterscale.ingest.sources import pack
+from clusterscale.ingest.sources import pack, reading
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -129,7 +129,10 @@ def ingest(
     """
     began = time.perf_counter()
     with _naming_formats(options.reader):
-        packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
+        with reading(source):
+            packs = pack(options.reader.pieces(source, block_bytes), block_bytes)
+        if not packs:
+            raise SourceError(f"{source} contains no records")
         run = DaskRun(packs, block_bytes, scheduler, on_progress or (lambda *_: None))
         report = _write_cube(source, uri, options, run, force=force)
     return replace(report, seconds=time.perf_counter() - began)

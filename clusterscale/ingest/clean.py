@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -23,7 +23,7 @@ from clusterscale.ingest.decode import Ids
 from clusterscale.ingest.merge import UserCells, combine, distinct
 from clusterscale.ingest.records import LIMITS, Position, Reader, Records
 from clusterscale.ingest.report import ReadingReport
-from clusterscale.ingest.sources import Pack
+from clusterscale.ingest.sources import Pack, Piece, reading
 
 __all__ = ["Cleaner", "check_key", "pseudonyms", "read_key", "roi_names"]
 
@@ -110,7 +110,7 @@ class Cleaner:
         tally, parts = ReadingReport(), []
         for piece in pack:
             tally.file(piece.file.name)
-            for records in self.reader.read(piece):
+            for records in _records(self.reader, piece):
                 parts.append(self._bin(records, piece.file.name, tally))
         visits, n_twice = combine(parts, self.n_cells)
         tally.dropped["duplicate"] += n_twice
@@ -232,11 +232,22 @@ def _drop(
     return (rows, *(other[kept] for other in others))
 
 
+def _records(reader: Reader, piece: Piece) -> Iterator[Records]:
+    """Yield the records of a piece; errors of libraries on damaged files are ours."""
+    batches = reader.read(piece)
+    while True:
+        with reading(piece.file.name):
+            records = next(batches, None)
+        if records is None:
+            return
+        yield records
+
+
 def roi_names(reader: Reader, pack: Pack) -> set[str]:
     """Return the names of the ROIs in a pack."""
     names: set[str] = set()
     for piece in pack:
-        for records in reader.read(piece):
+        for records in _records(reader, piece):
             assert isinstance(records.place, Ids)
             used = np.unique(records.place.codes[records.place.codes >= 0])
             names.update(records.place.names.take(pa.array(used)).to_pylist())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 import posixpath
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import Any
@@ -13,10 +15,12 @@ from typing import Any
 from fsspec.utils import infer_compression, read_block
 
 from clusterscale import storage
-from clusterscale.errors import MissingError, SourceError
+from clusterscale.errors import ClusterscaleError, MissingError, SourceError
 
-__all__ = ["BYTES_PER_ROW", "File", "Pack", "Piece", "find", "pack", "slices", "text_blocks"]
+__all__ = ["BYTES_PER_ROW", "File", "Pack", "Piece", "find", "pack", "reading", "slices"]
+__all__ += ["text_blocks"]
 
+_OF_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EROFS)
 BYTES_PER_ROW = 40  # a line of a typical CSV file of events; determines only task sizes
 
 
@@ -69,6 +73,22 @@ def find(source: str, patterns: Sequence[str], *, kind: str) -> list[File]:
 
 def _url(filesystem: Any, path: str) -> str:
     return str(filesystem.unstrip_protocol(path))
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn any error of a library that reads a file into a :class:`SourceError` without data of it.
+
+    Errors of the machine, such as a full disk or too many open files, stay what they are.
+    """
+    try:
+        yield
+    except (ClusterscaleError, MemoryError):
+        raise
+    except Exception as error:  # readers of formats raise many types on damaged files
+        if isinstance(error, OSError) and error.errno in _OF_MACHINE:
+            raise
+        raise SourceError(f"{name} cannot be read: {type(error).__name__}") from None
 
 
 def slices(file: File, size: int) -> Iterator[Piece]:

@@ -23,6 +23,7 @@ from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
 __all__ = ["ACCEPTS", "ColumnBatch", "batches", "parse_lines", "pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
+_METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
 BLOCK = 1 << 24  # bytes decompressed at a time
 _VALUE = re.compile(r"[+-]?\d+(\.\d*)?")
 _PARQUET = ("*.parquet", "*.parq", "*.pq")
@@ -76,7 +77,13 @@ def _is_parquet(file: File) -> bool:
 def _parquet(file: File, **options: Any) -> Iterator[Any]:
     try:
         with storage.open_file(file.url) as stream:
-            yield pq.ParquetFile(stream, **options)
+            yield pq.ParquetFile(
+                stream,
+                page_checksum_verification=True,
+                thrift_string_size_limit=_METADATA,
+                thrift_container_size_limit=_METADATA,
+                **options,
+            )
     except pa.ArrowInvalid:
         raise SourceError(f"{file.name} is not a complete Parquet file") from None
     except OSError as error:  # Arrow also raises it for damaged pages
