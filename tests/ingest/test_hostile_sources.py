@@ -94,7 +94,7 @@ def test_damage_is_an_error_or_changes_nothing(sound, tmp_path_factory, ending, 
 
 
 def test_a_moved_event_in_a_page_of_parquet_is_found(sound, tmp_path):
-    folder, wanted = sound
+    folder, _wanted = sound
     content = (folder / "sound.parquet").read_bytes()
     lat = np.float64(table()["lat"][5]).tobytes()
     at = content.find(lat)
