@@ -255,6 +255,7 @@ class CutOff:
                 yield [Finished(item, function(item))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [0, 2, 5, 12])
 def test_a_run_that_is_cut_off_goes_on_and_ends_with_the_same_bits(
     small, cube, small_copied, small_found, most

@@ -67,6 +67,7 @@ def test_audit_writes_results_and_report(config, tmp_path):
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "run/report.html").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_the_command_for_every_case_can_be_pasted(config, tmp_path):
     folder = tmp_path / "it's a (new) run"

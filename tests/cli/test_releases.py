@@ -35,6 +35,7 @@ def verdicts(folder):
     return pd.read_parquet(folder / "ledger" / "verdicts.parquet")
 
 
+@pytest.mark.slow
 def test_new_releases_are_judged_and_told(catalogue, tmp_path):
     listed = call("reaudit", catalogue, "--list")
     assert listed.exit_code == 0, listed.output
@@ -88,6 +89,7 @@ def test_a_release_that_changes_is_judged_again(catalogue, cube, tmp_path):
     assert table.verdict.tolist() == ["warn", "warn", "fail"]
 
 
+@pytest.mark.slow
 def test_the_same_content_under_another_name_is_not_audited_again(catalogue, cube, tmp_path):
     assert call("reaudit", catalogue).exit_code == 3
     runs = sorted((tmp_path / "ledger" / "runs").iterdir())
@@ -100,6 +102,7 @@ def test_the_same_content_under_another_name_is_not_audited_again(catalogue, cub
     assert sorted((tmp_path / "ledger" / "runs").iterdir()) == runs
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_audited_does_not_keep_the_others(catalogue, cube, tmp_path):
     (tmp_path / "releases" / "day-0a.nc").write_bytes(b"no table")
     result = call("reaudit", catalogue, "--junit", tmp_path / "a.xml")
@@ -118,6 +121,7 @@ def test_the_second_of_two_does_nothing(catalogue, tmp_path):
     assert not (tmp_path / "ledger" / "verdicts.parquet").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_and_a_config_apart(catalogue, cube, tmp_path):
     pattern = tmp_path / "releases" / "*-1.nc"
     result = call("reaudit", pattern, "--config", catalogue, "--output", tmp_path / "other")
@@ -200,6 +204,7 @@ def write_policy(tmp_path, **policy):
     return path
 
 
+@pytest.mark.slow
 def test_a_gate_before_release(cube, run, tmp_path):
     ours = call("gate", run, "--json", tmp_path / "gate.json")
     told = json.loads((tmp_path / "gate.json").read_text())
@@ -222,6 +227,7 @@ def test_a_gate_before_release(cube, run, tmp_path):
     assert (told["verdict"], told["error"]) == ("error", str(unknown.exception))
 
 
+@pytest.mark.slow
 def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path):
     policy = write_policy(tmp_path, utility={"pearson": 0.1}, float_noise="pass")
     for part in ("verdict", "status", "utility"):
@@ -234,6 +240,7 @@ def test_a_gate_does_not_pass_where_a_part_of_the_results_is_gone(run, tmp_path)
         (tmp_path / part).rename(chunks)
 
 
+@pytest.mark.slow
 def test_the_mechanism_that_a_gate_suggests_can_be_pasted(cube, plan_fields, tmp_path):
     laplace = {"name": "laplace", "unit": "user_day", "epsilon": 1.0}
     plan = plan_fields | {"mechanisms": [laplace, laplace | {"epsilon": 2.0}]}

@@ -96,6 +96,7 @@ def test_too_few_users_are_said_to_be_too_few(config, fields):
     assert "too few users were attacked to compare" in result.output
 
 
+@pytest.mark.slow
 def test_another_question_needs_force(config, fields):
     assert call("screen", config).exit_code == 0
     assert call("traits", config).exit_code == 0

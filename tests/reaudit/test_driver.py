@@ -70,6 +70,7 @@ def names(work):
     return [each.release.name for each in work.pending()]
 
 
+@pytest.mark.slow
 def test_each_is_judged_once(folder, cube, tmp_path):
     one = work(folder, cube, tmp_path)
     assert names(one) == ["day-0", "day-1"]
@@ -90,6 +91,7 @@ def test_each_is_judged_once(folder, cube, tmp_path):
     assert third.number == 2
 
 
+@pytest.mark.slow
 def test_what_changed_is_judged_again(folder, cube, tmp_path):
     judge_all(work(folder, cube, tmp_path))
     touch(str(folder / "day-1.zarr"), np.zeros((8, 12)))

@@ -400,6 +400,7 @@ def test_hostile_names_stay_text(make):
     assert len(hostile) == 5
 
 
+@pytest.mark.slow
 def test_the_same_results_make_the_same_page_and_every_anchor_exists(make):
     case = {"priors": PRIORS, "mechanisms": MECHANISMS[:2]}
     html = render(make(**case))

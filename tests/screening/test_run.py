@@ -125,6 +125,7 @@ def test_order_parts_and_memory_change_no_bit(plan, cube, tmp_path, undisturbed,
     xr.testing.assert_identical(undisturbed, slow.load())
 
 
+@pytest.mark.slow
 @pytest.mark.dask
 def test_workers_change_no_bit(plan, cube, tmp_path, undisturbed, local_cluster):
     assert local_cluster.n_workers == 2
