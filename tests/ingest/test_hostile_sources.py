@@ -11,11 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("dask")
+
 from clusterscale.cube import TraceCube
 from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Box, Grid, Hexagons
 from clusterscale.errors import ClusterscaleError, InputError, SourceError
 from clusterscale.ingest import READERS, IngestOptions, ingest
+
+pytestmark = pytest.mark.dask
 
 START = 1_704_067_200
 CALENDAR = Calendar.parse("2024-01-01T00:00", "1h", 24, "UTC")
