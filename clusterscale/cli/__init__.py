@@ -10,6 +10,7 @@ from rich.markup import escape
 from clusterscale.cli import (
     analyses,
     gates,
+    init,
     papers,
     records,
     releases,
@@ -27,6 +28,7 @@ __all__ = ["app", "main"]
 
 app = verbs.app
 for verb in (
+    init.init,
     analyses.screen,
     analyses.traits,
     analyses.recover,

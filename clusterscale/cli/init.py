@@ -1,0 +1,215 @@
+"""The ``init`` command: write a commented config from a few answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from clusterscale.cli.console import out
+from clusterscale.cli.options import Force, option, say_command
+from clusterscale.errors import ConfigError, ExistsError, InputError
+from clusterscale.validation_messages import choices
+
+if TYPE_CHECKING:
+    from clusterscale.cube import TraceCube
+
+_WEEK = 7 * 24 * 3600  # seconds
+_SIZES = (20, 100, 300, 1000)
+
+_KNOWS = {  # name: meaning, prior, attacks that suit it
+    "users": (
+        "the traces of half of the users, and of the target",
+        "{name: known_subset, alpha: 0.5, training: 200, challenges: 100}",
+        ("logistic", "projection"),
+    ),
+    "past": (
+        "who was in past releases of the same group, and the target's past",
+        "{name: same_groups, beta: 150}",
+        ("logistic", "forest"),
+    ),
+    "release": (
+        "only the release and the target's own trace",
+        "{name: zero_knowledge, reference: 2500, refit: shared}",
+        ("cells", "likelihood"),
+    ),
+}
+_PUBLISHES = {
+    "counts": ("counts as they are", "{name: exact}"),
+    "hidden": ("counts below 10 are published as 0", "{name: suppress_small, below: 10}"),
+    "noise": (
+        "whole-number Laplace noise that protects one event",
+        "{name: laplace, epsilon: 1.0, unit: event, discrete: true}",
+    ),
+    "capped": (
+        "noise that protects a day of one user, of which ten events count",
+        "{name: chain, steps: [{name: cap_contributions, per_day: 10}, "
+        "{name: laplace, epsilon: 1.0, unit: user_day, discrete: true}]}",
+    ),
+}
+_TEMPLATE = """\
+# yaml-language-server: $schema={schema}
+# Who can be recognised in published counts of this cube? Run it with
+#   clusterscale audit {path}
+# `clusterscale config show {path}` prints every setting that is left at its default.
+
+cube: {cube}
+
+output: {output}
+
+audit:
+  seed: 1
+  null_roi: false        # true counts "nowhere" as a place, as two of the papers do
+  periods:               # the released epochs
+    - {period}
+  targets:
+    tertiles: 3          # three of the most, the middle and the least mobile third each
+  priors:                # what the adversary knows: {knows}
+    - {prior}
+  group_sizes: {sizes}
+  mechanisms:            # what is published; each is attacked, and raw counts for comparison
+{mechanisms}
+  attacks:
+{attacks}
+  control: true          # shuffled labels too: these attacks must fail
+
+cluster:
+  name: local            # worker processes on this machine; slurm, kubernetes, … elsewhere
+"""
+
+
+@dataclass(frozen=True)
+class _Answers:
+    cube: str
+    knows: str
+    publishes: tuple[str, ...]
+    size: int | None
+
+
+def init(
+    config: Annotated[Path, typer.Argument(help="YAML file to write.")] = Path("audit.yaml"),
+    cube: Annotated[str | None, option("The cube to audit: path or URL.")] = None,
+    knows: Annotated[
+        str | None,
+        typer.Option(help="What the adversary knows: users, past or release."),
+    ] = None,
+    publishes: Annotated[
+        str | None,
+        typer.Option(help="What is published: counts, hidden, noise, capped; separated by commas."),
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=2, help="Users in a released group; by default several.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write a commented config for your cube from a few answers, and check that it fits.
+
+    Asks for what the options do not say, if the terminal can answer.
+    """
+    from clusterscale.config import Config, parse, schema
+    from clusterscale.cube import TraceCube
+
+    schema_file = config.with_suffix(".schema.json")
+    for file in (config, schema_file):
+        if file.exists() and not force:
+            raise ExistsError(f"{file} exists: name another file, or overwrite it with `--force`")
+    answers = _ask(cube, knows, publishes, size)
+    opened = TraceCube(answers.cube)
+    text = _fill(answers, opened, config)
+    try:
+        parse(text, where=str(config)).check(opened)
+    except ConfigError as error:
+        raise InputError(
+            f"no config was written, since it would not fit the cube: {error}"
+        ) from None
+    config.parent.mkdir(parents=True, exist_ok=True)
+    schema_file.write_text(schema(Config), encoding="utf-8")
+    config.write_text(text, encoding="utf-8")
+    out.print(f"wrote {config}, and {schema_file.name} for editors", markup=False)
+    say_command("time and memory", "audit", str(config), "--explain")
+    say_command("run", "audit", str(config))
+
+
+def _ask(cube: str | None, knows: str | None, publishes: str | None, size: int | None) -> _Answers:
+    """Return the answers that options give; ask for others in a terminal."""
+    asked = sys.stdin.isatty()
+    if cube is None and asked:
+        cube = typer.prompt("Cube to audit (path or URL)")
+    if cube is None:
+        raise InputError("name the cube to audit: `--cube CUBE`")
+    if knows is None:
+        knows = (
+            _choose("What does the adversary know?", _meanings(_KNOWS), "users")
+            if asked
+            else "users"
+        )
+    if publishes is None:
+        question = "What is published? (several, separated by commas)"
+        default = "counts,hidden,noise"
+        publishes = _choose(question, _meanings(_PUBLISHES), default) if asked else default
+    names = tuple(dict.fromkeys(["counts", *(name.strip() for name in publishes.split(","))]))
+    for option_name, known, given in (
+        ("--knows", _KNOWS, [knows]),
+        ("--publishes", _PUBLISHES, names),
+    ):
+        for name in given:
+            if name not in known:
+                raise InputError(
+                    f"{option_name} {name!r} is not known: {choices(name, list(known))}"
+                )
+    return _Answers(cube, knows, names, size)
+
+
+def _choose(question: str, meanings: dict[str, str], default: str) -> str:
+    for name, meaning in meanings.items():
+        typer.echo(f"  {name:9} {meaning}")
+    return str(typer.prompt(question, default=default))
+
+
+def _meanings(known: Mapping[str, tuple[Any, ...]]) -> dict[str, str]:
+    return {name: str(texts[0]) for name, texts in known.items()}
+
+
+def _fill(answers: _Answers, cube: TraceCube, config: Path) -> str:
+    """Return the text of the config."""
+    knows, prior, attacks = _KNOWS[answers.knows]
+    published = [_PUBLISHES[name] for name in answers.publishes]
+    mechanisms = [f"    # {meaning}\n    - {yaml}" for meaning, yaml in published]
+    return _TEMPLATE.format(
+        schema=config.with_suffix(".schema.json").name,
+        path=config,
+        cube=json.dumps(answers.cube),
+        output=json.dumps(str(config.with_suffix("").parent / "runs" / config.stem)),
+        period=_period(cube, observed=answers.knows == "past"),
+        knows=knows,
+        prior=prior,
+        sizes=[answers.size] if answers.size else _sizes(cube, answers.knows),
+        mechanisms="\n".join(mechanisms),
+        attacks="\n".join(f"    - {{name: {name}}}" for name in attacks),
+    )
+
+
+def _period(cube: TraceCube, *, observed: bool) -> str:
+    """Return the first week of a cube, or its last with the weeks before, as YAML."""
+    week = min(cube.n_epochs, max(1, _WEEK // cube.calendar.step))
+    if not observed:
+        return f"{{name: first week, first: 0, epochs: {week}}}"
+    first = (cube.n_epochs // week - 1) * week
+    if first <= 0:
+        raise InputError(
+            f"an adversary who knows the past needs at least two weeks; {cube.uri} has "
+            f"{cube.n_epochs:,} epochs of {cube.calendar.step:,} s"
+        )
+    past = list(range(0, first, week))
+    return f"{{name: last week, first: {first}, epochs: {week}, observed: {past}}}"
+
+
+def _sizes(cube: TraceCube, knows: str) -> list[int]:
+    """Return sizes of groups that leave enough users outside them."""
+    pool = cube.n_users // (2 if knows == "users" else 1)
+    return [size for size in _SIZES if size <= pool // 2] or [max(2, pool // 2)]
