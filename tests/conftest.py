@@ -118,11 +118,7 @@ def local_cluster():
         yield DaskExecutor(client)
 
 
-@pytest.fixture
-def no_figures(monkeypatch):
-    """Leave figures out of reports: drawing them takes most of the time of a page."""
-    from markupsafe import Markup
-
+def _draw_nothing(monkeypatch, plot):
     from clusterscale.report import figures
 
     for name in (
@@ -135,7 +131,26 @@ def no_figures(monkeypatch):
         "tradeoff",
     ):
         monkeypatch.setattr(figures, name, MagicMock())
-    monkeypatch.setattr(figures, "plot", lambda model, **options: Markup())
+    monkeypatch.setattr(figures, "plot", plot)
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Leave figures out of reports: drawing them takes most of the time of a page."""
+    from markupsafe import Markup
+
+    _draw_nothing(monkeypatch, lambda model, **options: Markup())
+
+
+@pytest.fixture
+def empty_figures(monkeypatch):
+    """Leave figures empty: each has its place, title and description, and nothing is drawn."""
+    from clusterscale.report.section import fill
+
+    def plot(model, **named):
+        return fill("figure.html.j2", item="null", **named)
+
+    _draw_nothing(monkeypatch, plot)
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ def failing(share, shape=(12, 1, 1, 3, 1, 3)):
     return np.random.default_rng(3).random(shape) < share
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_every_section_is_there_in_order_and_in_the_contents(make_results):
     page = Page(render(make_results()))
     assert page.sections == ALL
@@ -46,9 +47,7 @@ def test_every_section_is_there_in_order_and_in_the_contents(make_results):
     "case",
     [
         {},
-        {"n_targets": 1},
-        {"attacks": ("spectral",)},
-        {"sizes": (7,), "attacks": ("spectral",), "n_targets": 2},
+        {"sizes": (7,), "attacks": ("spectral",), "n_targets": 1},
         pytest.param(
             {"mechanisms": ("exact", "laplace(epsilon=1.0)"), "periods": ("0:168", "168:336")},
             marks=pytest.mark.slow,
@@ -144,6 +143,7 @@ def test_cases_and_attacks_that_reach_as_much_are_told_as_ties(make_results):
     assert {tuple(row[3:5]) for row in rows[1:]} == {("b or c", "100")}
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_targets_chosen_for_their_exposure_are_not_taken_for_a_sample(make_results):
     results = make_results()
     assert "most exposed," not in " ".join(Page(render(results)).text.split())
@@ -219,6 +219,7 @@ def test_a_control_that_was_not_run_is_asked_for(make_results):
     assert "No control was run." in Page(render(results)).text
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_several_settings_are_told_apart_by_what_varies(make_results):
     page = Page(render(make_results(mechanisms=("exact", "laplace(epsilon=1.0)"))))
     groups = [row[0] for row in page.tables[RESULTS] if len(row) == 1]
@@ -232,6 +233,7 @@ def test_several_settings_are_told_apart_by_what_varies(make_results):
     assert len(page.figures) == 8 + 3 * 10
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_many_settings_are_folded_twice(make_results):
     mechanisms = ("exact", *(f"laplace(epsilon={i}.0)" for i in range(1, 12)))
     page = Page(render(make_results(mechanisms=mechanisms, attacks=("a",), sizes=(5,))))
@@ -273,7 +275,7 @@ def test_hostile_text_stays_text(make_results):
 
 def test_hostile_text_is_no_label_of_a_figure(make_results):
     # BokehJS fetches a renderer for $$…$$ in titles, labels and ticks
-    page = Page(render(make_results(attacks=("$$a$$", "b"), mechanisms=("exact", "$$c$$"))))
+    page = Page(render(make_results(attacks=("$$a$$", "b"), mechanisms=("exact", "$$c$$"), sizes=(5,))))
 
     def texts(node, path=()):
         if isinstance(node, dict):
@@ -293,6 +295,7 @@ def test_the_same_results_make_the_same_page(make_results):
     assert render(make_results()) == render(make_results())
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_reading_without_sight_or_mouse(make_results):
     page = Page(render(make_results(mechanisms=("exact", "b"))))
     heads = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]

@@ -56,6 +56,7 @@ def found():
     return xr.Dataset(data, coords, attributes)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_findings_are_those_of_the_strongest(found):
     page = Page(render(found))
     bare = found.profiling_error.sel(mechanism="exact").mean("user")
@@ -68,6 +69,7 @@ def test_the_findings_are_those_of_the_strongest(found):
     assert page.sections == [*first, "recovery-results", *last, "reading"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_every_mean_stands_in_the_table(found):
     table = Page(render(found)).tables["Errors by mechanism, prior and strategy"]
     rows = [row for row in table if row[0] == "bayes"]
@@ -97,6 +99,7 @@ def test_figures_hold_the_curves(found):
     assert f"{values.values[0, 0]:.4f}".rstrip("0") in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_gains_are_told_with_their_price(found):
     page = Page(render(found))
     table = page.tables["Privacy gain of users, frequency of places"]
@@ -105,6 +108,7 @@ def test_gains_are_told_with_their_price(found):
     assert "recovery-gains" not in Page(render(bare)).sections
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_nothing_gained_is_said(found):
     """A prior that is better without the release hides what the release adds to another."""
     for name in ("profiling_error", "localization_error"):
@@ -115,6 +119,7 @@ def test_nothing_gained_is_said(found):
     assert words.count("last_day alone has a mean error of 0.050") == 2
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_strategies_that_come_as_close_are_all_named(found):
     found["profiling_error"].loc[{"strategy": ["release", "bayes"]}] = 0.125
     words = " ".join(Page(render(found)).text.split())

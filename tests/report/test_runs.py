@@ -34,6 +34,7 @@ def test_a_page_begins_with_the_findings_of_all(whole):
     assert "week 1" not in page.text
 
 
+@pytest.mark.usefixtures("empty_figures")
 def test_every_anchor_is_there_once(whole):
     for results in (whole, [whole, whole]):
         page = Page(render(results))

@@ -59,6 +59,7 @@ def test_hostile_names_are_no_label_of_a_figure():
     assert found == {"entries"}  # columns of data: tooltips show them as plain text
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize(
     "run",
     ["javascript:alert(1)", "//evil.example/x", "https://evil.example", "a b?c#d", "\\\\e\\x"],
@@ -74,6 +75,7 @@ def test_a_link_leads_to_a_page_below_and_nowhere_else(run):
     assert not told.query + told.fragment
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_release_without_a_run_has_no_link():
     page = shown(make_trend(2, run=""))
     assert all(ref.startswith("#") for ref in page.references)
@@ -105,6 +107,7 @@ def test_columns_that_are_absent_are_named():
         render_trend(make_trend(2).drop(columns=["series", "change_low"]))
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_file_is_the_page_at_a_path_or_a_url(tmp_path):
     table = make_trend(2)
     path = Path(write_trend(table, tmp_path / "new" / "trend.html", title="Köln · 7"))
@@ -115,6 +118,7 @@ def test_the_file_is_the_page_at_a_path_or_a_url(tmp_path):
     storage.remove("memory://trends")
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_table_read_from_parquet_will_do(tmp_path):
     table = make_trend(3)
     table.to_parquet(tmp_path / "t.parquet")

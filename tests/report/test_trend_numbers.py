@@ -41,6 +41,7 @@ def sources(figure):
     return found
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_table_holds_every_verdict_newest_first():
     table = make_trend(30, ("a", "b"))
     page = shown(table)
@@ -67,17 +68,20 @@ def test_the_table_holds_every_verdict_newest_first():
     assert page.tables[VERDICTS][1][0] == back.release.iloc[0]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_one_series_needs_no_name_in_every_row():
     names = [each["name"] for each in shown(make_trend(3)).long[VERDICTS]["columns"]]
     assert "Series" not in names
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_level_stands_in_a_column_where_it_is_not_the_same():
     page = shown(make_trend(2, loss_above=[0.5, 0.25]))
     assert column(page, "Level") == [0.25, 0.5]
     assert "above the level of its release" in said(page)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_reasons_stand_in_a_line_of_the_table():
     told = [
         reason("utility", "warn", 1234.5, 1000.0),
@@ -145,6 +149,7 @@ def test_utility_has_a_figure_for_every_measure_that_was_ever_known():
     assert "utility" not in shown(make_trend(3, utility="{}")).sections
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_nearly_empty_releases_are_named():
     texts = [json.dumps({"events_kept": kept}) for kept in (1.0, 0.04, float("nan"), 0.05)]
     page = shown(make_trend(4, utility=texts))

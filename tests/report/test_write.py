@@ -10,6 +10,7 @@ from clusterscale.errors import StoreError
 from clusterscale.report import render, write_report
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_file_is_the_page_and_its_folder_is_made(make_results, tmp_path):
     results = make_results()
     path = Path(write_report(results, tmp_path / "new" / "deep" / "audit.html", title="Köln · 7"))
@@ -17,6 +18,7 @@ def test_the_file_is_the_page_and_its_folder_is_made(make_results, tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["audit.html"]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_url_will_do(make_results):
     results = make_results()
     uri = write_report(results, "memory://reports/audit.html")
@@ -25,6 +27,7 @@ def test_a_url_will_do(make_results):
     storage.remove("memory://reports")
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failure_leaves_the_old_report_and_no_debris(make_results, tmp_path, monkeypatch, step):
     path = tmp_path / "audit.html"
