@@ -1,6 +1,7 @@
 """Fixtures that several suites share."""
 
 import os
+import re
 from copy import deepcopy
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -22,6 +23,25 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=100)
 settings.load_profile("quick")
+
+
+# Modules of which every test has a mark that the run leaves out.
+_MARKED = {
+    word: re.compile(rf"^pytestmark = (\[[^\]]*)?pytest\.mark\.{word}\b", re.MULTILINE)
+    for word in ("slow", "nightly")
+}
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import modules whose tests would all be left out; they take seconds to collect."""
+    chosen = config.option.markexpr
+    if not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    if " or " in chosen or "(" in chosen:
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    left_out = (word for word in _MARKED if f"not {word}" in chosen)
+    return True if any(_MARKED[word].search(text) for word in left_out) else None
 
 
 def pytest_configure(config):

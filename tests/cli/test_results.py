@@ -146,8 +146,9 @@ def test_a_summary_shows_the_utility_that_is_farthest_from_ideal(shown):
     assert row[1:] == ["0.500", "0.125"], "errors are best at 0, correlations at 1"
 
 
-@pytest.mark.parametrize("n_mechanisms", [1, 2, 5, 8, 9, 40])
-@pytest.mark.parametrize("n_priors", [1, 3])
+@pytest.mark.parametrize(
+    ("n_priors", "n_mechanisms"), [(1, 1), (3, 2), (1, 8), (1, 9), (3, 8), (3, 9), (3, 40)]
+)
 def test_a_summary_fits_in_40_lines_of_80_columns(shown, n_mechanisms, n_priors):
     labels = ["exact", *(f"{CHAIN[:-1]}, {LAPLACE} {i}]" for i in range(n_mechanisms - 1))]
     priors = [f"known_subset(alpha=0.2, training={i})" for i in range(n_priors)]

@@ -275,7 +275,9 @@ def test_hostile_text_stays_text(make_results):
 
 def test_hostile_text_is_no_label_of_a_figure(make_results):
     # BokehJS fetches a renderer for $$…$$ in titles, labels and ticks
-    page = Page(render(make_results(attacks=("$$a$$", "b"), mechanisms=("exact", "$$c$$"), sizes=(5,))))
+    page = Page(
+        render(make_results(attacks=("$$a$$", "b"), mechanisms=("exact", "$$c$$"), sizes=(5,)))
+    )
 
     def texts(node, path=()):
         if isinstance(node, dict):
