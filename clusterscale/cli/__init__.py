@@ -10,6 +10,7 @@ from rich.markup import escape
 from clusterscale.cli import (
     analyses,
     gates,
+    guide,
     init,
     papers,
     records,
@@ -39,6 +40,7 @@ for verb in (
     watch.watch,
     tuning.tune,
     watch.certificates,
+    guide.guide,
 ):
     paragraphs = (getdoc(verb) or "").split("\n\n")
     app.command(help="\n\n".join(" ".join(lines.split("\n")) for lines in paragraphs))(verb)

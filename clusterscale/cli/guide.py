@@ -1,0 +1,94 @@
+"""The ``guide`` command: read the guide offline, on the terminal or in a browser."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import webbrowser
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusterscale.cli.console import out
+from clusterscale.errors import UnknownNameError
+from clusterscale.validation_messages import choices
+
+__all__ = ["PAGES", "guide", "read_page", "write_page"]
+
+PAGES = Path(str(files("clusterscale"))) / "guide"
+"""Folder of the pages."""
+
+_START = "index"
+_LINK = re.compile(r'href="([\w-]+)\.md(?:#[\w-]*)?"')
+_DRAWING = re.compile(r'<img src="drawings/([\w-]+\.svg)" alt="[^"]*" />')
+
+
+def guide(
+    page: Annotated[
+        str, typer.Argument(help="Name of a page, as in the list on the first one.")
+    ] = _START,
+    show: Annotated[bool, typer.Option("--open", help="Open all pages in a browser.")] = False,
+) -> None:
+    """Read the guide, here or in a browser; needs no network."""
+    from rich.markdown import Markdown
+
+    text = read_page(page)
+    if show:
+        webbrowser.open(write_page(tempfile.mkdtemp(prefix="clusterscale-guide-"), page))
+    else:
+        out.print(Markdown(text, hyperlinks=False))
+
+
+def read_page(name: str) -> str:
+    """Return the text of a page, written or generated, in Markdown.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such page.
+    """
+    from clusterscale.cli.reference import GENERATED
+
+    if name in GENERATED:
+        return GENERATED[name]()
+    if name not in _written():
+        known = sorted([*_written(), *GENERATED])
+        raise UnknownNameError(f"the guide has no page {name!r}: {choices(name, known)}")
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+@cache
+def _written() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in PAGES.glob("*.md")))
+
+
+def write_page(folder: str, page: str = _START) -> str:
+    """Write all pages as one HTML file, and return its address, which ends at ``page``."""
+    from markdown_it import MarkdownIt
+
+    from clusterscale.cli.reference import GENERATED
+
+    to_html = MarkdownIt("commonmark").enable("table")
+    others = sorted({*_written(), *GENERATED} - {_START})
+    sections = "\n".join(
+        f'<section id="{name}">{_inline(to_html.render(read_page(name)))}</section>'
+        for name in (_START, *others)
+    )
+    style = (PAGES.parent / "report/templates/page.css").read_text(encoding="utf-8")
+    path = Path(folder) / "guide.html"
+    path.write_text(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>clusterscale guide'
+        f'</title><meta name="viewport" content="width=device-width"><style>{style}</style>'
+        f"<main>{sections}</main></html>",
+        encoding="utf-8",
+    )
+    return f"{path.as_uri()}#{page}"
+
+
+def _inline(html: str) -> str:
+    """Return the HTML of a page with links to sections of the same file, and with its drawings."""
+    html = _LINK.sub(r'href="#\1"', html)
+    return _DRAWING.sub(lambda found: (PAGES / "drawings" / found[1]).read_text("utf-8"), html)
