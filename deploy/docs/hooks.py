@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pages that are generated or lie elsewhere, and a check that none needs a network.
+"""Hooks of mkdocs: pages that are generated or lie elsewhere, and a check for remote resources.
 
 A page of ``nav`` that does not exist is left out, and so are links to it.
 """
@@ -11,7 +11,11 @@ from pathlib import Path
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
+from clusterscale.attacks import ATTACKS
 from clusterscale.cli.reference import GENERATED
+from clusterscale.mechanisms import MECHANISMS
+from clusterscale.priors import PRIORS
+from clusterscale.utility import UTILITIES
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = os.environ.get("GITHUB_REPOSITORY")  # owner/name; links need it, builds do not
@@ -27,6 +31,12 @@ PACKAGES = (
     "metrics", "priors", "reaudit", "recovery", "report", "runtime", "screening", "study",
     "traits", "utility",
 )  # fmt: skip
+REGISTRIES = {
+    "attacks": ATTACKS,
+    "mechanisms": MECHANISMS,
+    "priors": PRIORS,
+    "utility": UTILITIES,
+}
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", re.DOTALL)
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//"""
@@ -64,8 +74,12 @@ def existing(nav, known):
 
 
 def api(name):
-    """Return a page with the public names of a package."""
-    return f"# clusterscale.{name}\n\n::: clusterscale.{name}\n"
+    """Return a page with the public names of a package, and with the classes of its registry."""
+    parts = [f"# clusterscale.{name}", f"::: clusterscale.{name}"]
+    for key in REGISTRIES.get(name, ()):
+        cls = REGISTRIES[name][key]
+        parts += [f"## `{key}`", f"::: {cls.__module__}.{cls.__qualname__}"]
+    return "\n\n".join(parts) + "\n"
 
 
 def overview():
