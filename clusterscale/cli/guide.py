@@ -80,8 +80,9 @@ def write_page(folder: str, page: str = _START) -> str:
     style = (PAGES.parent / "report/templates/page.css").read_text(encoding="utf-8")
     path = Path(folder) / "guide.html"
     path.write_text(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>clusterscale guide'
-        f'</title><meta name="viewport" content="width=device-width"><style>{style}</style>'
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>clusterscale guide'
+        f'</title><meta name="viewport" content="width=device-width"><style>{style}'
+        "main h2 { margin-top: 1.6rem; }</style>"
         f"<main>{sections}</main></html>",
         encoding="utf-8",
     )

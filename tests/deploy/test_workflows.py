@@ -25,6 +25,30 @@ def test_the_workflow_checks_lower_bounds_and_the_image_every_week():
     assert "pip-audit --no-deps --disable-pip -r ${{ matrix.requirements }}" in commands
 
 
+def read_flow(name):
+    return yaml.load((WORKFLOW.parent / name).read_text(), yaml.BaseLoader)
+
+
+def commands_of(flow):
+    steps = [step for job in flow["jobs"].values() for step in job["steps"]]
+    return "\n".join(step.get("run", step.get("uses", "")) for step in steps)
+
+
+def test_the_site_is_built_as_ci_builds_it():
+    flow = read_flow("docs.yml")
+    assert "--strict -f deploy/docs/mkdocs.yml" in commands_of(flow)
+    assert "--strict -f deploy/docs/mkdocs.yml" in (ROOT / ".ci" / "run").read_text()
+    assert (ROOT / "deploy/docs/mkdocs.yml").is_file()
+
+
+def test_releases_are_attested_and_published_without_a_token():
+    flow = read_flow("release.yml")
+    assert flow["permissions"] == {"contents": "read"}
+    assert commands_of(flow).count("actions/attest-build-provenance@") == 2
+    assert flow["jobs"]["pypi"]["permissions"] == {"id-token": "write"}
+    assert "secrets." not in (WORKFLOW.parent / "release.yml").read_text()
+
+
 def test_every_lower_bound_is_listed():
     command = [sys.executable, ".ci/lowest"]
     text = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
