@@ -67,6 +67,7 @@ def run_console(text, code):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # each runs several audits
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_tutorials_run_and_show_what_they_say(page, tmp_path, monkeypatch):
