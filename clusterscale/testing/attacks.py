@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from copy import deepcopy
 
 import numpy as np
 
@@ -40,7 +41,8 @@ def checks_of_attack() -> Iterator[tuple[str, Check]]:
 def measure(attack: Attack) -> tuple[Values, Values]:
     """Return its AUC on 30 targets with unchanged counts, and that of its control, (target,)."""
     outcomes = [
-        next(play(game, [exact()], [attack], seed=1, path=(i,))) for i, game in enumerate(games())
+        next(play(deepcopy(game), [exact()], [attack], seed=1, path=(i,)))
+        for i, game in enumerate(games())
     ]
     return (
         np.array([outcome.auc for outcome in outcomes]),
@@ -54,7 +56,7 @@ def _play() -> tuple[Knowledge, Release]:
     challenge = publish(
         game.challenge.counts, exact(), group_size=GROUP_SIZE, rng=stream(0, "noise")
     )
-    return game.adversary.study(challenge, exact(), rng=stream(0, "noise")), challenge
+    return deepcopy((game.adversary.study(challenge, exact(), rng=stream(0, "noise")), challenge))
 
 
 def gives_a_score_for_each_group(attack: Attack) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from inspect import getdoc
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, get_args
 
 from clusterscale.contracts import ConfigModel
 from clusterscale.registry import register
@@ -88,9 +88,10 @@ def is_documented(entry: ConfigModel) -> None:
 def has_a_name(entry: Any) -> None:
     """The class has a literal name, with itself as its default, and the label begins with it."""
     field = type(entry).model_fields.get("name")
+    literal = get_args(field.annotation) if field is not None else ()
     expect(
-        field is not None and field.default == entry.name,
-        'the field is missing or has no default: write name: Literal["my_name"] = "my_name"',
+        field is not None and literal == (field.default,) == (entry.name,),
+        'the field is missing or has another type: write name: Literal["my_name"] = "my_name"',
     )
     label, name = entry.label, entry.name
     titled = getattr(entry, "title", "")
