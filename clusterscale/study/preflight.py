@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
@@ -73,11 +74,16 @@ def packages_of(plan: Any) -> tuple[Package, ...]:
     modules = {name for name in modules if name.partition(".")[0] not in known}
     if not modules:
         return ()
-    owners = packages_distributions()
+    owners = _owners()
     names = {name: owners.get(name.partition(".")[0], [""])[0] for name in modules}
     return tuple(
         sorted(Package(key, name, version(name) if name else "") for key, name in names.items())
     )
+
+
+@cache
+def _owners() -> Mapping[str, list[str]]:
+    return packages_distributions()  # reads the metadata of all distributions
 
 
 def _classes(value: Any) -> Iterator[type[Any]]:

@@ -38,7 +38,7 @@ def checks_of_utility() -> Iterator[tuple[str, Check]]:
 
 def _arrays() -> tuple[Values, Values]:
     rng = np.random.default_rng(1)
-    raw = rng.integers(0, 30, (8, 24)).astype(np.float64)
+    raw = rng.poisson(rng.gamma(0.5, 20.0, (100, 1)), (100, 24)).astype(np.float64)
     return raw, raw + rng.laplace(scale=2.0, size=raw.shape)
 
 

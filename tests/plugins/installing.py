@@ -15,6 +15,7 @@ AUDIT = {
     "mechanisms": [{"name": "exact"}, {"name": "uniform_noise", "width": 3.0}],
     "attacks": [{"name": "matching_cells"}],
     "utility": {"groups": 4, "measures": [{"name": "largest_error"}]},
+    "verdict": {"trials": 1000},
 }
 
 

@@ -38,6 +38,7 @@ def fields(plan_fields):
         "mechanisms": [{"name": "exact"}, {"name": "uniform_noise", "width": 3.0}],
         "attacks": [{"name": "matching_cells"}],
         "utility": {"groups": 4, "measures": [{"name": "largest_error"}]},
+        "verdict": {"trials": 1000},
     }
 
 
@@ -222,7 +223,7 @@ def test_a_worker_without_the_package_is_named(plugins, fields, monkeypatch):
         Package("acme_privacy.attack", "", ""),
     )
     monkeypatch.setattr(
-        "clusterscale.study.preflight.packages_distributions",
+        "clusterscale.study.preflight._owners",
         lambda: {"acme_privacy": ["acme-privacy"]},
     )
     monkeypatch.setattr("clusterscale.study.preflight.version", lambda name: "1.0")
