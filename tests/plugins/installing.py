@@ -11,6 +11,7 @@ EXAMPLE = Path(__file__).with_name("example")
 AUDIT = {
     "targets": {"random": 2},
     "group_sizes": [6],
+    "periods": [{"name": "all", "first": 0, "epochs": 48}],
     "priors": [{"name": "known_subset", "alpha": 0.5, "training": 40, "challenges": 20}],
     "mechanisms": [{"name": "exact"}, {"name": "uniform_noise", "width": 3.0}],
     "attacks": [{"name": "matching_cells"}],
