@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
     from clusterscale.recovery import RecoveryPlan, open_recovery
+    from clusterscale.registry import register
     from clusterscale.report import write_report
     from clusterscale.runtime import Local, Serial, SerialExecutor
     from clusterscale.screening import open_screen
@@ -57,6 +58,7 @@ __all__ = [
     "open_results",
     "open_screen",
     "open_traits",
+    "register",
     "run",
     "screen",
     "synthesise",
@@ -77,6 +79,7 @@ _PACKAGES = {
     "open_results": "audit",
     "open_screen": "screening",
     "open_traits": "traits",
+    "register": "registry",
     "run": "audit",
     "screen": "audit",
     "synthesise": "cube.synthetic",

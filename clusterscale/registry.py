@@ -1,68 +1,72 @@
-"""Registries of named classes, and lists of their objects in a config."""
+"""Registries of named classes, plug-ins included, and lists of their objects in a config."""
 
-from collections.abc import Callable, Iterator
-from functools import reduce
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, reduce
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 from operator import or_
-from pkgutil import iter_modules
+from pkgutil import iter_modules, resolve_name
+from threading import RLock
 from typing import Annotated, Any, Generic, Self, TypeVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    SerializeAsAny,
-    Strict,
-    TypeAdapter,
-    ValidationError,
-    WrapValidator,
-)
+from pydantic import AfterValidator, BaseModel, Field, Strict, TypeAdapter, ValidationError
+from pydantic_core import core_schema
 
-from clusterscale.errors import ConfigError, UnknownNameError
+from clusterscale.errors import ConfigError, InputError, PackageError, UnknownNameError
 from clusterscale.validation_messages import choices, explain
 
-__all__ = ["NonEmptyUnique", "OptionalUnique", "Registry", "distinct"]
+__all__ = ["NonEmptyUnique", "OptionalUnique", "Registry", "distinct", "register"]
 
 T = TypeVar("T")
+_LOCK = RLock()  # of no registry, so that a registry can be pickled
 
 
 class Registry(Generic[T]):
     """Named classes of one kind, each a frozen pydantic model with a literal ``name`` field.
 
     The fields of the model are its constructor's keywords and its config keys: one definition
-    serves Python, YAML and the published JSON schema.
+    serves Python, YAML and the published JSON schema. What a config can name is looked up when it
+    is read, so classes that are registered later are known as well.
+
+    Parameters
+    ----------
+    kind
+        What messages call an entry, e.g. ``mechanism``.
+    classes
+        The classes of this package.
+    base
+        Class from which all entries derive, if others can be registered.
+    plugins
+        Group of entry points whose classes are entries. They are loaded when the registry is first
+        asked for all its entries or for one that this package does not have.
     """
 
-    def __init__(self, kind: str, *classes: type[T], base: type[Any] | None = None) -> None:
-        self.kind, self._base = kind, base
+    def __init__(
+        self, kind: str, *classes: type[T], base: type[Any] | None = None, plugins: str = ""
+    ) -> None:
+        self.kind, self.base, self._package, self._plugins = kind, base, "", plugins
         self._classes = {_name_of(cls): cls for cls in classes}
 
     @classmethod
-    def of_package(cls, kind: str, package: str, base: type[Any], *, skip: str = "") -> Self:
+    def of_package(cls, kind: str, package: str, base: type[Any], *, plugins: str = "") -> Self:
         """Return all subclasses of ``base`` with a name of their own in the modules of a package.
 
-        A class is therefore registered where it is defined. The module ``skip`` is left out.
+        A class is therefore registered where it is defined. The modules are imported when the
+        registry is first used.
         """
-        modules = [
-            import_module(f"{package}.{info.name}")
-            for info in iter_modules(import_module(package).__path__)
-            if info.name != skip
-        ]
-        found = {
-            key: value
-            for module in modules
-            for key, value in vars(module).items()
-            if getattr(value, "__module__", "") == module.__name__ and _is_entry(value, base)
-        }
-        return cls(kind, *(found[key] for key in sorted(found)), base=base)
+        registry = cls(kind, base=base, plugins=plugins)
+        registry._package = package
+        return registry
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._classes))
+        return iter(sorted(self._complete()))
 
     @property
     def classes(self) -> tuple[type[T], ...]:
         """The registered classes."""
-        return tuple(self._classes.values())
+        return tuple(self._complete().values())
 
     def __getitem__(self, name: str) -> type[T]:
         """Return the class called ``name``.
@@ -71,11 +75,16 @@ class Registry(Generic[T]):
         ------
         UnknownNameError
             If there is none; the message lists the known names and the closest match.
+        PackageError
+            If a plug-in cannot be loaded.
         """
         try:
-            return self._classes[name]
+            found = self._own().get(name)
+            return self._complete()[name] if found is None else found
         except (KeyError, TypeError):
-            raise UnknownNameError(self._unknown(name)) from None
+            raise UnknownNameError(
+                f"unknown {self.kind} {name!r}: {choices(str(name), list(self))}"
+            ) from None
 
     def create(self, name: str, **params: Any) -> T:
         """Build the entry called ``name`` from its constructor fields.
@@ -93,36 +102,164 @@ class Registry(Generic[T]):
         except ValidationError as error:
             raise ConfigError(explain(error, cls, prefix=(self.kind, name))) from None
 
-    def field(self) -> Any:
+    def field(self, only: type[Any] | None = None, *, skip: str = "") -> Any:
         """Return the type of a config value that names an entry: ``{name: …, <fields>}``.
 
         In Python it may also be an object of any other class that derives from the ``base`` of the
-        registry, such as a third party's.
+        registry, such as a third party's. ``only`` is a narrower base; the entry ``skip`` is left
+        out.
         """
-        union: Any = reduce(or_, self._classes.values())
-        if len(self._classes) > 1:
-            union = Annotated[union, Field(discriminator="name")]
-        if self._base is None:
-            return union
-        return Annotated[union, SerializeAsAny(), WrapValidator(self._accept)]  # type: ignore[type-arg]
-
-    def _accept(self, value: Any, validate: Callable[[Any], Any]) -> Any:
-        """Return an object of an unregistered class unchanged, if it derives from the base."""
-        if not isinstance(value, BaseModel) or type(value) in self._classes.values():
-            return validate(value)
-        if self._base is not None and not isinstance(value, self._base):
-            raise ValueError(
-                f"{type(value).__name__} is no {self.kind}: it does not derive from "
-                f"{self._base.__module__}.{self._base.__name__}"
-            )
-        return value
+        return Annotated[Any, _Entry(self, only, skip)]
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema of a config value of this kind."""
         return TypeAdapter(self.field()).json_schema()
 
-    def _unknown(self, name: object) -> str:
-        return f"unknown {self.kind} {name!r}: {choices(str(name), list(self))}"
+    def add(self, cls: type[Any]) -> None:
+        """Register a class; one of the same module and name, such as an older version, is replaced.
+
+        Raises
+        ------
+        InputError
+            If the class is not a complete subclass of the base with a literal name, or another
+            class has that name.
+        """
+        called = f"{cls.__module__}.{cls.__qualname__}"
+        if not _is_entry(cls, self.base or BaseModel):
+            base = self.base or BaseModel
+            raise InputError(
+                f"{called} is no {self.kind}: it must derive from {base.__module__}."
+                f"{base.__name__}, and have a literal name: "
+                'name: Literal["my_name"] = "my_name"'
+            )
+        if isabstract(cls):
+            missing = ", ".join(sorted(cls.__abstractmethods__))
+            raise InputError(f"{called} is no complete {self.kind}: it must define {missing}")
+        name = _name_of(cls)
+        other = self._own().get(name)
+        if other is not None and (taken := f"{other.__module__}.{other.__qualname__}") != called:
+            raise InputError(f"{called} cannot be the {self.kind} {name!r}, which {taken} is")
+        self._classes[name] = cls
+
+    def discard(self, cls: type[Any]) -> None:
+        """Remove a class that was registered, if it is there: for tests."""
+        self._classes = {name: one for name, one in self._classes.items() if one is not cls}
+
+    def _own(self) -> dict[str, type[T]]:
+        """Return the classes so far, those of the package included."""
+        with _LOCK:
+            package, self._package = self._package, ""
+            if package:
+                found = _find_entries(package, self.base or BaseModel)
+                self._classes = {_name_of(cls): cls for cls in found} | self._classes
+        return self._classes
+
+    def _complete(self) -> dict[str, type[T]]:
+        """Return all classes, plug-ins included; raise PackageError if one cannot be loaded."""
+        self._own()
+        with _LOCK:
+            group, self._plugins = self._plugins, ""  # a plug-in may use the registry meanwhile
+            try:
+                for point in entry_points(group=group) if group else ():
+                    self._load(point)
+            except BaseException:
+                self._plugins = group
+                raise
+        return self._classes
+
+    def _load(self, point: EntryPoint) -> None:
+        try:
+            self.add(point.load())
+        except Exception as error:
+            owner = f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
+            reason = (
+                str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            )
+            raise PackageError(
+                f"the plug-in {point.name} = {point.value} ({point.group}) of {owner} cannot be "
+                f"loaded: {reason}; correct or uninstall {owner.partition(' ')[0]}"
+            ) from None
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """Type of a config value that names an entry; the registry is asked when one is validated."""
+
+    registry: Registry[Any]
+    only: type[Any] | None
+    skip: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            self._validate, serialization=core_schema.simple_ser_schema("any")
+        )
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
+        return handler(_adapter(self._classes()).core_schema)
+
+    def _classes(self) -> tuple[type[Any], ...]:
+        return tuple(
+            cls
+            for cls in self.registry.classes
+            if _name_of(cls) != self.skip and issubclass(cls, self.only or object)
+        )
+
+    def _validate(self, value: Any) -> Any:
+        """Return the entry; an object of an unregistered class if it derives from the base."""
+        classes, base = self._classes(), self.only or self.registry.base
+        if base is None or not isinstance(value, BaseModel) or type(value) in classes:
+            return _adapter(classes).validate_python(value)
+        if not isinstance(value, base) or getattr(value, "name", "") == self.skip:
+            raise ValueError(
+                f"{type(value).__name__} is no {self.registry.kind}: it does not derive from "
+                f"{base.__module__}.{base.__name__}"
+            )
+        return value
+
+
+def register(cls: type[T]) -> type[T]:
+    """Register a mechanism, prior, attack, utility measure, reader, check or cluster by its name.
+
+    It can then be named in configs, and appears in the JSON schema, plans and reports. A package
+    that is installed registers its classes by entry points instead. Can be used as a decorator.
+
+    Parameters
+    ----------
+    cls
+        Derives from ``clusterscale.contracts.Mechanism``, ``Prior`` or ``Attack``,
+        ``clusterscale.utility.Utility``, ``clusterscale.ingest.Reader``,
+        ``clusterscale.consistency.Check`` or ``clusterscale.runtime.Cluster``, which decides its
+        kind, and has a literal ``name``.
+
+    Returns
+    -------
+    type
+        The class.
+
+    Raises
+    ------
+    InputError
+        If it derives from none of these, has no literal name, is abstract, or its name is taken.
+    """
+    home = getattr(cls, "_registry", "")
+    if not home:
+        raise InputError(
+            f"{cls.__module__}.{cls.__qualname__} has no kind: derive it from "
+            "clusterscale.contracts.Mechanism, .Prior or .Attack, clusterscale.utility.Utility, "
+            "clusterscale.ingest.Reader, clusterscale.consistency.Check or "
+            "clusterscale.runtime.Cluster"
+        )
+    resolve_name(home).add(cls)
+    return cls
+
+
+@lru_cache(maxsize=64)
+def _adapter(classes: tuple[type[Any], ...]) -> TypeAdapter[Any]:
+    """Return what validates ``{name: …, <fields>}`` as an object of one of the classes."""
+    union: Any = reduce(or_, classes)
+    if len(classes) > 1:
+        union = Annotated[union, Field(discriminator="name")]
+    return TypeAdapter(union)
 
 
 def _name_of(cls: type[Any]) -> str:
@@ -132,12 +269,24 @@ def _name_of(cls: type[Any]) -> str:
     return str(name)
 
 
-def _is_entry(value: Any, base: type[BaseModel]) -> bool:
+def _is_entry(value: Any, base: type[Any]) -> bool:
     """Return whether ``value`` is a class with a literal name of its own."""
     if not (isinstance(value, type) and issubclass(value, base)):
         return False
-    name = value.model_fields.get("name")
-    return name is not None and bool(get_args(name.annotation))
+    name = getattr(value, "model_fields", {}).get("name")
+    return name is not None and len(get_args(name.annotation)) == 1
+
+
+def _find_entries(package: str, base: type[Any]) -> list[type[Any]]:
+    """Return the entries that the modules of a package define, by the names of the classes."""
+    found = {}
+    for info in iter_modules(import_module(package).__path__):
+        module = import_module(f"{package}.{info.name}")
+        for key, value in vars(module).items():
+            home = f"{getattr(value, '__module__', '')}."
+            if home.startswith(f"{module.__name__}.") and _is_entry(value, base):
+                found[key] = value
+    return [found[key] for key in sorted(found)]
 
 
 def distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ from cpu_seconds import CpuSeconds
 from hypothesis import settings
 
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
+from clusterscale.testing.population import draw_dense
 
 # Test processes inherit this: one thread each, as in the tasks of a run. More would wait for each
 # other wherever there are as many processes as processors.
@@ -58,15 +59,6 @@ def write_cube(uri, dense):
     with new_cube(uri, grid.regions, calendar, provenance={"source": "test"}) as writer:
         writer.append([f"u{i:03d}" for i in range(n_users)], flat.sum(axis=1), np.nonzero(flat)[1])
     return TraceCube(uri)
-
-
-def draw_dense(rng, n_users, n_rois, n_epochs):
-    """Draw users who keep to a few ROIs and hours each, so that they can be told apart."""
-    place = rng.dirichlet(np.full(n_rois, 0.4), n_users)
-    hour = rng.dirichlet(np.full(n_epochs, 0.8), n_users)
-    return rng.random((n_users, n_rois, n_epochs)) < np.minimum(
-        30 * place[:, :, None] * hour[:, None, :], 0.9
-    )
 
 
 @pytest.fixture(scope="session")

@@ -23,11 +23,8 @@ likelihood      per-cell likelihood ratio under the mechanism's noise     closed
 'spectral(variance=0.99)'
 """
 
-from clusterscale.attacks.cross_validation import SINGLE, CrossValidated
-from clusterscale.contracts import Attack
-from clusterscale.registry import Registry
+from clusterscale.attacks.base import ATTACKS
 
 __all__ = ["ATTACKS", "create"]
 
-ATTACKS: Registry[Attack] = Registry("attack", *SINGLE.classes, CrossValidated, base=Attack)
 create = ATTACKS.create

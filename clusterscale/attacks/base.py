@@ -20,8 +20,13 @@ from clusterscale.contracts import (
     TargetKnowledge,
 )
 from clusterscale.errors import InputError
+from clusterscale.registry import Registry
 
-__all__ = ["BaseAttack", "CheckedDistinguisher"]
+__all__ = ["ATTACKS", "BaseAttack", "CheckedDistinguisher"]
+
+ATTACKS: Registry[Attack] = Registry.of_package(
+    "attack", "clusterscale.attacks", Attack, plugins="clusterscale.attacks"
+)
 
 _ROUNDING = 1e-9  # relative tolerance for expected counts above the number of users
 _CHECKED: WeakSet[Release] = WeakSet()  # releases that need no second check by another attack

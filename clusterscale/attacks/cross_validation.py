@@ -1,4 +1,4 @@
-"""The attacks that can be used alone, and the choice of one by cross-validation."""
+"""The choice of an attack by cross-validation."""
 
 from __future__ import annotations
 
@@ -7,38 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.attacks.base import BaseAttack
-from clusterscale.attacks.cells import Cells
-from clusterscale.attacks.closed_form import Contradiction, Diagonal, Projection
+from clusterscale.attacks.base import ATTACKS, BaseAttack
 from clusterscale.attacks.learned import Forest, Logistic, Nearest, Perceptron, draw_seed
-from clusterscale.attacks.likelihood import Likelihood
-from clusterscale.attacks.spectral import Spectral
 from clusterscale.contracts import Attack, Distinguisher, Examples, Ints, Knowledge
 from clusterscale.errors import InputError
-from clusterscale.registry import Registry
 
-__all__ = ["SINGLE", "CrossValidated"]
-
-SINGLE: Registry[Attack] = Registry(
-    "attack",
-    Cells,
-    Contradiction,
-    Diagonal,
-    Forest,
-    Likelihood,
-    Logistic,
-    Nearest,
-    Perceptron,
-    Projection,
-    Spectral,
-)
-"""The attacks that can be used alone. To add one, add its module and a line here."""
+__all__ = ["CrossValidated"]
 
 if TYPE_CHECKING:
     Candidates = tuple[Attack, ...]
 else:
     Candidates = Annotated[
-        tuple[SINGLE.field(), ...], Strict(False), Field(min_length=1, max_length=20)
+        tuple[ATTACKS.field(skip="cross_validated"), ...],
+        Strict(False),
+        Field(min_length=1, max_length=20),
     ]
 
 

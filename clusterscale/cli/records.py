@@ -42,7 +42,9 @@ def ingest(
     cube: Annotated[str, argument("Where to write the cube.")],
     start: Annotated[str, typer.Option(help="Start of epoch 0, ISO, in the time zone.")],
     epochs: Annotated[int, typer.Option(help="Number of epochs.")],
-    reader: Annotated[str, typer.Option(help="events, trips, geojson or cabspotting.")] = "events",
+    reader: Annotated[
+        str, typer.Option(help="events, trips, geojson, cabspotting, or that of a plug-in.")
+    ] = "events",
     column: Annotated[
         list[str] | None,
         typer.Option(

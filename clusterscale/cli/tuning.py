@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +49,7 @@ def tune(
     """
     from clusterscale.audit.exposure import choose_targets
     from clusterscale.audit.tuning import list_cases, tunable
-    from clusterscale.cube.blocks import open_source
+    from clusterscale.study.preflight import Probe, packages_of
 
     chosen = load_config(config)
     plan = chosen.the_audit()
@@ -69,7 +68,7 @@ def tune(
             on_progress=tell,
         )
         cases = list(list_cases(plan, cube, who, targets))
-        executor.preflight(partial(open_source, cases[0].task.source))
+        executor.preflight(Probe(cases[0].task.source, packages_of(plan)))
         choices = _search(attacks, cases, executor, folds, plan.seed, tell)
         fresh = _evaluate(choices, cases, executor, plan.seed, tell)
     _show(choices, fresh, len({case.task.target for case in cases}), len(cases))

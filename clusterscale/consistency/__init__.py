@@ -54,6 +54,13 @@ from clusterscale.registry import Registry
 __all__ = ["CHECKS", "Check", "CheckResult", "PublishedTable", "check_table", "create"]
 
 CHECKS: Registry[Check] = Registry(
-    "check", Complement, Differencing, NoiseLaw, PossibleValues, Totals
+    "check",
+    Complement,
+    Differencing,
+    NoiseLaw,
+    PossibleValues,
+    Totals,
+    base=Check,
+    plugins="clusterscale.checks",
 )
 create = CHECKS.create

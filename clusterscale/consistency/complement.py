@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.consistency.finding import CheckResult, agree
+from clusterscale.consistency.finding import Check, CheckResult, agree
 from clusterscale.consistency.table import PublishedTable, count_bounds, smallest_shown
-from clusterscale.contracts import ConfigModel, Count
+from clusterscale.contracts import Count
 from clusterscale.validation_messages import plural
 
 __all__ = ["Complement"]
@@ -20,7 +20,7 @@ __all__ = ["Complement"]
 Whole = NDArray[np.int64]
 
 
-class Complement(ConfigModel):
+class Complement(Check):
     """Check whether a cell hidden in one table follows from two others.
 
     Among three tables over the same cells, without noise, one is taken as the sum of the other two

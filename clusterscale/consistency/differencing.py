@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.consistency.finding import CheckResult, Level, agree
+from clusterscale.consistency.finding import Check, CheckResult, Level, agree
 from clusterscale.consistency.nesting import coincidence
 from clusterscale.consistency.table import (
     MOST_DECIMALS,
@@ -19,7 +19,7 @@ from clusterscale.consistency.table import (
     decimals,
     smallest_shown,
 )
-from clusterscale.contracts import ConfigModel, Count, Probability, Values
+from clusterscale.contracts import Count, Probability, Values
 from clusterscale.validation_messages import plural
 
 __all__ = ["Differencing"]
@@ -31,7 +31,7 @@ _WHOLE = 1e-6  # tolerance for whole numbers: floats lose some digits
 _DRAWS = 1 << 12  # of noise, to estimate its moments
 
 
-class Differencing(ConfigModel):
+class Differencing(Check):
     """Check whether the table minus another one over the same cells describes few people.
 
     Counts without noise are subtracted where both are exact. The smaller group is taken as a

@@ -1,14 +1,16 @@
-"""The Check protocol, results of checks, and a function that runs several on one table."""
+"""The base of checks, results of checks, and a function that runs several on one table."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
 from clusterscale.consistency.table import PublishedTable
+from clusterscale.contracts import ConfigModel
 from clusterscale.seeds import stream
 
 __all__ = ["Check", "CheckResult", "Level", "agree", "check_table"]
@@ -55,22 +57,17 @@ class CheckResult:
         return cls(check, level, float(n_faults), 0.0, n_cells, text)
 
 
-@runtime_checkable
-class Check(Protocol):
+class Check(ConfigModel):
     """Check of a published table, alone or with tables published earlier or together with it."""
 
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
+    _registry: ClassVar[str] = "clusterscale.consistency:CHECKS"
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
 
-    @property
-    def label(self) -> str:
-        """Name with its settings."""
+    compares: ClassVar[bool]
+    """Whether the check uses other tables too."""
 
-    @property
-    def compares(self) -> bool:
-        """Whether the check uses other tables too."""
-
+    @abstractmethod
     def check(
         self, table: PublishedTable, others: Sequence[PublishedTable], *, rng: np.random.Generator
     ) -> CheckResult:

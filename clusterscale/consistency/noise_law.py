@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, Strict
 
-from clusterscale.consistency.finding import CheckResult
+from clusterscale.consistency.finding import Check, CheckResult
 from clusterscale.consistency.residuals import (
     NAMES,
     NullDistribution,
@@ -17,7 +17,7 @@ from clusterscale.consistency.residuals import (
     estimate_null,
 )
 from clusterscale.consistency.table import PublishedTable, decimals, fill_suppressed
-from clusterscale.contracts import ConfigModel, Count, Probability, Values
+from clusterscale.contracts import Count, Probability, Values
 from clusterscale.validation_messages import plural
 
 __all__ = ["NoiseLaw"]
@@ -28,7 +28,7 @@ _ROUNDING = 1e-9
 _NOTHING_KNOWN = "no true count of a published cell is known"
 
 
-class NoiseLaw(ConfigModel):
+class NoiseLaw(Check):
     """Test whether the noise on known counts is that of the declared mechanism.
 
     The declared mechanism publishes the counts many times. The first ``trials`` simulated releases

@@ -9,9 +9,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from clusterscale.consistency.finding import CheckResult
+from clusterscale.consistency.finding import Check, CheckResult
 from clusterscale.consistency.table import MOST_DECIMALS, PublishedTable, decimals, steps_of
-from clusterscale.contracts import NO_NOISE, ConfigModel, Mechanism, Support, Values
+from clusterscale.contracts import NO_NOISE, Mechanism, Support, Values
 from clusterscale.mechanisms.chain import Chain
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.validation_messages import plural
@@ -28,7 +28,7 @@ _LARGEST = float(1 << 20)  # above, floats are so coarse that whole values are u
 _CHANCE = 1e-6  # least accepted probability of the number of whole values, given the decimals
 
 
-class PossibleValues(ConfigModel):
+class PossibleValues(Check):
     """Check whether the declared mechanism can publish every value for some count.
 
     Where the output distribution of a cell is known, a value is impossible if its likelihood is 0

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from clusterscale.consistency.finding import CheckResult, agree
+from clusterscale.consistency.finding import Check, CheckResult, agree
 from clusterscale.consistency.table import (
     PublishedTable,
     count_bounds,
@@ -17,7 +17,7 @@ from clusterscale.consistency.table import (
     suppressed_up_to,
 )
 from clusterscale.consistency.transport_bounds import solve
-from clusterscale.contracts import ConfigModel, Count, Values
+from clusterscale.contracts import Count, Values
 from clusterscale.validation_messages import plural
 
 __all__ = ["Totals"]
@@ -25,7 +25,7 @@ __all__ = ["Totals"]
 _ROUNDING = 1e-6  # of a visit: sums of floats
 
 
-class Totals(ConfigModel):
+class Totals(Check):
     """Check whether redacted or suppressed cells follow from totals of ROIs and of epochs.
 
     The check computes exactly which cells are equal in all tables of whole numbers that match the

@@ -84,6 +84,8 @@ class Mechanism(NamedModel):
     a change reaches, runs in every analysis that does not need it and is refused by the others.
     """
 
+    _registry: ClassVar[str] = "clusterscale.mechanisms:MECHANISMS"
+
     noise_scope: ClassVar[NoiseScope] = "release"
     """Scope of the published values that can change when one count changes."""
 

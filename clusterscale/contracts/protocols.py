@@ -56,6 +56,8 @@ class Prior(NamedModel):
     and ``adds_challenges`` if more challenges can be added later.
     """
 
+    _registry: ClassVar[str] = "clusterscale.priors:PRIORS"
+
     needs_past: ClassVar[bool] = False
     gives_whereabouts: ClassVar[bool] = False
     adds_challenges: ClassVar[bool] = False
@@ -107,6 +109,8 @@ class Attack(NamedModel):
     A subclass defines ``fit``, sets ``needs_whereabouts`` if it must know where the target was, and
     ``validates`` if it chooses its threshold on validation groups, where there are any.
     """
+
+    _registry: ClassVar[str] = "clusterscale.attacks:ATTACKS"
 
     needs_whereabouts: ClassVar[bool] = False
     validates: ClassVar[bool] = False

@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 
 from clusterscale import storage
-from clusterscale.contracts import ConfigModel
 from clusterscale.errors import SourceError
 from clusterscale.ingest import decode, sources, tables
-from clusterscale.ingest.records import Malformed, Position, Records, Zone
+from clusterscale.ingest.records import Malformed, Position, Reader, Records, Zone
 from clusterscale.ingest.sources import File, Piece
 
 __all__ = ["GeoJson"]
@@ -35,7 +34,7 @@ _BETWEEN = re.compile(r"[\s,]*")
 _Row = tuple[str | None, str | None, str | None, str | None]
 
 
-class GeoJson(ConfigModel):
+class GeoJson(Reader):
     """GeoJSON points (RFC 7946), a file or a folder, as Social Pulse published them.
 
     A file contains a FeatureCollection or one feature per line (GeoJSONL, RFC 8142).

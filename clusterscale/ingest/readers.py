@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from clusterscale.contracts import ConfigModel
 from clusterscale.ingest import decode, sources, tables
 from clusterscale.ingest.decode import Ids
 from clusterscale.ingest.geojson import GeoJson
@@ -21,7 +20,7 @@ from clusterscale.registry import Registry
 __all__ = ["READERS", "Cabspotting", "Events", "Trips"]
 
 
-class Events(ConfigModel):
+class Events(Reader):
     """Parquet or CSV, a file or a folder of one kind: one event per row.
 
     Attributes
@@ -85,7 +84,7 @@ class Events(ConfigModel):
         )
 
 
-class Trips(ConfigModel):
+class Trips(Reader):
     """Parquet or CSV, a file or a folder of one kind: one trip per row, which is two events.
 
     A trip with one end missing (an unfinished journey) still gives the other event.
@@ -144,7 +143,7 @@ class Trips(ConfigModel):
 _COLUMNS = {"lat": 0, "lon": 1, "time": 3}
 
 
-class Cabspotting(ConfigModel):
+class Cabspotting(Reader):
     """Files ``new_CAB.txt`` of lines ``lat lon occupied unixtime``, in any order.
 
     The user is the part of the file's name after ``new_``. Source: CRAWDAD epfl/mobility.
@@ -185,4 +184,6 @@ class Cabspotting(ConfigModel):
                 )
 
 
-READERS: Registry[Reader] = Registry("reader", Events, Cabspotting, Trips, GeoJson)
+READERS: Registry[Reader] = Registry(
+    "reader", Events, Cabspotting, Trips, GeoJson, base=Reader, plugins="clusterscale.readers"
+)

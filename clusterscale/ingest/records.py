@@ -1,14 +1,16 @@
-"""Decoded records in the order of their source, and the Reader protocol."""
+"""Decoded records in the order of their source, and the base of readers."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator
 
+from clusterscale.contracts import ConfigModel
 from clusterscale.ingest.decode import Ids, Numbers
 from clusterscale.ingest.sources import Piece
 
@@ -88,8 +90,12 @@ class Records:
         return (self.user, self.time, *positions)
 
 
-class Reader(Protocol):
+class Reader(ConfigModel):
     """A format of records: finds the pieces of a source and decodes them one by one."""
+
+    _registry: ClassVar[str] = "clusterscale.ingest:READERS"
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
 
     events_per_row: ClassVar[int]
     accepts: ClassVar[str]
@@ -98,18 +104,14 @@ class Reader(Protocol):
     """Fields that are settings; all others except ``name`` are column names."""
 
     @property
-    def name(self) -> str:
-        """Name in the registry."""
-
-    @property
+    @abstractmethod
     def gives_rois(self) -> bool:
         """Whether events name their ROI; otherwise they have a position."""
 
+    @abstractmethod
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return the pieces of ``source``, each about ``size`` bytes of text."""
 
+    @abstractmethod
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the records of one piece; a row of n events contributes to n runs of records."""
-
-    def model_dump(self) -> dict[str, Any]:
-        """Return the name and the fields as JSON-serialisable values."""

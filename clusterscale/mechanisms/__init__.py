@@ -34,19 +34,16 @@ unscaled_fourier     FPA with too little noise, as published          POMACS20 t
 12.7
 """
 
-from clusterscale.contracts import Mechanism
 from clusterscale.mechanisms.accounting import UserLevel, user_level
 from clusterscale.mechanisms.base import (
     FLOAT_NOISE_REMEDY,
     FLOAT_NOISE_RISK,
+    MECHANISMS,
     group_by_trace_steps,
 )
-from clusterscale.mechanisms.chain import STEPS, Chain
 from clusterscale.mechanisms.law import Response, respond
-from clusterscale.registry import Registry
 
 __all__ = ["FLOAT_NOISE_REMEDY", "FLOAT_NOISE_RISK", "MECHANISMS", "Response", "UserLevel"]
 __all__ += ["create", "group_by_trace_steps", "respond", "user_level"]
 
-MECHANISMS: Registry[Mechanism] = Registry("mechanism", Chain, *STEPS.classes, base=Mechanism)
 create = MECHANISMS.create

@@ -21,10 +21,12 @@ from clusterscale.contracts import (
 )
 from clusterscale.errors import InputError
 from clusterscale.mechanisms.law import OutputDistribution
+from clusterscale.registry import Registry
 
 __all__ = [
     "FLOAT_NOISE_REMEDY",
     "FLOAT_NOISE_RISK",
+    "MECHANISMS",
     "STAGES",
     "BaseMechanism",
     "Exact",
@@ -33,6 +35,10 @@ __all__ = [
     "Stage",
     "group_by_trace_steps",
 ]
+
+MECHANISMS: Registry[Mechanism] = Registry.of_package(
+    "mechanism", "clusterscale.mechanisms", Mechanism, plugins="clusterscale.mechanisms"
+)
 
 Stage = Literal["trace", "sample", "noise", "publish"]
 STAGES: tuple[Stage, ...] = ("trace", "sample", "noise", "publish")

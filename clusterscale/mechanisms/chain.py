@@ -21,23 +21,17 @@ from clusterscale.contracts import (
     TraceStep,
     Values,
 )
-from clusterscale.mechanisms.base import STAGES, BaseMechanism, PostProcessing
+from clusterscale.mechanisms.base import MECHANISMS, STAGES, BaseMechanism, PostProcessing
 from clusterscale.mechanisms.capping import CapContributions
 from clusterscale.mechanisms.law import OutputDistribution
 from clusterscale.mechanisms.sampling import SampleEvents
-from clusterscale.registry import Registry
 
-__all__ = ["STEPS", "Chain"]
-
-STEPS: Registry[BaseMechanism] = Registry.of_package(
-    "mechanism", "clusterscale.mechanisms", BaseMechanism, skip="chain"
-)
-"""The mechanisms that can be used alone or as a step of a chain."""
+__all__ = ["Chain"]
 
 if TYPE_CHECKING:
     Steps = tuple[BaseMechanism, ...]
 else:
-    Steps = Annotated[tuple[STEPS.field(), ...], Strict(False)]
+    Steps = Annotated[tuple[MECHANISMS.field(BaseMechanism, skip="chain"), ...], Strict(False)]
 
 _STAGE_NAMES: dict[str, str] = {
     "trace": "changes traces",

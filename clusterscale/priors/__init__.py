@@ -16,15 +16,11 @@ zero_knowledge     the release, and where the target was                POPETS24
 """
 
 from clusterscale.contracts import Prior
-from clusterscale.priors.known_subset import KnownSubset
-from clusterscale.priors.past_groups import DifferentGroups, SameGroups
-from clusterscale.priors.perfect import Perfect
-from clusterscale.priors.zero_knowledge import ZeroKnowledge
 from clusterscale.registry import Registry
 
 __all__ = ["PRIORS", "create"]
 
-PRIORS: Registry[Prior] = Registry(
-    "prior", DifferentGroups, KnownSubset, Perfect, SameGroups, ZeroKnowledge, base=Prior
+PRIORS: Registry[Prior] = Registry.of_package(
+    "prior", "clusterscale.priors", Prior, plugins="clusterscale.priors"
 )
 create = PRIORS.create

@@ -1,16 +1,13 @@
 """Run all tasks in this process, one after the other: for development and as the reference."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import reduce
 from traceback import format_exc
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import TypeVar
 
-from clusterscale.contracts import ConfigModel
-from clusterscale.errors import InputError
 from clusterscale.study.execution import Finished, Reduction, WorkerCount
 
-__all__ = ["Serial", "SerialExecutor"]
+__all__ = ["SerialExecutor"]
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -65,30 +62,6 @@ class SerialExecutor:
         return reduction.finish(
             reduction.item, self.reduce(reduction.function, reduction.parts, reduction.combine)
         )
-
-
-class Serial(ConfigModel):
-    """Run in this process, without Dask."""
-
-    name: Literal["serial"] = "serial"
-
-    n_workers: ClassVar[int] = 1
-    usable_memory: ClassVar[int | None] = None
-
-    def resize(self, n_workers: int) -> Self:
-        """Raise an error, because this process cannot have several workers.
-
-        Raises
-        ------
-        InputError
-            Always.
-        """
-        raise InputError("cluster serial has no configurable number of workers")
-
-    @contextmanager
-    def open(self) -> Iterator[SerialExecutor]:
-        """Yield the executor."""
-        yield SerialExecutor()
 
 
 def _finish(item: T, work: Callable[[], R]) -> Finished[T, R]:

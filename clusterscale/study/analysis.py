@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from clusterscale.cube import TraceCube
-from clusterscale.cube.blocks import Source, open_source
+from clusterscale.cube.blocks import Source
 from clusterscale.storage import absolute
 from clusterscale.study.execution import MEMORY, Executor
 from clusterscale.study.identity import Identity
+from clusterscale.study.preflight import Probe, packages_of
 from clusterscale.study.stage import Stage, Tell
 from clusterscale.validation_messages import check_kinds
 
@@ -165,7 +165,7 @@ def run(
     run_uri = absolute(str(output)).rstrip("/")
     digest = analysis.input_digest(cube, run_uri)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
-    executor.preflight(partial(open_source, source))
+    executor.preflight(Probe(source, packages_of(analysis.plan)))
     uri = analysis.uri(run_uri)
     identity = Identity(analysis.kind, analysis.digest, cube.fingerprint, digest)
     identity.claim(uri, analysis.describe(), force=force, own=analysis.own, shared=analysis.shared)

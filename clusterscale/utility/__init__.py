@@ -55,5 +55,7 @@ __all__ += ["emptiness", "events_kept", "hotspot_f1", "hotspot_tau", "hotspot_ta
 __all__ += ["jensen_shannon", "jensen_shannon_distance", "mean_relative_error", "pearson"]
 __all__ += ["random_guess", "total_variation"]
 
-UTILITIES: Registry[Utility] = Registry.of_package("utility", "clusterscale.utility", Utility)
+UTILITIES: Registry[Utility] = Registry.of_package(
+    "utility", "clusterscale.utility", Utility, plugins="clusterscale.utility"
+)
 create = UTILITIES.create

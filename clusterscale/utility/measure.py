@@ -27,6 +27,8 @@ class Utility(NamedModel):
     given all other ROIs.
     """
 
+    _registry: ClassVar[str] = "clusterscale.utility:UTILITIES"
+
     ideal: ClassVar[float] = np.nan
     kind: ClassVar[MeasureKind] = ""
     events_only: ClassVar[bool] = False

@@ -118,7 +118,7 @@ CHANGES = [
         "audit.mechanisms.1.name",
         "lapace",
         "audit.mechanisms.1: 'lapace' is not known: "
-        "choose from chain, adaptive_ranges, cap_contributions, coarsen_space, coarsen_time, "
+        "choose from adaptive_ranges, cap_contributions, chain, coarsen_space, coarsen_time, "
         "enhanced_fourier, exact, fixed_ranges, fourier, gaussian, laplace, perturb_small, "
         "randomized_response, sample_events, sample_traces, suppress_small, suppress_unpopular, "
         "truncated_laplace, unscaled_fourier; "

@@ -7,8 +7,7 @@ from clusterscale.runtime.clusters.base import Cluster
 from clusterscale.runtime.clusters.gateway import Gateway
 from clusterscale.runtime.clusters.jobqueue import BATCH_SYSTEMS
 from clusterscale.runtime.clusters.kubernetes import Kubernetes
-from clusterscale.runtime.clusters.local import Local
-from clusterscale.runtime.serial import Serial
+from clusterscale.runtime.clusters.local import Local, Serial
 
 __all__ = [
     "CLUSTERS",
@@ -22,5 +21,14 @@ __all__ = [
 ]
 
 CLUSTERS: Registry[Cluster] = Registry(
-    "cluster", Serial, Local, *BATCH_SYSTEMS, Allocation, Kubernetes, Gateway, Address
+    "cluster",
+    Serial,
+    Local,
+    *BATCH_SYSTEMS,
+    Allocation,
+    Kubernetes,
+    Gateway,
+    Address,
+    base=Cluster,
+    plugins="clusterscale.clusters",
 )

@@ -1,10 +1,11 @@
-"""Base of all clusters: the Cluster protocol, and Dask's settings on all of them."""
+"""Base of all clusters: the class Cluster, and Dask's settings on all of them."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Annotated, Any, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import ByteSize, Field, TypeAdapter
 
@@ -51,33 +52,33 @@ USABLE = 0.7
 """Share of a worker's memory that work may use; from 0.95 on the worker is restarted."""
 
 
-class Cluster(Protocol):
+class Cluster(ConfigModel):
     """A cluster that can be opened as a context manager."""
 
-    @property
-    def name(self) -> str:
-        """Key in the registry."""
+    _registry: ClassVar[str] = "clusterscale.runtime:CLUSTERS"
+    if TYPE_CHECKING:
+        name: str  # a literal, with itself as its default: the key in the registry
 
     @property
-    def label(self) -> str:
-        """Name with its settings."""
-
-    @property
+    @abstractmethod
     def n_workers(self) -> int:
         """Configured number of workers, 1 if it is not known here."""
 
     @property
+    @abstractmethod
     def usable_memory(self) -> int | None:
         """Bytes that work may use on each worker, None if not known here."""
 
+    @abstractmethod
     def resize(self, n_workers: int) -> Self:
         """Return a copy with another number of workers."""
 
+    @abstractmethod
     def open(self) -> AbstractContextManager[Executor]:
         """Start or join the cluster, and yield its executor."""
 
 
-class Distributed(ConfigModel):
+class Distributed(Cluster):
     """Base of all Dask clusters; ``patience`` is the seconds allowed without any result."""
 
     patience: Annotated[float, Field(gt=0)] = 3600.0

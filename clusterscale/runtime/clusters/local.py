@@ -1,4 +1,4 @@
-"""Worker processes on this machine."""
+"""Clusters of this machine: one process, or several workers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from clusterscale.contracts import Count
-from clusterscale.runtime.clusters.base import SETTINGS, USABLE, Distributed, needs
+from clusterscale.errors import InputError
+from clusterscale.runtime.clusters.base import SETTINGS, USABLE, Cluster, Distributed, needs
 from clusterscale.runtime.security import make_certificates
+from clusterscale.runtime.serial import SerialExecutor
 
 if TYPE_CHECKING:
     from clusterscale.runtime.dask import DaskExecutor
 
-__all__ = ["Local"]
+__all__ = ["Local", "Serial"]
 
 # The nanny of a worker that died restarts it, however long that takes. Without this setting, Dask
 # closes the nanny for good if the worker is not back after 15 seconds.
@@ -27,6 +29,30 @@ _NO_DASHBOARD = {
     "distributed.worker.http.routes": ["distributed.http.health"],
     "distributed.dashboard.link": "",
 }
+
+
+class Serial(Cluster):
+    """Run in this process, without Dask."""
+
+    name: Literal["serial"] = "serial"
+
+    n_workers: ClassVar[int] = 1
+    usable_memory: ClassVar[int | None] = None
+
+    def resize(self, n_workers: int) -> Self:
+        """Raise an error, because this process cannot have several workers.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError("cluster serial has no configurable number of workers")
+
+    @contextmanager
+    def open(self) -> Iterator[SerialExecutor]:
+        """Yield the executor."""
+        yield SerialExecutor()
 
 
 class Local(Distributed):

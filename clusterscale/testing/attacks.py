@@ -1,0 +1,149 @@
+"""Checks of attacks."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from copy import deepcopy
+
+import numpy as np
+
+from clusterscale.contracts import Attack, Knowledge, Release, Values, publish
+from clusterscale.game import play
+from clusterscale.seeds import stream
+from clusterscale.testing.checks import Check, expect, named, run
+from clusterscale.testing.population import GROUP_SIZE, exact, games
+
+__all__ = ["check_attack", "checks_of_attack", "measure"]
+
+
+def check_attack(attack: Attack | type[Attack]) -> None:
+    """Check an attack.
+
+    Parameters
+    ----------
+    attack
+        An object, or a class that needs no settings.
+
+    Raises
+    ------
+    AssertionError
+        Naming the first failed check, what is wrong and what would be right.
+    """
+    run(checks_of_attack(), attack)
+
+
+def checks_of_attack() -> Iterator[tuple[str, Check]]:
+    """Yield the name and the function of each check of an attack."""
+    yield from named(Attack, _CHECKS)
+
+
+def measure(attack: Attack) -> tuple[Values, Values]:
+    """Return its AUC on 30 targets with unchanged counts, and that of its control, (target,)."""
+    outcomes = [
+        next(play(deepcopy(game), [exact()], [attack], seed=1, path=(i,)))
+        for i, game in enumerate(games())
+    ]
+    return (
+        np.array([outcome.auc for outcome in outcomes]),
+        np.array([outcome.control_auc for outcome in outcomes]),
+    )
+
+
+def _play() -> tuple[Knowledge, Release]:
+    """Return what the adversary knows, and the releases that it has to distinguish."""
+    game = games()[0]
+    challenge = publish(
+        game.challenge.counts, exact(), group_size=GROUP_SIZE, rng=stream(0, "noise")
+    )
+    return deepcopy((game.adversary.study(challenge, exact(), rng=stream(0, "noise")), challenge))
+
+
+def gives_a_score_for_each_group(attack: Attack) -> None:
+    """``score`` returns float64 of shape (group,), and never NaN."""
+    knowledge, challenge = _play()
+    scores = attack.fit(knowledge, rng=stream(0, "attack")).score(challenge)
+    wanted = (len(challenge.values),)
+    found = getattr(scores, "shape", type(scores).__name__)
+    expect(found == wanted, f"scores have shape {found}, not {wanted}")
+    expect(scores.dtype == np.float64, f"scores are {scores.dtype}: use .astype(np.float64)")
+    expect(not np.isnan(scores).any(), "a score is NaN")
+
+
+def repeats_with_its_generator(attack: Attack) -> None:
+    """Training twice with the same state of ``rng`` gives the same scores.
+
+    All randomness comes from ``rng``.
+    """
+    knowledge, challenge = _play()
+    once, again = (
+        attack.fit(knowledge, rng=stream(0, "attack")).score(challenge) for _ in range(2)
+    )
+    expect(np.array_equal(once, again), "scores differ after training twice with the same rng")
+
+
+def leaves_its_input(attack: Attack) -> None:
+    """Training and scoring do not write to the releases."""
+    knowledge, challenge = _play()
+    training = knowledge.training.release
+    before = challenge.values.copy(), training.values.copy()
+    attack.fit(knowledge, rng=stream(0, "attack")).score(challenge)
+    expect(np.array_equal(before[0], challenge.values), "score changes the release")
+    expect(np.array_equal(before[1], training.values), "fit changes the training release")
+
+
+def has_a_threshold(attack: Attack) -> None:
+    """What ``fit`` returns has a finite ``threshold``: scores at or above it mean *inside*."""
+    threshold = attack.fit(_play()[0], rng=stream(0, "attack")).threshold
+    expect(np.isfinite(threshold), f"the threshold is {threshold}")
+
+
+def distinguisher_survives_pickling(attack: Attack) -> None:
+    """What ``fit`` returns gives the same scores after pickling.
+
+    Define its class at the top level of a module.
+    """
+    knowledge, challenge = _play()
+    trained = attack.fit(knowledge, rng=stream(0, "attack"))
+    copy = pickle.loads(pickle.dumps(trained))
+    expect(np.array_equal(copy.score(challenge), trained.score(challenge)), "scores differ")
+
+
+def scores_groups_separately(attack: Attack) -> None:
+    """The score of a group does not depend on the other groups of the release."""
+    knowledge, challenge = _play()
+    trained = attack.fit(knowledge, rng=stream(0, "attack"))
+    alone, together = trained.score(challenge.take(np.array([0]))), trained.score(challenge)
+    # A perceptron works in single precision, and rows together are summed in another order.
+    same = np.allclose(alone, together[:1], rtol=1e-6, atol=1e-6)
+    expect(same, f"a group scores {alone[0]:g} alone and {together[0]:g} with others")
+
+
+def does_not_beat_its_control(attack: Attack) -> None:
+    """With shuffled labels, the AUC is that of guessing; with true labels it is not below.
+
+    Both within four standard errors of the mean over 30 targets: a sound attack fails with a
+    probability of about 1 in 16,000. Training must use nothing but the labels it is given.
+    """
+    auc, control = measure(attack)
+    error = np.std(control, ddof=1) / np.sqrt(len(control))
+    expect(
+        abs(control.mean() - 0.5) <= 4 * error,
+        f"the mean AUC with shuffled labels is {control.mean():.2f}, not 0.5",
+    )
+    error = np.std(auc, ddof=1) / np.sqrt(len(auc))
+    expect(
+        auc.mean() >= 0.5 - 4 * error,
+        f"the mean AUC is {auc.mean():.2f}: higher scores must mean inside",
+    )
+
+
+_CHECKS: tuple[Check, ...] = (
+    gives_a_score_for_each_group,
+    repeats_with_its_generator,
+    leaves_its_input,
+    has_a_threshold,
+    distinguisher_survives_pickling,
+    scores_groups_separately,
+    does_not_beat_its_control,
+)

@@ -1,0 +1,209 @@
+"""Checks of mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from clusterscale.contracts import NO_NOISE, Counts, Mechanism, Support, Values
+from clusterscale.cube import measure_bounds, with_null_roi
+from clusterscale.errors import InputError
+from clusterscale.mechanisms import user_level
+from clusterscale.seeds import stream
+from clusterscale.testing.checks import Check, expect, named, run
+from clusterscale.testing.population import bounds, coordinates, traces
+
+__all__ = ["check_mechanism", "checks_of_mechanism"]
+
+_SIZE, _SHAPE = 20, (5, 12)
+
+
+def check_mechanism(mechanism: Mechanism | type[Mechanism]) -> None:
+    """Check a mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        An object, or a class that needs no settings.
+
+    Raises
+    ------
+    AssertionError
+        Naming the first failed check, what is wrong and what would be right.
+    """
+    run(checks_of_mechanism(), mechanism)
+
+
+def checks_of_mechanism() -> Iterator[tuple[str, Check]]:
+    """Yield the name and the function of each check of a mechanism."""
+    yield from named(Mechanism, _CHECKS)
+
+
+def _counts(*shape: int) -> Counts:
+    return np.random.default_rng(1).integers(0, _SIZE, shape, dtype=np.int32)
+
+
+def _release(mechanism: Mechanism, counts: Counts) -> Values:
+    bound = mechanism.bind(bounds())
+    bound.check(group_size=_SIZE, n_rois=_SHAPE[0], n_epochs=_SHAPE[1])
+    return bound.release(counts, group_size=_SIZE, rng=stream(1, "noise"))
+
+
+def binds_once(mechanism: Mechanism) -> None:
+    """A mechanism that has its sensitivity is not changed by ``bind``."""
+    bound = mechanism.bind(bounds())
+    expect(isinstance(bound, type(mechanism)), f"bind returns {type(bound).__name__}")
+    expect(bound.bind(bounds()) == bound, "a second bind gives another mechanism")
+
+
+def release_keeps_shape(mechanism: Mechanism) -> None:
+    """Values have the shape of the counts, of one group (roi, epoch) or of several."""
+    for shape in (_SHAPE, (3, *_SHAPE)):
+        values = _release(mechanism, _counts(*shape))
+        found = getattr(values, "shape", type(values).__name__)
+        expect(found == shape, f"counts of shape {shape} give values of shape {found}")
+
+
+def release_is_finite_float64(mechanism: Mechanism) -> None:
+    """Values are float64, and none is NaN or infinite."""
+    values = np.asarray(_release(mechanism, _counts(*_SHAPE)))
+    expect(values.dtype == np.float64, f"values are {values.dtype}: use .astype(np.float64)")
+    expect(np.isfinite(values).all(), "a value is NaN or infinite")
+
+
+def release_repeats_with_its_generator(mechanism: Mechanism) -> None:
+    """The same counts and the same state of ``rng`` give the same values.
+
+    All randomness comes from ``rng``.
+    """
+    once, again = (_release(mechanism, _counts(*_SHAPE)) for _ in range(2))
+    expect(np.array_equal(once, again), "two releases with the same rng differ")
+
+
+def release_leaves_counts(mechanism: Mechanism) -> None:
+    """Counts are neither changed nor returned: values are in an array of their own."""
+    counts = _counts(*_SHAPE)
+    before = counts.copy()
+    values = _release(mechanism, counts)
+    expect(np.array_equal(counts, before), "release changes its argument counts")
+    expect(not np.shares_memory(values, counts), "values share the memory of counts")
+
+
+def guarantee_is_consistent(mechanism: Mechanism) -> None:
+    """The guarantee has a reason, ε ≥ 0 and 0 ≤ δ ≤ 1; ε is infinite only with the unit none."""
+    stated = mechanism.bind(bounds()).guarantee
+    expect(stated.reason, "the guarantee has no reason")
+    expect(stated.epsilon >= 0, f"ε is {stated.epsilon}")
+    expect(0 <= stated.delta <= 1, f"δ is {stated.delta}")
+    infinite = bool(np.isinf(stated.epsilon))
+    expect(
+        (stated.unit == "none") == infinite, f"ε is {stated.epsilon:g} for the unit {stated.unit}"
+    )
+
+
+def user_loss_agrees_with_guarantee(mechanism: Mechanism) -> None:
+    """A mechanism without a guarantee states no privacy loss of a user, and losses are ≥ 0."""
+    bound = mechanism.bind(bounds())
+    if bound.guarantee.unit == "none":
+        loss = bound.user_privacy_loss(bounds())
+        expect(loss is None, "it has no guarantee, but user_privacy_loss returns one")
+    user = user_level(bound, bounds())
+    expect(
+        all(epsilon >= 0 and 0 <= delta <= 1 for epsilon, delta in user.curve),
+        "an ε of a user is negative, or a δ is not from 0 to 1",
+    )
+
+
+def unchanged_if_without_noise(mechanism: Mechanism) -> None:
+    """A mechanism whose ``noise`` is ``NO_NOISE`` publishes the counts unchanged.
+
+    Otherwise ``noise`` is None, or the distribution of independent noise.
+    """
+    if mechanism.bind(bounds()).noise == NO_NOISE:
+        counts = _counts(*_SHAPE)
+        same = np.array_equal(_release(mechanism, counts), counts)
+        expect(same, "noise is NO_NOISE, but values differ from the counts")
+
+
+def values_are_in_support(mechanism: Mechanism) -> None:
+    """All published values are among those that ``support`` states for the counts."""
+    support = mechanism.bind(bounds()).support(Support(0.0, float(_SIZE), 1.0), _SIZE)
+    values = _release(mechanism, _counts(*_SHAPE))
+    within = (values >= support.low - 1e-9) & (values <= support.high + 1e-9)
+    expect(within.all(), f"values from {values.min():g} to {values.max():g} are not {support}")
+    if support.step:
+        rest = np.abs(values / support.step - np.rint(values / support.step))
+        expect((rest < 1e-9).all(), f"some values are not {support}")
+
+
+def noise_stays_in_scope(mechanism: Mechanism) -> None:
+    """A count that changes, with the same noise, changes only values in the ``noise_scope``.
+
+    Leave ``noise_scope = "release"``, or do not set ``noise_is_count_independent``, if it does.
+    """
+    if not mechanism.noise_is_count_independent or mechanism.noise_scope == "release":
+        return
+    counts = _counts(*_SHAPE)
+    other = counts.copy()
+    other[2, 3] = (other[2, 3] + _SIZE // 2) % _SIZE
+    differ = _release(mechanism, counts) != _release(mechanism, other)
+    differ[(2, 3) if mechanism.noise_scope == "cell" else 2] = False
+    expect(not differ.any(), f"its scope is {mechanism.noise_scope}, but other values change")
+
+
+def trace_steps_repeat(mechanism: Mechanism) -> None:
+    """A trace step gives the same traces for the same generator, and refuses a null ROI."""
+    for step in mechanism.trace_steps:
+        try:
+            step.apply(with_null_roi(traces()), coordinates(), rng=stream(1, "step"))
+        except InputError:
+            pass
+        else:
+            raise AssertionError("a step takes traces with a null ROI: raise InputError")
+        once, _ = step.apply(traces(), coordinates(), rng=stream(1, "step"))
+        again, _ = step.apply(traces(), coordinates(), rng=stream(1, "step"))
+        same = np.array_equal(once.cells, again.cells)
+        same &= np.array_equal(once.offsets, again.offsets)
+        expect(same, "two calls with the same rng differ")
+
+
+def trace_steps_keep_their_limits(mechanism: Mechanism) -> None:
+    """A trace step returns the coordinates of its cells, and traces within its own limit."""
+    for step in mechanism.trace_steps:
+        changed, after = step.apply(traces(), coordinates(), rng=stream(1, "step"))
+        shape = len(after.lat), len(after.days)
+        cells = changed.n_rois, changed.n_epochs
+        expect(shape == cells, f"coordinates of {shape} ROIs and epochs, but traces of {cells}")
+        largest = measure_bounds(changed, after.days)
+        limit = step.limit(largest).user_day
+        expect(largest.user_day <= limit, f"{largest.user_day} events a day exceed {limit}")
+
+
+def trace_steps_expand(mechanism: Mechanism) -> None:
+    """``expand`` gives each cell before the step a value of a cell of the same group after it."""
+    for step in mechanism.trace_steps:
+        changed, _ = step.apply(traces(), coordinates(), rng=stream(1, "step"))
+        shape = (2, changed.n_rois + 1, changed.n_epochs)
+        values = np.arange(np.prod(shape), dtype=float).reshape(shape)
+        expanded = step.expand(values, coordinates())
+        wanted = (2, traces().n_rois + 1, traces().n_epochs)
+        expect(expanded.shape == wanted, f"the shape is {expanded.shape}, not {wanted}")
+        expect(np.isin(expanded[1], values[1]).all(), "a value is of another group")
+
+
+_CHECKS: tuple[Check, ...] = (
+    binds_once,
+    release_keeps_shape,
+    release_is_finite_float64,
+    release_repeats_with_its_generator,
+    release_leaves_counts,
+    guarantee_is_consistent,
+    user_loss_agrees_with_guarantee,
+    unchanged_if_without_noise,
+    values_are_in_support,
+    noise_stays_in_scope,
+    trace_steps_repeat,
+    trace_steps_keep_their_limits,
+    trace_steps_expand,
+)

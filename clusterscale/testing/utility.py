@@ -1,0 +1,89 @@
+"""Checks of utility measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+import numpy as np
+
+from clusterscale.contracts import Values
+from clusterscale.testing.checks import Check, expect, named, run
+from clusterscale.utility import Utility
+from clusterscale.utility.measure import MeasureKind
+
+__all__ = ["check_utility", "checks_of_utility"]
+
+
+def check_utility(measure: Utility | type[Utility]) -> None:
+    """Check a measure of utility.
+
+    Parameters
+    ----------
+    measure
+        An object, or a class that needs no settings.
+
+    Raises
+    ------
+    AssertionError
+        Naming the first failed check, what is wrong and what would be right.
+    """
+    run(checks_of_utility(), measure)
+
+
+def checks_of_utility() -> Iterator[tuple[str, Check]]:
+    """Yield the name and the function of each check of a measure of utility."""
+    yield from named(Utility, _CHECKS)
+
+
+def _arrays() -> tuple[Values, Values]:
+    rng = np.random.default_rng(1)
+    raw = rng.poisson(rng.gamma(0.5, 20.0, (100, 1)), (100, 24)).astype(np.float64)
+    return raw, raw + rng.laplace(scale=2.0, size=raw.shape)
+
+
+def is_ideal_for_the_counts(measure: Utility) -> None:
+    """The value for a release that equals the raw counts is ``ideal``."""
+    raw, _ = _arrays()
+    value = measure.measure(raw, raw.copy())
+    expect(
+        np.isclose(value, measure.ideal), f"it is {value} for equal counts, ideal {measure.ideal}"
+    )
+
+
+def is_a_number(measure: Utility) -> None:
+    """The value of a noisy release is a finite float."""
+    value = measure.measure(*_arrays())
+    expect(isinstance(value, float), f"measure returns {type(value).__name__}: use float(…)")
+    expect(np.isfinite(value), f"the value is {value}")
+
+
+def repeats(measure: Utility) -> None:
+    """The same arrays give the same value, and are not written to."""
+    raw, released = _arrays()
+    once = measure.measure(raw, released)
+    expect(once == measure.measure(*_arrays()), "two values for the same arrays differ")
+    same = all(map(np.array_equal, (raw, released), _arrays()))
+    expect(same, "measure changes its arguments")
+
+
+def allows_empty_counts(measure: Utility) -> None:
+    """Without any counts, the value is a number or NaN; nothing is raised and nothing warns."""
+    nothing = np.zeros((8, 24))
+    with np.errstate(all="raise"):
+        value = measure.measure(nothing, nothing.copy())
+    expect(isinstance(value, float), f"measure returns {type(value).__name__}: use float(…)")
+
+
+def has_a_known_kind(measure: Utility) -> None:
+    """``kind`` is ``relative``, ``total`` or empty."""
+    expect(measure.kind in get_args(MeasureKind), f"kind is {measure.kind!r}")
+
+
+_CHECKS: tuple[Check, ...] = (
+    is_ideal_for_the_counts,
+    is_a_number,
+    repeats,
+    allows_empty_counts,
+    has_a_known_kind,
+)

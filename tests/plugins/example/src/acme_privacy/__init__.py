@@ -1,0 +1,1 @@
+"""A mechanism, an attack, a measure and a reader for clusterscale."""
