@@ -1,7 +1,8 @@
-"""Every example in a docstring runs and shows what it says."""
+"""Every example in a docstring, and in the guide to the API, runs and shows what it says."""
 
 import doctest
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
@@ -26,6 +27,10 @@ def examples():
                 raise
             continue
         yield from (test for test in finder.find(module) if test.examples)
+    page = Path(clusterscale.__file__).parent / "guide" / "python.md"
+    yield doctest.DocTestParser().get_doctest(
+        page.read_text().replace("\n```", "\n"), {}, page.name, str(page), 0
+    )
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda example: example.name)

@@ -59,7 +59,7 @@ def check(
         Published totals, shapes (roi,) and (epoch,), visits; NaN = redacted.
     bounds
         The most that one unit of data changes the counts; the source of a sensitivity that the
-        mechanism does not set. Without it, noise of unknown scale is not tested.
+        mechanism does not set. Without it, a mechanism of unknown sensitivity is refused.
     others
         Tables published earlier or together with this one, to be compared with it.
     first_epoch
@@ -82,7 +82,8 @@ def check(
     InputError
         If an array has the wrong shape, or a count is out of range.
     ConfigError, UnknownNameError
-        If there is no such mechanism, or it cannot be applied to the table.
+        If there is no such mechanism, it cannot be applied to the table, or its sensitivity is not
+        known.
     """
     from clusterscale import consistency
 
@@ -134,10 +135,9 @@ def _whole(counts: ArrayLike) -> NDArray[np.int32]:
         If they are not whole numbers, or too large.
     """
     given = np.asarray(counts)
-    limit = np.iinfo(np.int32)
-    if given.dtype.kind not in "iu" or (given.size and not -1 <= given.min() <= limit.max):
+    if given.dtype.kind not in "iu" or (given.size and given.min() < -1):
         raise InputError(f"counts are {given.dtype}, but should be whole numbers of at least −1")
-    if given.size and given.max() > limit.max:
+    if given.size and given.max() > np.iinfo(np.int32).max:
         raise InputError(f"counts of up to {given.max()} are too large")
     return given.astype(np.int32)
 

@@ -41,4 +41,4 @@ def draw_tradeoff(results: xr.Dataset) -> list[figures.Figure]:
 
 
 def _read(results: xr.Dataset) -> AuditReport:
-    return AuditReport.of(schema.with_labels(schema.validate(results)))
+    return AuditReport.of(schema.with_labels(schema.validate(results), suffix="title"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 from typing import Any
 
 from bokeh.models import FixedTicker, LogScale, Span
@@ -19,6 +20,7 @@ __all__ = ["to_bytes"]
 
 _SIZE = (5.0, 3.2)  # inches; a column of a paper is about 3.4 wide
 _DPI = 200
+_LINE = 60  # characters of a title
 _DASHES = {(): "solid", (6,): "dashed", (2, 4): "dotted", (2, 4, 6, 4): "dashdot"}
 _MARKS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "inverted_triangle": "v"}
 _MARKS |= {"x": "x"}
@@ -59,7 +61,7 @@ def to_bytes(model: Any, title: str, names: Sequence[str], form: str) -> bytes:
         for glyph, data, name in _glyphs(model):
             _DRAW[type(glyph).__name__](axes, glyph, data, name)
         _frame(axes, model)
-        axes.set_title(title, fontsize="medium", parse_math=False)
+        axes.set_title(fill(title, _LINE), fontsize="medium", parse_math=False)
         _legend(axes, model, names)
         date = {"CreationDate": None} if form == "pdf" else {"Date": None} if form == "svg" else {}
         drawn.savefig(content, format=form, dpi=_DPI, metadata=date)
@@ -99,19 +101,19 @@ def _segments(axes: Any, glyph: Any, data: Any, name: str) -> None:
 def _bars(axes: Any, glyph: Any, data: Any, name: str) -> None:
     x, top, bottom = (_values(glyph, key, data) for key in ("x", "top", "bottom"))
     heights = [high - low for high, low in zip(top, bottom, strict=True)]
-    fill, line = _values(glyph, "fill_color", data), _values(glyph, "line_color", data)
+    body, line = _values(glyph, "fill_color", data), _values(glyph, "line_color", data)
     width = _values(glyph, "width", data)
-    axes.bar(x, heights, width, bottom, color=fill, alpha=glyph.fill_alpha)
+    axes.bar(x, heights, width, bottom, color=body, alpha=glyph.fill_alpha)
     axes.bar(x, heights, width, bottom, fill=False, edgecolor=line)
 
 
 def _scatter(axes: Any, glyph: Any, data: Any, name: str) -> None:
     x, y = list(_values(glyph, "x", data)), list(_values(glyph, "y", data))
-    line, fill = _values(glyph, "line_color", data), _values(glyph, "fill_color", data)
+    line, inner = _values(glyph, "line_color", data), _values(glyph, "fill_color", data)
     mark, size = _values(glyph, "marker", data), _values(glyph, "size", data)
     opaque = _values(glyph, "fill_alpha", data)
     for i, at in enumerate(zip(x, y, strict=True)):
-        hue, body, shape, alpha = (_at(value, i) for value in (line, fill, mark, opaque))
+        hue, body, shape, alpha = (_at(value, i) for value in (line, inner, mark, opaque))
         face = "none" if body is None or not alpha else body
         axes.plot(*at, _MARKS[shape], markersize=0.6 * size, color=hue, markerfacecolor=face)
 

@@ -57,6 +57,23 @@ class JobQueue(Distributed):
 
     A job that ends is replaced, whether its walltime is over, it was cancelled or its node was
     lost. The jobs end with the command.
+
+    Attributes
+    ----------
+    jobs, workers_per_job
+        Number of jobs, and of workers of each.
+    memory
+        Memory of a job, such as ``4GiB``.
+    interface
+        Network interface of scheduler and workers.
+    directives, prologue
+        Further directives of the job script, and shell commands before the workers start.
+    python
+        Python interpreter of the workers.
+    scratch, shared
+        Folders for temporary files: of a worker, and shared by this machine and all workers.
+    tls
+        Certificates; None: new ones for each run.
     """
 
     name: str
@@ -149,7 +166,15 @@ class JobQueue(Distributed):
 
 
 class _Timed(JobQueue):
-    """Jobs with a walltime; their workers stop before it, at staggered times."""
+    """Jobs with a walltime; their workers stop before it, at staggered times.
+
+    Attributes
+    ----------
+    walltime
+        Longest time of a job, HH:MM:SS.
+    queue, account
+        Queue or partition, and account or project.
+    """
 
     walltime: Walltime = "01:00:00"
     queue: str | None = None
@@ -169,7 +194,13 @@ class _Timed(JobQueue):
 
 
 class _Sized(_Timed):
-    """Jobs whose processors and memory are requested by one resource string."""
+    """Jobs whose processors and memory are requested by one resource string.
+
+    Attributes
+    ----------
+    resources
+        Resource string of the batch system.
+    """
 
     resources: str | None = None
 
@@ -214,7 +245,13 @@ class Sge(_Sized):
 
 
 class Oar(_Sized):
-    """Jobs of OAR, which reserves memory only if ``memory_property`` names a node property."""
+    """Jobs of OAR, which reserves memory only if ``memory_property`` names a node property.
+
+    Attributes
+    ----------
+    memory_property
+        Node property by which memory is reserved.
+    """
 
     name: Literal["oar"] = "oar"
     memory_property: str = "not_applicable"
@@ -238,7 +275,13 @@ class Lsf(_Timed):
 
 
 class HtCondor(JobQueue):
-    """Jobs of HTCondor, which have no walltime; directives are ``key = value``."""
+    """Jobs of HTCondor, which have no walltime; directives are ``key = value``.
+
+    Attributes
+    ----------
+    disk
+        Disk space of a job, such as ``4GiB``.
+    """
 
     name: Literal["htcondor"] = "htcondor"
     disk: Size = "4GiB"
