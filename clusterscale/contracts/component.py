@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from hashlib import blake2b
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
@@ -42,13 +42,13 @@ def hash_of(value: Any) -> str:
 _SECTION = "Attributes\n----------\n"
 
 
-@lru_cache(maxsize=None)
+@cache
 def describe_fields(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the descriptions of fields, from the section ``Attributes`` of the docstrings.
 
     A class describes its own fields; those that it inherits are described where they are defined.
     """
-    found = {}
+    found: dict[str, str] = {}
     for cls in reversed(model.__mro__):
         names: list[str] = []
         for line in cleandoc(cls.__dict__.get("__doc__") or "").partition(_SECTION)[2].splitlines():

@@ -28,8 +28,8 @@ def test_knowing_everything_beats_knowing_groups(setting):
         reference=range(1, 60),
     )
     exact, noisy = played.auc.values[:, 0]
-    assert exact > 0.95
-    assert abs(noisy - 0.5) < 0.3
+    assert exact > 0.9
+    assert noisy < 0.7
     assert played.privacy_loss.values[0, 0] == 2 * exact - 1
     assert np.isfinite(played.epsilon_lower.values).all()
 

@@ -59,14 +59,12 @@ class ZeroKnowledge(Prior):
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
     marginals in space, time and activity, generates a ``reference`` number of synthetic users from
     them, and trains on groups of these, published by the same mechanism. The defaults are those of
-    the paper (for guessed times, its appendix D.3).
+    the paper.
 
     Attributes
     ----------
-    reference, training, challenges, validation
-        Numbers of synthetic users, and of groups.
-    refit
-        Train for every challenge (``per_release``) or once (``shared``).
+    reference, training, challenges, validation, refit
+        Numbers of synthetic users and of groups; train ``per_release`` or once (``shared``).
     sampling, known_fraction
         As for ``known_subset``.
     knows, top_rois, times

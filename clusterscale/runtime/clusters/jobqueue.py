@@ -60,18 +60,12 @@ class JobQueue(Distributed):
 
     Attributes
     ----------
-    jobs, workers_per_job
-        Number of jobs, and of workers of each.
-    memory
-        Memory of a job, such as ``4GiB``.
-    interface
-        Network interface of scheduler and workers.
-    directives, prologue
-        Further directives of the job script, and shell commands before the workers start.
-    python
-        Python interpreter of the workers.
-    scratch, shared
-        Folders for temporary files: of a worker, and shared by this machine and all workers.
+    jobs, workers_per_job, memory
+        Number of jobs, workers of each, and memory of a worker, such as ``4GiB``.
+    directives, prologue, python
+        Further directives of the job script, its first commands, and the workers' interpreter.
+    interface, scratch, shared
+        Network interface, and folders for files: of a worker, and shared with this machine.
     tls
         Certificates; None: new ones for each run.
     """
@@ -170,10 +164,8 @@ class _Timed(JobQueue):
 
     Attributes
     ----------
-    walltime
-        Longest time of a job, HH:MM:SS.
-    queue, account
-        Queue or partition, and account or project.
+    walltime, queue, account
+        Longest time of a job (HH:MM:SS), its queue or partition, and its account or project.
     """
 
     walltime: Walltime = "01:00:00"

@@ -78,7 +78,7 @@ class PodSettings(Distributed):
     image
         Container image of the workers; None: that of the driver.
     instance
-        Label that the pods of this installation share.
+        Name of the created resource.
     namespace
         Namespace of the pods; None: that of the driver.
     workers
@@ -90,7 +90,7 @@ class PodSettings(Distributed):
     secret
         Secret with the certificates.
     environment
-        Names of environment variables that workers get from the driver.
+        Names of secrets that become environment variables of the workers.
     volumes
         Persistent volumes that workers mount.
     """
