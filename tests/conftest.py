@@ -124,6 +124,7 @@ def no_figures(monkeypatch):
     from markupsafe import Markup
 
     from clusterscale.report import figures
+    from clusterscale.report.figures import single
 
     for name in (
         "boxes",
@@ -135,7 +136,8 @@ def no_figures(monkeypatch):
         "tradeoff",
     ):
         monkeypatch.setattr(figures, name, MagicMock())
-    monkeypatch.setattr(figures, "plot", lambda model, **options: Markup())
+    for module in (figures, single):
+        monkeypatch.setattr(module, "plot", lambda model, **options: Markup())
 
 
 @pytest.fixture(scope="session")
