@@ -1,6 +1,6 @@
 """Membership and recovery audits of aggregate location time-series, at cluster scale.
 
-An audit of raw traces takes a few lines; here on synthetic commuters, without a cluster:
+An audit of raw traces takes a few lines; here on synthetic commuters, in this process:
 
 >>> import clusterscale as cs
 >>> folder = getfixture("tmp_path")
@@ -12,29 +12,50 @@ An audit of raw traces takes a few lines; here on synthetic commuters, without a
 ...     mechanisms=[{"name": "exact"}, {"name": "laplace", "epsilon": 1.0, "unit": "event"}],
 ...     attacks=[{"name": "projection"}],
 ... )
->>> results = cs.run(plan, cube, folder / "run", cs.SerialExecutor())
+>>> results = cs.audit(plan, cube, folder / "run")
 >>> results.auc.sizes["target"], results.auc.sizes["mechanism"]
 (3, 2)
 >>> bool((results.auc.sel(mechanism="exact") > 0.9).all())
 True
->>> cs.write_report(results, folder / "report.html") == str(folder / "report.html")
+>>> cs.report(folder / "run") == str(folder / "run" / "report.html")
 True
 
-After ``import clusterscale.report``, ``results.clusterscale`` shows the findings in a notebook.
+``results.clusterscale`` shows the findings in a notebook.
 
-``cs.run`` with the same plan and folder resumes an interrupted run. To run on a Dask cluster, pass
-the executor of an opened cluster instead::
+``cs.audit`` with the same plan and folder resumes an interrupted run. To run on a Dask cluster,
+pass the cluster, which is opened for the call::
 
-    with cs.Local(workers=2).open() as executor:
-        results = cs.run(plan, cube, "runs/commuters", executor)
+    results = cs.audit(plan, cube, "runs/commuters", cs.Local(workers=2))
+
+``help(cs.api)`` lists the other functions.
 """
 
+import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from inspect import Signature, signature
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     __version__: str
-    from clusterscale.audit import AuditPlan, open_results, run, screen
+    from clusterscale.api import (
+        Gate,
+        attack,
+        audit,
+        check,
+        figures,
+        gate,
+        ingest,
+        inspect,
+        play,
+        reaudit,
+        recover,
+        report,
+        screen,
+        traits,
+    )
+    from clusterscale.audit import AuditPlan, open_results, run
     from clusterscale.cube import TraceCube
     from clusterscale.cube.synthetic import synthesise
     from clusterscale.errors import ClusterscaleError
@@ -48,43 +69,94 @@ if TYPE_CHECKING:
 __all__ = [
     "AuditPlan",
     "ClusterscaleError",
+    "Gate",
     "Local",
     "RecoveryPlan",
     "Serial",
     "SerialExecutor",
     "TraceCube",
     "TraitsPlan",
+    "attack",
+    "audit",
+    "check",
+    "figures",
+    "gate",
+    "ingest",
+    "inspect",
     "open_recovery",
     "open_results",
     "open_screen",
     "open_traits",
+    "play",
+    "reaudit",
+    "recover",
     "register",
+    "report",
     "run",
     "screen",
     "synthesise",
+    "traits",
     "write_report",
 ]
 __all__ += ["__version__"]
 
+_CALLABLE = ("audit", "ingest", "reaudit", "report", "traits")  # also names of subpackages
 _PACKAGES = {
     "AuditPlan": "audit",
     "ClusterscaleError": "errors",
+    "Gate": "api",
     "Local": "runtime",
     "RecoveryPlan": "recovery",
     "Serial": "runtime",
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
     "TraitsPlan": "traits",
+    "attack": "api",
+    "check": "api",
+    "figures": "api",
+    "gate": "api",
+    "inspect": "api",
     "open_recovery": "recovery",
     "open_results": "audit",
     "open_screen": "screening",
     "open_traits": "traits",
+    "play": "api",
+    "recover": "api",
     "register": "registry",
     "run": "audit",
-    "screen": "audit",
+    "screen": "api",
     "synthesise": "cube.synthetic",
     "write_report": "report",
 }
+
+
+class _Callable(ModuleType):
+    """A subpackage that can be called as the function of the API with its name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._function(*args, **options)
+
+    @property
+    def __signature__(self) -> Signature:
+        return signature(self._function)
+
+    @property
+    def _function(self) -> Callable[..., Any]:
+        api = import_module("clusterscale.api")
+        return cast(Callable[..., Any], getattr(api, self.__name__.rpartition(".")[2]))
+
+
+class _Package(ModuleType):
+    """The package, in which ``audit``, ``report`` and the like are subpackages and functions."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # The import system sets a subpackage as an attribute when it is imported, by whomever.
+        if name in _CALLABLE and type(value) is ModuleType:
+            value.__class__ = _Callable
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
@@ -93,8 +165,12 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("clusterscale")
+    if name in (*_CALLABLE, "api"):
+        return import_module(f"clusterscale.{name}")
     if name not in _PACKAGES:
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
+    if name.startswith("open_"):
+        import_module("clusterscale.report.accessor")  # adds ``clusterscale`` to datasets
     return getattr(import_module(f"clusterscale.{_PACKAGES[name]}"), name)
 
 

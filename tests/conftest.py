@@ -132,6 +132,7 @@ def local_cluster():
 
 def _draw_nothing(monkeypatch, plot):
     from clusterscale.report import figures
+    from clusterscale.report.figures import single
 
     for name in (
         "boxes",
@@ -143,7 +144,8 @@ def _draw_nothing(monkeypatch, plot):
         "tradeoff",
     ):
         monkeypatch.setattr(figures, name, MagicMock())
-    monkeypatch.setattr(figures, "plot", plot)
+    for module in (figures, single):
+        monkeypatch.setattr(module, "plot", plot)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""Every example in a docstring runs and shows what it says."""
+"""Every example in a docstring, and in the guide to the API, runs and shows what it says."""
 
 import doctest
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
@@ -26,6 +27,10 @@ def examples():
                 raise
             continue
         yield from (test for test in finder.find(module) if test.examples)
+    page = Path(clusterscale.__file__).parent / "guide" / "python.md"
+    text = page.read_text().replace("\n```", "\n")
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    yield pytest.param(test, marks=pytest.mark.dask, id=page.name)
 
 
 @pytest.mark.parametrize("example", list(examples()), ids=lambda example: example.name)
@@ -37,4 +42,5 @@ def test_example(example, request):
 
 
 def test_the_package_has_a_worked_example():
-    assert any(example.name == "clusterscale" for example in examples())
+    names = [getattr(example, "name", "") for example in examples()]
+    assert "clusterscale" in names

@@ -27,6 +27,13 @@ class Cells(BaseAttack):
 
     The threshold maximises Youden's J on the validation groups, or on the training groups if the
     prior has no validation groups. Scores are log-odds; ``rng`` is not used.
+
+    Attributes
+    ----------
+    cost
+        Inverse strength of the penalty, C.
+    standardize
+        Whether cells are scaled to mean 0 and variance 1.
     """
 
     name: Literal["cells"] = "cells"

@@ -31,6 +31,13 @@ class CrossValidated(BaseAttack):
     its AUC is biased upwards, more so the more attacks are tried. Here each candidate is trained on
     all ``folds`` but one and scored on that one, with no block on both sides; the candidate of
     highest mean AUC (the first if tied) is then trained on everything.
+
+    Attributes
+    ----------
+    candidates
+        Attacks to choose from.
+    folds
+        Number of folds.
     """
 
     name: Literal["cross_validated"] = "cross_validated"

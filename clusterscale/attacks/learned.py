@@ -67,6 +67,11 @@ class LearnedAttack(BaseAttack):
 
     ``elimination_step`` is the share of all features that a round drops. Classifiers that are
     trained on the same releases with the same step share the result.
+
+    Attributes
+    ----------
+    elimination_step
+        Share of all features that a round of elimination drops.
     """
 
     name: str
@@ -99,6 +104,11 @@ class Logistic(LearnedAttack):
     """L2 logistic regression (liblinear, C = ``cost``) on the statistics of every ROI.
 
     Features are always eliminated at C = 1. Scores are log-odds. ``rng`` is not used.
+
+    Attributes
+    ----------
+    cost
+        Inverse strength of the penalty, C.
     """
 
     name: Literal["logistic"] = "logistic"
@@ -119,6 +129,11 @@ class Nearest(LearnedAttack):
     """The share of the target's groups among the ``neighbours`` nearest training releases.
 
     Distances are Euclidean, on unscaled statistics. ``rng`` is not used.
+
+    Attributes
+    ----------
+    neighbours
+        Number of nearest training releases.
     """
 
     name: Literal["nearest"] = "nearest"
@@ -137,6 +152,13 @@ class Forest(LearnedAttack):
     """Random forest of ``trees`` trees: Gini criterion, all features tried at every split.
 
     ``depth`` limits the depth of the trees.
+
+    Attributes
+    ----------
+    trees
+        Number of trees.
+    depth
+        Largest depth of a tree; None: no limit.
     """
 
     name: Literal["forest"] = "forest"
@@ -163,6 +185,11 @@ class Perceptron(LearnedAttack):
 
     Scores are log-odds, because probabilities would all round to 0 or 1 and tie. Training is in
     single precision, which halves the time.
+
+    Attributes
+    ----------
+    hidden
+        Number of hidden units.
     """
 
     name: Literal["perceptron"] = "perceptron"

@@ -41,6 +41,15 @@ class Spectral(BaseAttack):
     Neither the components nor the regression need more than the inner products of the releases:
     with n releases of p cells the cost is n²p, once, and the p × p covariance is never formed.
     Scores are log-odds. ``rng`` is not used.
+
+    Attributes
+    ----------
+    components
+        Number of components that are kept; None: all.
+    variance
+        Share of the variance that the kept components explain.
+    standardize
+        Whether cells are scaled to mean 0 and variance 1.
     """
 
     name: Literal["spectral"] = "spectral"

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, Strict
 
 from clusterscale.attacks import ATTACKS
-from clusterscale.audit.settings import Period, Precision, interim_looks
+from clusterscale.audit.settings import Period, Precision, find_imprecise, interim_looks
 from clusterscale.audit.targets import Chosen, Targets
 from clusterscale.audit.task import AuditTask
 from clusterscale.contracts import (
@@ -58,10 +58,29 @@ else:
 class AuditTemplate(ConfigModel):
     """Targets, priors, attacks, measures of utility, and tests of guarantees.
 
-    With ``control`` every attack is also trained on shuffled labels, challenged on groups with a
-    substitute for the target, and compared with the sum of all published values. The true-positive
-    rate is reported at ``false_positive_rate``. With a ``precision``, challenges are added to a
-    target until its AUC is known to that precision.
+    Attributes
+    ----------
+    seed
+        Root seed of all random streams.
+    targets
+        Users to attack.
+    priors
+        What the adversary knows.
+    attacks
+        What the adversary does.
+    utility
+        How utility is measured.
+    verdict
+        How guarantees are tested.
+    screen
+        How all users are screened.
+    control
+        Whether every attack is also trained on shuffled labels, challenged on groups with a
+        substitute for the target, and compared with the sum of all published values.
+    false_positive_rate
+        Rate at which true positives are reported.
+    precision
+        Challenges are added until an AUC is known to this precision; None: none are added.
     """
 
     seed: Annotated[int, Strict()] = 0
@@ -79,8 +98,18 @@ class AuditTemplate(ConfigModel):
 class AuditPlan(AuditTemplate):
     """One audit: every target × period × prior × group size × mechanism × attack.
 
-    With ``null_roi``, users without an event in an epoch are counted in a ROI of its own. The other
-    fields are those of an :class:`~clusterscale.audit.AuditTemplate`.
+    The fields besides those listed here are those of :class:`~clusterscale.audit.AuditTemplate`.
+
+    Attributes
+    ----------
+    null_roi
+        Whether idle users are counted in a ROI of its own.
+    group_sizes
+        Members in a group.
+    periods
+        Epochs of the releases.
+    mechanisms
+        How counts are published.
     """
 
     null_roi: bool = True
@@ -212,7 +241,7 @@ def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     long = list(_too_long(plan, cube.n_epochs))
     yield from long
     yield from _too_large(plan, cube.n_users)
-    yield from _too_precise(plan)
+    yield from find_imprecise(plan.priors, plan.precision)
     yield from _missing_knowledge(plan)
     if not long:  # else there are no cells to try mechanisms on
         yield from _unfit_mechanisms(plan, cube)
@@ -231,24 +260,6 @@ def _too_large(plan: AuditPlan, n_users: int) -> Iterator[str]:
             prior.check(n_users, size, most=interim_looks(prior.n_challenges, plan.precision)[-1])
         except PoolError as error:
             yield f"group_sizes.{i}: {error}"
-
-
-def _too_precise(plan: AuditPlan) -> Iterator[str]:
-    """Find priors that cannot add challenges."""
-    if plan.precision is None:
-        return
-    for i, prior in enumerate(plan.priors):
-        twice = 2 * prior.n_challenges
-        if not prior.adds_challenges:
-            yield (
-                f"precision: challenges of {prior.name} (priors.{i}) are its own training groups, "
-                "and none can be added; remove one of them"
-            )
-        elif twice > plan.precision.most:
-            yield (
-                f"precision.most: {plan.precision.most} is too small to double the "
-                f"{prior.n_challenges} challenges of priors.{i}; set at least {twice}"
-            )
 
 
 def _missing_knowledge(plan: AuditPlan) -> Iterator[str]:

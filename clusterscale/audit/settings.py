@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import Field, Strict, model_validator
 
-from clusterscale.contracts import ConfigModel, Count, Even, hash_of
+from clusterscale.contracts import ConfigModel, Count, Even, Prior, hash_of
 from clusterscale.registry import OptionalUnique
 
-__all__ = ["Period", "Precision", "interim_looks"]
+__all__ = ["Period", "Precision", "find_imprecise", "interim_looks"]
 
 WEEK = 168
 
@@ -22,6 +23,15 @@ class Period(ConfigModel):
     ``observed`` are the first epochs of past windows of the same length; priors of past groups
     learn from their releases: weeks, or the same day or hours of earlier weeks (NDSS18 §VI-B,
     §VI-C).
+
+    Attributes
+    ----------
+    first
+        Number of the first epoch.
+    epochs
+        Number of epochs.
+    observed
+        First epochs of past windows of the same length.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -71,6 +81,13 @@ class Precision(ConfigModel):
 
     With up to K looks, each of which may be the last, each interval has a confidence of 1 − .05/K
     (Bonferroni), so that the reported interval, of the last look, has a confidence of 95 %.
+
+    Attributes
+    ----------
+    width
+        Width of the interval of AUC below which a target is done.
+    most
+        Most challenges of a target.
     """
 
     width: Annotated[float, Strict(), Field(gt=0, lt=1)]
@@ -86,3 +103,21 @@ def interim_looks(first: int, precision: Precision | None) -> tuple[int, ...]:
     while precision is not None and 2 * looks[-1] <= precision.most:
         looks.append(2 * looks[-1])
     return tuple(looks)
+
+
+def find_imprecise(priors: Sequence[Prior], precision: Precision | None) -> Iterator[str]:
+    """Yield a line for each prior that cannot add challenges."""
+    if precision is None:
+        return
+    for i, prior in enumerate(priors):
+        twice = 2 * prior.n_challenges
+        if not prior.adds_challenges:
+            yield (
+                f"precision: challenges of {prior.name} (priors.{i}) are its own training groups, "
+                "and none can be added; remove one of them"
+            )
+        elif twice > precision.most:
+            yield (
+                f"precision.most: {precision.most} is too small to double the "
+                f"{prior.n_challenges} challenges of priors.{i}; set at least {twice}"
+            )

@@ -98,6 +98,21 @@ class Targets(ConfigModel):
     thirds are by events in these, and a target is not attacked in a period without its events. With
     ``include``, targets are chosen from all users, and thirds are by all of their events, as in the
     papers. Groups are always drawn from all users.
+
+    Attributes
+    ----------
+    tertiles
+        This number at random from each third of users by events.
+    random
+        This number at random.
+    most_exposed
+        This number or share of users, by a screen.
+    listed
+        Pseudonyms of users, or ``row N``.
+    all
+        All users.
+    unseen
+        Whether users without an event are excluded.
     """
 
     tertiles: Count | None = None

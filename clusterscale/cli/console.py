@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.segment import Segment
+from rich.progress import Progress
 
+from clusterscale.api.execution import PlainConsole, new_bar
 from clusterscale.cli.tables import show_pairs
-from clusterscale.redaction import without_controls
 
 if TYPE_CHECKING:
     from clusterscale.cube import TraceCube
 
 __all__ = ["PlainConsole", "err", "out", "progress", "show_cube"]
-
-
-class PlainConsole(Console):
-    """A console that shows control characters of data as ``�``, so that no text acts on it."""
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterator[Segment]:
-        """Yield the segments of a renderable, their text without control characters."""
-        for segment in super().render(renderable, options):
-            if segment.control:  # of rich itself, such as moves of the cursor
-                yield segment
-            else:
-                yield Segment(without_controls(segment.text), segment.style)
 
 
 out = PlainConsole()
@@ -45,24 +21,16 @@ err = PlainConsole(stderr=True)
 
 def progress() -> Progress:
     """Return a progress bar on stderr with counts, elapsed and estimated remaining time."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("[dim]left[/]"),
-        TimeRemainingColumn(),
-        console=err,
-    )
+    return new_bar(err)
 
 
 def show_cube(cube: TraceCube) -> None:
     """Print a summary of a cube."""
+    from clusterscale.api import inspect
     from clusterscale.cube.store import describe_origins, describe_sizes
-    from clusterscale.cube.summary import summarise
     from clusterscale.study import describe_bytes
 
-    summary = summarise(cube)
+    summary = inspect(cube)
     rows = {
         **describe_sizes(cube),
         "events a user": _mean_sd(summary.events),

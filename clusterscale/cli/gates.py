@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from clusterscale.cli.options import argument
 from clusterscale.cli.releases import EXIT_CODES, show_reasons
-from clusterscale.errors import ClusterscaleError, InputError
-from clusterscale.schema import RAW_COUNTS, find_mechanism
-
-if TYPE_CHECKING:
-    import xarray as xr
+from clusterscale.errors import ClusterscaleError
 
 __all__ = ["gate"]
 
@@ -55,41 +49,9 @@ def gate(
 
 def _evaluate(results: str, policy: Path | None, mechanism: str | None) -> dict[str, object]:
     """Print the verdict on a run, and return it with its reasons."""
+    from clusterscale.api.releases import evaluate_run
     from clusterscale.cli.reports import gather
-    from clusterscale.config import load_policy
-    from clusterscale.reaudit import (
-        IntervalEstimate,
-        Policy,
-        evaluate_policy,
-        exposures_of,
-        json_safe,
-        measure,
-        verdict_of,
-    )
 
-    rules = load_policy(policy) if policy else Policy()
-    run = gather(results)
-    if run.audit is None:
-        raise InputError(f"{results}: there is no audit to evaluate")
-    label = _pick(run.audit, mechanism)
-    exposures = exposures_of(run.audit, run.screen, label)
-    metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
-    reasons = list(evaluate_policy(rules, metrics, IntervalEstimate()))
-    verdict = verdict_of(reasons)
-    why = [json_safe(asdict(reason)) for reason in reasons]
-    show_reasons(label, verdict, why)
-    return {"verdict": verdict, "mechanism": label, "reasons": why}
-
-
-def _pick(audit: xr.Dataset, wanted: str | None) -> str:
-    """Return the label of the mechanism to evaluate; ``wanted`` is a label or an id."""
-    if wanted is not None:
-        return find_mechanism(audit, wanted) or wanted
-    raw_counts, labels = find_mechanism(audit, RAW_COUNTS), list(map(str, audit.mechanism.values))
-    candidates = [label for label in labels if label != raw_counts] or labels
-    if len(candidates) > 1:
-        raise InputError(
-            f"the run has {len(candidates)} mechanisms: choose one with --mechanism, "
-            f"e.g. --mechanism {shlex.quote(candidates[0])}"
-        )
-    return candidates[0]
+    found = evaluate_run(gather(results), results, policy=policy, mechanism=mechanism)
+    show_reasons(found.mechanism, found.verdict, found.reasons)
+    return {"verdict": found.verdict, "mechanism": found.mechanism, "reasons": found.reasons}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterscale.api.execution import teller
 from clusterscale.cli.console import out, progress, show_cube
 from clusterscale.cli.options import Force, argument, option
 from clusterscale.errors import InputError
@@ -96,16 +97,12 @@ def ingest(
 
 def _ingest(source: str, uri: str, options: IngestOptions, *, force: bool) -> None:
     """Ingest with a progress bar, and print the report and the cube."""
+    from clusterscale.api.records import ingest_with_report
     from clusterscale.cube import TraceCube
-    from clusterscale.ingest import ingest as write_cube
 
     with progress() as bar:
-        line = bar.add_task("ingest")
-
-        def advance(stage: str, n_done: int, total: int) -> None:
-            bar.update(line, description=stage, completed=n_done, total=total)
-
-        report = write_cube(source, uri, options, force=force, on_progress=advance)
+        tell = teller(bar, bar.add_task("ingest"))
+        report = ingest_with_report(source, uri, options, force=force, progress=tell)
     out.print(str(report), highlight=False)
     show_cube(TraceCube(uri))
 

@@ -71,22 +71,24 @@ def reaudit(
 
     If another process works on the same folder, this one does nothing.
     """
+    from clusterscale.api.releases import open_catalogue, write_page
+    from clusterscale.cli.reports import gather
     from clusterscale.reaudit import Announcement, LeaseHeldError, audit_new
 
     chosen = _load(catalogue, config)
     folder = (output or chosen.output).rstrip("/")
     if only_list:
-        _show_list(_open(chosen, folder))
+        _show_list(open_catalogue(chosen, folder))
         return
     chosen_cluster = pick_cluster(chosen.cluster, cluster, workers)  # returns only in the driver
     try:
         outcome = audit_new(
-            partial(_open, chosen, folder),
+            partial(open_catalogue, chosen, folder),
             folder,
             partial(_open_executor, folder, chosen_cluster),
             memory=parse_memory(memory, chosen_cluster),
             announcement=Announcement(to_json, to_junit, chosen.webhook),
-            write_page=_write_page,
+            write_page=partial(write_page, open_run=gather),
             on_verdict=lambda name, row: show_reasons(name, row.verdict, row.why),
         )
     except LeaseHeldError as held:
@@ -112,14 +114,6 @@ def _load(catalogue: str, config: Path | None) -> ReleasesConfig:
     if catalogue.endswith(_YAML):
         raise InputError("give one YAML file; with --config the catalogue is a folder or pattern")
     return load_releases(config).model_copy(update={"releases": catalogue})
-
-
-def _open(chosen: ReleasesConfig, folder: str) -> Reaudit:
-    from clusterscale.reaudit import Catalogue, Reaudit
-
-    entries = chosen.entries()  # before a preset is written
-    listed = Catalogue(entries, chosen.cube.open().uri, f"{folder}/listed.json")
-    return Reaudit(chosen.plan, listed, folder)
 
 
 def _show_list(work: Reaudit) -> None:
@@ -157,13 +151,6 @@ def _open_executor(
             return
         with running_cluster(cluster, "reaudit", status) as opened:
             yield opened
-
-
-def _write_page(run: str) -> None:
-    from clusterscale.cli.reports import gather
-    from clusterscale.report import write_report
-
-    write_report(gather(run), f"{run}/report.html")
 
 
 def _show_outcome(outcome: Outcome) -> None:

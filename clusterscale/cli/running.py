@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from clusterscale.api.execution import teller
 from clusterscale.cli.console import err, out, progress
 from clusterscale.cli.options import (
     ClusterName,
@@ -190,15 +191,14 @@ def running_cluster(
         with err.status(f"starting {cluster.label}"):
             executor = stack.enter_context(cluster.open())
         bar = stack.enter_context(progress())
-        line = bar.add_task(what)
+        show = teller(bar, bar.add_task(what))
         if link := executor.dashboard:
             bar.print(f"dashboard {link}")
         if status is not None:
             stack.enter_context(status.show_workers_of(executor))
 
         def tell(now: Progress) -> None:
-            n_ended = now.n_done + now.n_failed
-            bar.update(line, description=now.stage, total=now.n_tasks, completed=n_ended)
+            show(now)
             if status is not None:
                 status.update(now.stage, now.n_tasks, now.n_done, now.n_failed)
 

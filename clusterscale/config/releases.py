@@ -32,6 +32,21 @@ class ReleasesConfig(ReauditPlan):
 
     Only a catalogue may set paths. Attributes of a release's own store that do (``cube``,
     ``members``) are never followed: such a release is rejected until its entry sets the same key.
+
+    Attributes
+    ----------
+    cube
+        Cube that releases were computed from.
+    output
+        Folder of the ledger: path or URL.
+    releases
+        List of releases; or path, URL or pattern.
+    members
+        Table of users whose membership is known.
+    webhook
+        Webhook for verdicts.
+    cluster
+        Where tasks run.
     """
 
     cube: Source

@@ -29,6 +29,17 @@ class CubeSource(ConfigModel):
 
     ``path``: a cube on disk or at any fsspec URL. With a ``preset``, synthetic ``users`` are
     written there first, unless the same ones already exist.
+
+    Attributes
+    ----------
+    path
+        Path or URL of the cube.
+    preset
+        Synthetic preset that is written there: tfl, sfc, cdr or milan.
+    users
+        Number of synthetic users; None: as published.
+    seed
+        Root seed of the synthetic users.
     """
 
     path: Address
@@ -81,6 +92,21 @@ class Config(ConfigModel):
 
     ``audit`` infers membership, ``recovery`` infers locations; set either or both. ``traits`` sets
     how `clusterscale traits` compares exposed users of an audit.
+
+    Attributes
+    ----------
+    cube
+        The traces.
+    output
+        Folder of the run: path or URL.
+    audit
+        Membership audit.
+    recovery
+        Recovery of locations.
+    traits
+        How exposed users are compared.
+    cluster
+        Where tasks run.
     """
 
     cube: Source

@@ -2,18 +2,28 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import blake2b
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
-from pydantic_core import to_jsonable_python
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    ValidationError,
+)
+from pydantic_core import CoreSchema, to_jsonable_python
 
 from clusterscale.errors import ConfigError
 from clusterscale.redaction import check_url
 from clusterscale.validation_messages import explain
 
 __all__ = ["Address", "ConfigModel", "Count", "Even", "Named", "NamedModel"]
-__all__ += ["Positive", "Probability", "Share", "hash_of", "names_of"]
+__all__ += ["Positive", "Probability", "Share", "describe_fields", "hash_of", "names_of"]
 
 Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
@@ -27,6 +37,28 @@ def hash_of(value: Any) -> str:
     """Return the hash of plain values: what is equal has the same."""
     text = json.dumps(value, sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+_SECTION = "Attributes\n----------\n"
+
+
+@cache
+def describe_fields(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the descriptions of fields, from the section ``Attributes`` of the docstrings.
+
+    A class describes its own fields; those that it inherits are described where they are defined.
+    """
+    found: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        names: list[str] = []
+        for line in cleandoc(cls.__dict__.get("__doc__") or "").partition(_SECTION)[2].splitlines():
+            if line.startswith(" "):
+                for name in names:
+                    found[name] = f"{found.get(name, '')} {line.strip()}".strip()
+            elif line:
+                names = line.split(", ")
+                found |= dict.fromkeys(names, "")
+    return found
 
 
 class ConfigModel(BaseModel):
@@ -61,6 +93,20 @@ class ConfigModel(BaseModel):
     # Pydantic then builds what is nested in another model without this method, as it does where
     # there is none, so that a fault there is reported with the path of its key.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the JSON schema, in which fields have the descriptions of the docstring."""
+        schema = handler(core_schema)
+        found = handler.resolve_ref_schema(schema)
+        about = {"name": "Name of the kind.", **describe_fields(cls)}
+        for name, field in found.get("properties", {}).items():
+            if name in about:
+                field.setdefault("description", about[name])
+        found["description"] = cleandoc(cls.__doc__ or "").partition(_SECTION)[0].strip()
+        return schema
 
     @property
     def canonical(self) -> dict[str, Any]:
@@ -119,6 +165,11 @@ class NamedModel(ConfigModel):
     """A mechanism, attack, prior or measure: it has a stable id, and a label for people.
 
     ``title``, which the user may give, replaces the label; results do not depend on it.
+
+    Attributes
+    ----------
+    title
+        Title for people, in place of the settings in words; decides nothing.
     """
 
     title: Annotated[str, Field(max_length=80)] = ""

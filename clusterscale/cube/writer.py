@@ -138,8 +138,18 @@ def new_cube(
 ) -> Iterator[CubeWriter]:
     """Write a cube that appears at ``uri`` complete or not at all.
 
-    ``provenance`` (JSON-serialisable) is stored in the attributes; it may be filled in the block.
-    ``pseudonyms``: the user ids are keyed hashes or synthetic, so results may show them.
+    Parameters
+    ----------
+    uri
+        Where to write the cube, a local path or fsspec URL.
+    regions, calendar
+        The ROIs and the epochs.
+    provenance
+        JSON-serialisable; it is stored in the attributes, and may be filled in the block.
+    pseudonyms
+        Whether the user ids are keyed hashes or synthetic, so that results may show them.
+    force
+        Replace what is stored at ``uri``.
 
     Raises
     ------

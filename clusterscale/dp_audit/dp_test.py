@@ -43,6 +43,15 @@ class VerdictPlan(ConfigModel):
     drawn at random. A mechanism that keeps its guarantee is called broken with probability at most
     1 − ``confidence``, for any number of units and tests. There are fewer trials if releases are
     large: at most 20 million values on one side.
+
+    Attributes
+    ----------
+    trials
+        Number of releases with each unit, and without it.
+    units
+        Number of units.
+    confidence
+        Confidence of the verdict *broken*, a probability.
     """
 
     trials: Even = 20_000

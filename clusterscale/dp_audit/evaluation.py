@@ -61,6 +61,13 @@ class UtilityPlan(ConfigModel):
     """How to measure utility: the number of ``groups``, and the ``measures``.
 
     Groups are drawn from all users, not only targets, and are the same for all mechanisms.
+
+    Attributes
+    ----------
+    groups
+        Number of groups on which utility is measured.
+    measures
+        Measures of utility.
     """
 
     groups: Count = 10

@@ -191,6 +191,8 @@ def subsample_trace(trace: Ints, traces: Traces, share: float, *, rng: np.random
         Traces that contain it; the null ROI, if there is one, is derived again.
     share
         Share to keep: ceil(share · visits) of the visits, at random.
+    rng
+        Chooses the visits.
 
     Returns
     -------

@@ -23,6 +23,11 @@ class CapContributions(OnTraces):
     the scale of the noise does not depend on the data. The publisher draws the events once for a
     cube and period; in the game both sides have the capped traces, so the adversary knows which
     events were kept, and the audit errs towards exposure.
+
+    Attributes
+    ----------
+    per_day
+        Events kept of each user and local day.
     """
 
     name: Literal["cap_contributions"] = "cap_contributions"

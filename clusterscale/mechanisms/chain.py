@@ -50,6 +50,11 @@ class Chain(BaseMechanism):
     the data. Sampling before event-level noise strengthens it: an event counted with
     probability q has (ln(1 + q(e^ε − 1)), qδ)-DP (Balle et al., NeurIPS 2018). No amplification is
     claimed for larger units, because their events are not dropped together.
+
+    Attributes
+    ----------
+    steps
+        Mechanisms, in the order in which they are applied.
     """
 
     name: Literal["chain"] = "chain"

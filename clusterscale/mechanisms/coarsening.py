@@ -61,6 +61,13 @@ class _Coarsening(OnTraces):
 
     Indices in no group stay separate. A user who was in any part of a merged cell is in that cell
     (the union), and is counted once.
+
+    Attributes
+    ----------
+    factor
+        Number of neighbours to merge; give this or ``groups``.
+    groups
+        Indices to merge, a list for each merged cell.
     """
 
     factor: Count | None = None

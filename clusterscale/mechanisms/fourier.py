@@ -34,6 +34,12 @@ class _Transformed(AdditiveNoise):
 
     ``l2_sensitivity`` Δ₂ is the most that one user changes the series of one ROI, in L2 norm. The
     default is √(most hours of a user in one ROI) of the cube and period.
+
+    Attributes
+    ----------
+    l2_sensitivity
+        Most that one user changes the series of one ROI, in visits, L2 norm; None: of the
+        cube.
     """
 
     l2_sensitivity: Positive | None = None
@@ -67,7 +73,15 @@ class _Transformed(AdditiveNoise):
 
 
 class _FirstWaves(_Transformed):
-    """Keep the first ``coefficients`` κ of each series, all with noise of the same scale."""
+    """Keep the first ``coefficients`` κ of each series, all with noise of the same scale.
+
+    Attributes
+    ----------
+    epsilon
+        ε of the guarantee, for the series of one ROI.
+    coefficients
+        Number of coefficients that are kept.
+    """
 
     name: str
     epsilon: Positive
@@ -180,6 +194,13 @@ class EnhancedFourier(_Transformed):
     normal noise on the first κ with ε/2 and δ, σ = √(2 ln(2/δ))·Δ₂/(ε/2); the rest zero, inverse
     (Ács and Castelluccia, KDD 2014). U changes by at most Δ₂ with a user's series (triangle
     inequality), so the choice is ε/2-DP and the release of one ROI's series is (ε, δ)-DP.
+
+    Attributes
+    ----------
+    epsilon
+        ε of the guarantee, for the series of one ROI.
+    delta
+        δ of the guarantee, a probability.
     """
 
     name: Literal["enhanced_fourier"] = "enhanced_fourier"

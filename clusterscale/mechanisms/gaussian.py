@@ -34,6 +34,15 @@ class Gaussian(AdditiveNoise):
     ``l2_sensitivity`` Δ₂ is the most that one user changes the counts, in L2 norm. The default is
     √Δ₁ of the cube and period, because every count changes by 0 or 1. With a null ROI all of a
     user's rows are counted, so nothing else changes when the user leaves.
+
+    Attributes
+    ----------
+    epsilon
+        ε of the guarantee, for one user.
+    delta
+        δ of the guarantee, a probability.
+    l2_sensitivity
+        Most that one user changes the counts, in visits, L2 norm; None: of the cube.
     """
 
     name: Literal["gaussian"] = "gaussian"

@@ -46,6 +46,17 @@ class Laplace(AdditiveNoise):
     ``discrete`` noise is two-sided geometric, P(n) ∝ exp(−|n|·ε/sensitivity) (Ghosh et al., STOC
     2009): the same guarantee for whole numbers, independent of how floating-point numbers are
     spaced (Mironov, CCS 2012).
+
+    Attributes
+    ----------
+    epsilon
+        ε of the guarantee, for one ``unit``.
+    sensitivity
+        Most that one unit changes the counts, in visits, L1 norm; None: of the cube.
+    unit
+        Unit of the guarantee: ``event``, ``user_day`` or ``user``.
+    discrete
+        Whether the noise is whole numbers.
     """
 
     name: Literal["laplace"] = "laplace"
@@ -132,6 +143,11 @@ class TruncatedLaplace(AdditiveNoise):
 
     Use it to test audits, never to publish: an audit that does not refute the claim is too weak.
     ``guarantee`` repeats the false claim; ``user_privacy_loss`` is the true one.
+
+    Attributes
+    ----------
+    epsilon
+        The claimed ε, for one event.
     """
 
     name: Literal["truncated_laplace"] = "truncated_laplace"

@@ -111,6 +111,13 @@ class AdditiveNoise(BaseMechanism):
     both depend only on the noisy value. A guarantee for real numbers does not cover floating-point
     numbers, whose low-order bits can reveal the count (Mironov, CCS 2012): where these bits are
     published too, publish integers or use discrete noise.
+
+    Attributes
+    ----------
+    clip
+        Whether values are limited to 0 … group size.
+    integers
+        How values are rounded: ``round``, ``floor`` or ``none``.
     """
 
     clip: bool = False

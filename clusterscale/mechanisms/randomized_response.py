@@ -31,6 +31,11 @@ class RandomizedResponse(AdditiveNoise):
 
     A *no* is always true, so no finite ε holds, contrary to PETS17 §5.3. The total-variation
     distance of the two answers' distributions is 1 − p, so one answer is exactly (0, 1 − p)-DP.
+
+    Attributes
+    ----------
+    p
+        Probability of *yes* without regard to the truth.
     """
 
     name: Literal["randomized_response"] = "randomized_response"

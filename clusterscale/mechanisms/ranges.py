@@ -21,6 +21,13 @@ class FixedRanges(PostProcessing):
 
     ``integers`` leaves middles unrounded (``none``) or rounds them down (``floor``), which
     reproduces the paper's table 10.
+
+    Attributes
+    ----------
+    size
+        Width of a range, in visits.
+    integers
+        Publish middles unrounded (``none``) or rounded down (``floor``).
     """
 
     name: Literal["fixed_ranges"] = "fixed_ranges"
@@ -65,6 +72,13 @@ class AdaptiveRanges(PostProcessing):
     ``middle``, ranges are in whole numbers, as in the paper's table 12: half-open, ⌊(max - min)/x′⌋
     wide, at least 1, as many as that takes, and their middles are rounded down. The largest value
     may then have its own range.
+
+    Attributes
+    ----------
+    ranges
+        Number of ranges of each ROI.
+    publish
+        What is published of a range: its ``median`` or its ``middle``.
     """
 
     name: Literal["adaptive_ranges"] = "adaptive_ranges"

@@ -33,6 +33,11 @@ class SampleEvents(BaseMechanism):
     With a null ROI it is not: a user who loses the only event of an hour enters the null ROI, which
     counts alone do not show, so such an audit is refused. Events are drawn afresh for every
     release; :class:`SampleTraces` draws them once.
+
+    Attributes
+    ----------
+    remove
+        Probability that an event is dropped, from 0 to 1.
     """
 
     name: Literal["sample_events"] = "sample_events"
@@ -85,6 +90,11 @@ class SampleTraces(OnTraces):
     trajectories". The same events of a user are then in every release; in the game both sides have
     the sampled traces, so the adversary knows which events were kept, and the audit errs towards
     exposure.
+
+    Attributes
+    ----------
+    remove
+        Probability that an event is dropped, from 0 to 1.
     """
 
     name: Literal["sample_traces"] = "sample_traces"

@@ -29,6 +29,13 @@ class SuppressSmall(PostProcessing):
     """Publish 0 for small counts (SSC).
 
     Small means less than ``below`` (POMACS20 §4.2.2), or at most ``up_to`` (POPETS24 §2.2.2).
+
+    Attributes
+    ----------
+    below
+        Counts less than this are hidden, in visits; give this or ``up_to``.
+    up_to
+        Counts of at most this are hidden, in visits.
     """
 
     name: Literal["suppress_small"] = "suppress_small"
@@ -70,6 +77,11 @@ class SuppressUnpopular(PostProcessing):
 
     With z = ``fraction``, the ⌊zS⌋ of S ROIs and the ⌊zT⌋ of T epochs with the lowest sums are
     chosen in each release, ties by index; the cells of both are set to 0.
+
+    Attributes
+    ----------
+    fraction
+        Share of ROIs and of epochs that are unpopular.
     """
 
     name: Literal["suppress_unpopular"] = "suppress_unpopular"
@@ -112,6 +124,13 @@ class PerturbSmall(BaseMechanism):
     """Add Laplace noise of scale 1/ε to counts less than ``below`` (PSC, POMACS20 §4.2.3).
 
     These are then rounded and clipped at 0; other counts are published unchanged.
+
+    Attributes
+    ----------
+    below
+        Counts less than this get noise, in visits.
+    epsilon
+        ε of that noise: its scale is 1/ε visits.
     """
 
     name: Literal["perturb_small"] = "perturb_small"

@@ -34,6 +34,21 @@ class KnownSubset(Prior):
     ``sampling: paired`` trains on pairs that differ in one member and share their noise (POPETS24
     §4.4). With a ``known_fraction`` below 1 the adversary knows only that share of the target's
     visits (POPETS24 §6.3); challenges contain the whole trace.
+
+    Attributes
+    ----------
+    alpha
+        Share of users whose traces are known, from 0 to 1.
+    training
+        Number of training groups.
+    challenges
+        Number of challenge groups.
+    validation
+        Number of validation groups.
+    sampling
+        Whether training groups are ``independent`` or in pairs (``paired``).
+    known_fraction
+        Share of the target's visits that is known.
     """
 
     name: Literal["known_subset"] = "known_subset"

@@ -19,6 +19,11 @@ class _PastGroups(Prior):
 
     Of ``beta`` groups, the first ``_n_training`` are observed in the past, and the last
     ``n_challenges`` are challenges: the same groups or other ones.
+
+    Attributes
+    ----------
+    beta
+        Number of groups.
     """
 
     name: str
@@ -93,6 +98,11 @@ class SameGroups(_PastGroups):
 
     ``beta`` groups are drawn, half with the target. Every group in every past period is a
     training row; the challenges are the same groups in the period of the release.
+
+    Attributes
+    ----------
+    beta
+        Number of groups.
     """
 
     name: Literal["same_groups"] = "same_groups"
@@ -110,6 +120,11 @@ class DifferentGroups(_PastGroups):
 
     Of ``beta`` groups, half with the target, three quarters of each kind are observed in every past
     period; the others are the challenges, in the period of the release.
+
+    Attributes
+    ----------
+    beta
+        Number of groups.
     """
 
     name: Literal["different_groups"] = "different_groups"

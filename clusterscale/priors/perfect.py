@@ -17,6 +17,13 @@ class Perfect(Prior):
     Of ``groups`` groups of all users, half contain the target. The adversary trains on them, and
     the challenges are the same groups published with fresh noise. A ``strategic`` adversary trains
     on counts with noise of its own, a ``passive`` one on raw counts. It knows all traces.
+
+    Attributes
+    ----------
+    groups
+        Number of groups.
+    adversary
+        Trains on counts with noise (``strategic``) or on raw counts (``passive``).
     """
 
     name: Literal["perfect"] = "perfect"

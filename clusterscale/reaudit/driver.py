@@ -83,12 +83,24 @@ class Reaudit:
         """
         evaluated, pending = self.ledger.keys(), []
         for release in self.releases:
-            cube = self._catalogue.cube_of(release)
-            audit = self._plan.key(release.identity(), cube.fingerprint, RESULTS_REVISION)
-            key = key_of(release.series, release.name, audit, self._plan.policy.digest)
+            audit, key = self._keys(release)
             if key not in evaluated:
                 pending.append(Pending(release, audit))
         return pending
+
+    def current(self) -> list[Verdict | None]:
+        """Return the verdict on each release under the present settings, None where it has none.
+
+        A newer verdict under other settings, such as another policy, is not taken instead.
+        """
+        rows = {row.key: row for row in self.ledger.rows}
+        return [rows.get(self._keys(release)[1]) for release in self.releases]
+
+    def _keys(self, release: ResolvedRelease) -> tuple[str, str]:
+        """Return the key of the audit of a release, and that of its verdict."""
+        cube = self._catalogue.cube_of(release)
+        audit = self._plan.key(release.identity(), cube.fingerprint, RESULTS_REVISION)
+        return audit, key_of(release.series, release.name, audit, self._plan.policy.digest)
 
     def is_audited(self, pending: Pending) -> bool:
         """Return whether the audit of a release has finished."""

@@ -43,6 +43,25 @@ class ReleaseMetadata(ConfigModel):
     mechanism merges some. ``observed``: first epochs of past windows that adversaries have seen.
     ``null_roi``: whether users without an event are counted in a last ROI. ``series``: consecutive
     releases of one series are compared.
+
+    Attributes
+    ----------
+    group_size
+        Number of users counted.
+    mechanism
+        How counts were published.
+    first
+        First epoch in the cube.
+    start
+        Its ISO date and time, instead.
+    epochs
+        Number of epochs of the cube.
+    observed
+        First epochs of past windows that were observed.
+    null_roi
+        Whether users without an event are counted in a last ROI.
+    series
+        Name of the series of releases.
     """
 
     group_size: Size | None = None
@@ -81,6 +100,17 @@ class ReleaseEntry(ReleaseMetadata):
     Parquet or CSV, with columns ``user`` (as in the cube) and ``inside`` (true or false) for users
     whose membership is known. In both, ``{name}`` is replaced by the name of the release. All other
     fields default to the attributes of the store.
+
+    Attributes
+    ----------
+    counts
+        Zarr group, NetCDF file, or pattern.
+    variable
+        Variable with the counts.
+    cube
+        Cube, if not the catalogue's.
+    members
+        Table of users whose membership is known.
     """
 
     counts: Address

@@ -99,6 +99,13 @@ class Webhook(ConfigModel):
 
     The address is read from the environment variable ``variable``, since it is often a secret.
     ``least``: the mildest verdict that is posted.
+
+    Attributes
+    ----------
+    variable
+        Environment variable with the address.
+    least
+        The mildest verdict that is posted.
     """
 
     variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "CLUSTERSCALE_WEBHOOK"

@@ -38,6 +38,13 @@ class Limit(ConfigModel):
     A single number is the failure threshold. For measures that are best when large, "above" means
     below. A release fails if the estimate is beyond the limit, and warns if the interval of the
     estimate extends beyond it.
+
+    Attributes
+    ----------
+    warn
+        Threshold of a warning.
+    fail
+        Threshold of a failure.
     """
 
     warn: Number | None = None
@@ -86,6 +93,15 @@ class ExposureLevels(ConfigModel):
 
     If ``exposed`` or ``partly_exposed`` is not set, the limits on privacy loss and on the share of
     exposed users decide; without any of these limits they are ``fail`` and ``warn``.
+
+    Attributes
+    ----------
+    exposed
+        Level of the verdict *exposed*.
+    partly_exposed
+        Level of *partly exposed*.
+    inconclusive
+        Level of *inconclusive*.
     """
 
     exposed: Level | None = None
@@ -108,6 +124,35 @@ class Policy(ConfigModel):
     ``float_noise``: the level of continuous noise that is published unrounded. ``consistency``: the
     level of a release that contradicts itself, its declared mechanism or earlier releases; also by
     name of the check. ``last``: the number of releases of a series that a new one is compared with.
+
+    Attributes
+    ----------
+    exposure
+        Level of each verdict on exposure.
+    mean_privacy_loss
+        Limit on the mean over targets.
+    worst_privacy_loss
+        Limit on the largest of the targets.
+    share_exposed
+        Limit on the share of exposed users.
+    exposed_above
+        Privacy loss above which a user is exposed.
+    published_auc
+        Limit on the AUC of attacks on the published values.
+    utility
+        Limits by measure.
+    change
+        Limit on the change of the mean privacy loss.
+    newly_exposed
+        Limit on the share of newly exposed users.
+    promise
+        Level of a broken guarantee.
+    float_noise
+        Level of unrounded noise.
+    consistency
+        Level of inconsistent values, for all checks or by check.
+    last
+        Number of earlier releases to compare with.
     """
 
     exposure: ExposureLevels = ExposureLevels()
@@ -164,6 +209,17 @@ class ReauditPlan(ConfigModel):
     ``audit``: the settings of the audit with groups of the release's size under its mechanism; with
     ``everyone``, all users of the cube are screened too. ``published``: the number of users with
     known membership, half of them inside, on which attacks on the published values are scored.
+
+    Attributes
+    ----------
+    audit
+        Settings of the audit.
+    policy
+        Limits.
+    everyone
+        Whether all users are screened.
+    published
+        Number of users with known membership to score.
     """
 
     audit: AuditTemplate

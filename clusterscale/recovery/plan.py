@@ -42,6 +42,27 @@ class RecoveryPlan(ConfigModel):
 
     A ROI is popular if its share is at least ``threshold``. Distances are in ``base`` 2, as in
     PETS17's text, or *e*, as in its figures.
+
+    Attributes
+    ----------
+    seed
+        Root seed.
+    first
+        First observed epoch.
+    observed
+        Number of observed epochs.
+    epochs
+        Number of published epochs that follow.
+    priors
+        What the adversary knows.
+    strategies
+        How locations are inferred.
+    mechanisms
+        How counts are published, besides raw counts.
+    threshold
+        Least share of a popular ROI.
+    base
+        Base of the logarithm of distances: 2 or ``e``.
     """
 
     seed: Annotated[int, Strict()] = 0

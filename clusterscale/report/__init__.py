@@ -6,7 +6,7 @@ Importing this package adds an accessor to datasets of results: ``results.cluste
 summary of the findings, and ``results.clusterscale.report(path)`` writes the report.
 """
 
-from clusterscale.report.notebook import Findings
+from clusterscale.report.accessor import Findings
 from clusterscale.report.render import render, write_report
 from clusterscale.report.run import Run, open_run
 from clusterscale.report.tables import write_tables

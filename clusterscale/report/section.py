@@ -86,9 +86,9 @@ def folded(folds: Sequence[tuple[str, Markup]]) -> Markup:
     return fill("folds.html.j2", folds=folds)
 
 
-def side_by_side(panels: Sequence[Markup]) -> Markup:
+def side_by_side(panels: Iterable[Markup]) -> Markup:
     """Return figures that are next to each other where there is room."""
-    return fill("panels.html.j2", panels=join(panels))
+    return fill("panels.html.j2", panels=join(list(panels)))
 
 
 def breakable(label: str) -> Markup:

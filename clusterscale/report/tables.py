@@ -14,11 +14,12 @@ import xarray as xr
 from clusterscale.errors import InputError
 from clusterscale.report.run import Run, variables_of
 from clusterscale.storage import put
+from clusterscale.validation_messages import choices
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FORMATS", "Format", "frames", "write_tables"]
+__all__ = ["FORMATS", "Format", "frames", "to_frame", "write_tables"]
 
 Format = Literal["csv", "parquet", "netcdf"]
 FORMATS: tuple[str, ...] = ("csv", "parquet", "netcdf")
@@ -89,6 +90,24 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
             pieces = frames(dataset, variable, variables_of(kind, dataset))
             written.append(_save(f"{folder}/{kind}-{name}.{form}", pieces, write))
     return written
+
+
+def to_frame(kind: str, dataset: xr.Dataset, table: str | None = None) -> pd.DataFrame:
+    """Return one table of results of a kind; ``table`` None is the first.
+
+    Raises
+    ------
+    InputError
+        If there is no such table.
+    """
+    import pandas as pd
+
+    known = _TABLES.get(kind) or _one_of_each_shape(dataset)
+    name = next(iter(known)) if table is None else table
+    if name not in known:
+        raise InputError(f"there is no table {name!r} of this {kind}; {choices(name, list(known))}")
+    pieces = frames(dataset, known[name], variables_of(kind, dataset))
+    return pd.concat(list(pieces), ignore_index=True)
 
 
 def _one_of_each_shape(dataset: xr.Dataset) -> dict[str, str]:

@@ -29,7 +29,17 @@ File = Annotated[str, Field(min_length=1)]
 
 
 class Tls(ConfigModel):
-    """PEM files of the trusted authority and of the certificate that all processes share."""
+    """PEM files of the trusted authority and of the certificate that all processes share.
+
+    Attributes
+    ----------
+    ca
+        PEM file of the trusted authority.
+    certificate
+        PEM file of the certificate.
+    key
+        PEM file of its private key.
+    """
 
     ca: File
     certificate: File

@@ -47,6 +47,15 @@ class ScreenPlan(ConfigModel):
     ``groups`` pairs, minus those of which the user is a member. From ``reference`` further groups
     the adversary estimates mean and variance of releases if a mechanism's noise distribution is
     not known.
+
+    Attributes
+    ----------
+    groups
+        Number of groups.
+    reference
+        Number of groups from which moments of releases are estimated.
+    attacks
+        Attacks in closed form.
     """
 
     groups: Annotated[int, Strict(), Field(ge=LEAST_GROUPS, le=10_000)] = 200

@@ -23,6 +23,17 @@ class TraitsPlan(ConfigModel):
     The ``share`` of the users with the highest AUC is compared with as many with the lowest, among
     others by a random forest with ``trees`` trees. For at most ``targets`` random targets, the
     ``components`` principal components with the largest weights are reported.
+
+    Attributes
+    ----------
+    share
+        Share of users on each side of the comparison.
+    components
+        Number of principal components that are reported.
+    trees
+        Trees of the random forest.
+    targets
+        Most targets whose attacks are analysed.
     """
 
     share: Annotated[float, Strict(), Field(gt=0, le=0.5)] = 0.1

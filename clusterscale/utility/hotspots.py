@@ -142,7 +142,13 @@ def _tau_b(
 
 
 class HotspotF1(FunctionUtility):
-    """F1 score of hotspots, as :func:`hotspot_f1` computes it (POMACS20 eq. 3)."""
+    """F1 score of hotspots, as :func:`hotspot_f1` computes it (POMACS20 eq. 3).
+
+    Attributes
+    ----------
+    top
+        Share of ROIs that are hotspots.
+    """
 
     ideal = 1.0
     phrase = "hotspot F1"
@@ -153,7 +159,13 @@ class HotspotF1(FunctionUtility):
 
 
 class HotspotTau(FunctionUtility):
-    """Order of raw's hotspots, as :func:`hotspot_tau` computes it (POMACS20 eq. 4)."""
+    """Order of raw's hotspots, as :func:`hotspot_tau` computes it (POMACS20 eq. 4).
+
+    Attributes
+    ----------
+    top
+        Share of ROIs that are hotspots.
+    """
 
     ideal = 1.0
     phrase = "hotspot τ-b"
@@ -164,7 +176,13 @@ class HotspotTau(FunctionUtility):
 
 
 class HotspotTauListwise(FunctionUtility):
-    """Lists of hotspots, as :func:`hotspot_tau_listwise` compares them (POMACS20 appendix A)."""
+    """Lists of hotspots, as :func:`hotspot_tau_listwise` compares them (POMACS20 appendix A).
+
+    Attributes
+    ----------
+    top
+        Share of ROIs that are hotspots.
+    """
 
     ideal = 1.0
     phrase = "hotspot τ of ordered lists"

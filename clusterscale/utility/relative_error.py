@@ -116,7 +116,13 @@ def _relative_error(before: Values, after: Values, floor: float) -> float:
 
 
 class MeanRelativeError(FunctionUtility):
-    """Error relative to the counts, as :func:`mean_relative_error` computes it (NDSS18 eq. 7)."""
+    """Error relative to the counts, as :func:`mean_relative_error` computes it (NDSS18 eq. 7).
+
+    Attributes
+    ----------
+    floor
+        Least denominator, as a share of a ROI's total.
+    """
 
     ideal = 0.0
     kind = "relative"
@@ -128,7 +134,15 @@ class MeanRelativeError(FunctionUtility):
 
 
 class BusiestRelativeError(FunctionUtility):
-    """Error in the busiest ROIs, as :func:`busiest_relative_error` computes it (POMACS20 §5.1)."""
+    """Error in the busiest ROIs, as :func:`busiest_relative_error` computes it (POMACS20 §5.1).
+
+    Attributes
+    ----------
+    top
+        Share of ROIs that are the busiest.
+    floor
+        Least denominator, as a share of a ROI's total.
+    """
 
     ideal = 0.0
     kind = "relative"

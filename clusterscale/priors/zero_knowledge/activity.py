@@ -61,6 +61,11 @@ class LogNormal(ActivityLaw):
     """Log-normal distribution, typical of real activity; ``sigma`` is its log-sd.
 
     ``sigma`` is about 1 in the data of POPETS24 (Fig. 6). It cannot be estimated from an aggregate.
+
+    Attributes
+    ----------
+    sigma
+        Standard deviation of the logarithm of a user's visits.
     """
 
     name: Literal["lognormal"] = "lognormal"

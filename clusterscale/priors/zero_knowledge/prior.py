@@ -58,21 +58,21 @@ class ZeroKnowledge(Prior):
 
     Challenges are groups of all users. From the release of a challenge the adversary estimates the
     marginals in space, time and activity, generates a ``reference`` number of synthetic users from
-    them, and trains on groups of these, published by the same mechanism: for every challenge
-    (``refit: per_release``, as in the paper) or once (``shared``).
+    them, and trains on groups of these, published by the same mechanism. The defaults are those of
+    the paper.
 
-    ``training``, ``challenges``, ``validation``, ``sampling`` and ``known_fraction`` are as for
-    ``known_subset``. The defaults are those of the paper; further options are:
-
-    - ``activity``: distribution of the number of visits;
-    - ``correction``: correction of the mechanism's effect on the marginals
-      (:func:`~clusterscale.priors.zero_knowledge.marginals.estimate_marginals`);
-    - ``rhythm``: ``mixed`` gives each ROI a mixture of ``rank`` daily rhythms instead of a common
-      one (:func:`~clusterscale.priors.zero_knowledge.time_factors.mix_rhythms`);
-    - ``crowd``: ``counts`` generates independent counts instead of users;
-    - ``knows``: with ``rois``, the adversary knows the ROIs that the target visited, all or the
-      ``top_rois`` most visited, but not when; ``times`` selects how times are guessed (POPETS24
-      D.3).
+    Attributes
+    ----------
+    reference, training, challenges, validation, refit
+        Numbers of synthetic users and of groups; train ``per_release`` or once (``shared``).
+    sampling, known_fraction
+        As for ``known_subset``.
+    knows, top_rois, times
+        What is known of the target, of how many ROIs, and how times are guessed.
+    activity, correction
+        Distribution of visits, and correction of the mechanism's effect on the marginals.
+    rhythm, rank, crowd
+        Daily rhythms (``mixed``: of ``rank``); synthetic ``users`` or independent ``counts``.
     """
 
     name: Literal["zero_knowledge"] = "zero_knowledge"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from string import ascii_uppercase
 
 import numpy as np
@@ -161,18 +162,27 @@ def _number(value: float) -> str:
     return quantity(value) if abs(value) >= 100 else number(value)
 
 
+def tradeoff_figures(audit: AuditReport) -> list[figures.Figure]:
+    """Return gain against loss, by prior, period and group size, and measure of utility."""
+    defences = audit.defences
+    axes = [_axis(defences, measure) for measure in range(len(defences.measures))]
+    return [
+        figure
+        for prior in range(len(defences.priors))
+        for case in defences.cases()
+        for figure in _tradeoffs(defences, case, prior, axes)
+    ]
+
+
 def build_tradeoff(audit: AuditReport) -> Section | None:
     """Build a panel for each measure, as in POMACS20 Figs 7 to 10; None without gain or loss."""
     defences = audit.defences
     if not defences.gains_known or not np.isfinite(defences.loss).any():
         return None
-    several = len(defences.priors) > 1
-    axes = [_axis(defences, measure) for measure in range(len(defences.measures))]
+    every = tradeoff_figures(audit)
     folds = [
-        (f"{defences.priors[prior]} · {case.label}" if several else case.label, panels)
-        for prior in range(len(defences.priors))
-        for case in defences.cases()
-        if (panels := _panels(defences, case, prior, axes))
+        (setting, side_by_side(figure.html for figure in every if figure.setting == setting))
+        for setting in dict.fromkeys(figure.setting for figure in every)
     ]
     if not folds:
         return None
@@ -203,25 +213,25 @@ def _axis(defences: Defences, measure: int) -> figures.Axis:
     return figures.axis(values, log=defences.measures[measure].relative)
 
 
-def _panels(
+def _tradeoffs(
     defences: Defences, case: CaseIndex, prior: int, axes: list[figures.Axis]
-) -> Markup | None:
-    panels = []
+) -> Iterator[figures.Figure]:
+    """Yield a figure for each measure of utility."""
+    several = len(defences.priors) > 1
     for index, measure in enumerate(defences.measures):
         points = _points(defences, case, prior, index)
         if not points:
             continue
         guess = float(defences.guess_loss[case.period, case.size, index])
         size = defences.table.group_sizes[case.size]
-        panels.append(
-            figures.plot(
-                figures.tradeoff(points, guess, axes[index]),
-                slug=f"tradeoff-{case.period + 1}-{prior + 1}-{size}-{index + 1}",
-                title=measure.title,
-                description=_in_words(points, measure.title, guess),
-            )
+        yield figures.Figure(
+            figures.tradeoff(points, guess, axes[index]),
+            slug=f"tradeoff-{case.period + 1}-{prior + 1}-{size}-{index + 1}",
+            title=measure.title,
+            description=_in_words(points, measure.title, guess),
+            setting=f"{defences.priors[prior]} · {case.label}" if several else case.label,
+            names=defences.mechanisms,
         )
-    return side_by_side(panels) if panels else None
 
 
 def _points(defences: Defences, case: CaseIndex, prior: int, measure: int) -> list[figures.Point]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import floor
 
@@ -33,7 +34,10 @@ def build_distributions(audit: AuditReport) -> Section | None:
     table = audit.cases
     if not table.finished:
         return None
-    folds = [(table.label(setting), _auc_panels(table, index)) for index, setting in table.shown()]
+    folds = [
+        (table.label(setting), side_by_side(figure.html for figure in auc_figures(table, index)))
+        for index, setting in table.shown()
+    ]
     body = figures.legend(table.attacks) + folded(folds)
     return Section(
         "distributions",
@@ -45,24 +49,22 @@ def build_distributions(audit: AuditReport) -> Section | None:
     )
 
 
-def _auc_panels(table: Cases, setting: int) -> Markup:
+def auc_figures(table: Cases, setting: int) -> Iterator[figures.Figure]:
+    """Yield the distribution of AUC over targets for each group size of a setting."""
     lowest = float(np.nanmin(table.auc))
     start = min(0.4, floor(lowest * 10) / 10)
-    panels = []
     for size, group_size in enumerate(table.group_sizes):
         series = by_attack(table.auc[setting, size])
         if series:
             words = quartiles((table.attacks[i], values) for i, values in series.items())
-            panels.append(
-                figures.plot(
-                    figures.distributions(series, table.attacks, start=start),
-                    slug=f"auc-{setting + 1}-{group_size}",
-                    title=f"Groups of {group_size:,}",
-                    description="Cumulative distribution of AUC over targets in groups of "
-                    f"{group_size}. {words}",
-                )
+            yield figures.Figure(
+                figures.distributions(series, table.attacks, start=start),
+                slug=f"auc-{setting + 1}-{group_size}",
+                title=f"Groups of {group_size:,}",
+                description="Cumulative distribution of AUC over targets in groups of "
+                f"{group_size}. {words}",
+                setting=table.label(table.settings[setting]),
             )
-    return side_by_side(panels)
 
 
 def build_losses(audit: AuditReport) -> Section | None:
@@ -70,7 +72,9 @@ def build_losses(audit: AuditReport) -> Section | None:
     table = audit.cases
     if not np.isfinite(table.loss).any():
         return None
-    folds = [(table.label(setting), _loss_boxes(table, index)) for index, setting in table.shown()]
+    folds = [
+        (table.label(setting), loss_figure(table, index).html) for index, setting in table.shown()
+    ]
     return Section(
         "losses",
         "Privacy loss",
@@ -82,7 +86,8 @@ def build_losses(audit: AuditReport) -> Section | None:
     )
 
 
-def _loss_boxes(table: Cases, setting: int) -> Markup:
+def loss_figure(table: Cases, setting: int) -> figures.Figure:
+    """Return the box plots of privacy loss over targets by group size of a setting."""
     groups = []
     for size, group_size in enumerate(table.group_sizes):
         series = by_attack(table.loss[setting, size])
@@ -96,11 +101,13 @@ def _loss_boxes(table: Cases, setting: int) -> Markup:
         )
         for size, series in groups
     ]
-    return figures.plot(
+    return figures.Figure(
         figures.boxes(groups, table.attacks),
         slug=f"loss-{setting + 1}",
         title="Privacy loss of targets, by group size and attack",
         description="Box plots of privacy loss; medians. " + "; ".join(medians),
+        setting=table.label(table.settings[setting]),
+        names=table.attacks,
     )
 
 

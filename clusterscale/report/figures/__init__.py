@@ -5,7 +5,15 @@ mathematics and request a renderer from the network. Such text is HTML next to t
 """
 
 from clusterscale.report.figures.distributions import boxed, boxes, distributions, quartiles, strip
-from clusterscale.report.figures.frame import Floats, colour, dash, legend, marks, plot, style_of
+from clusterscale.report.figures.frame import (
+    Floats,
+    colour,
+    dash,
+    legend,
+    marks,
+    plot,
+    style_of,
+)
 from clusterscale.report.figures.planar import (
     Axis,
     Point,
@@ -15,6 +23,7 @@ from clusterscale.report.figures.planar import (
     scale,
     tradeoff,
 )
+from clusterscale.report.figures.single import Figure
 from clusterscale.report.figures.time_series import (
     Course,
     ReleaseAxis,
@@ -24,7 +33,18 @@ from clusterscale.report.figures.time_series import (
     verdict_mark,
 )
 
-__all__ = ["Axis", "Course", "Floats", "Point", "ReleaseAxis", "axis", "boxed", "boxes", "colour"]
+__all__ = [
+    "Axis",
+    "Course",
+    "Figure",
+    "Floats",
+    "Point",
+    "ReleaseAxis",
+    "axis",
+    "boxed",
+    "boxes",
+    "colour",
+]
 __all__ += ["course_legend", "curves", "dash", "distributions", "draw_time_series", "heatmap"]
 __all__ += ["legend", "map_of", "marks", "plot", "quartiles", "scale", "strip", "style_of"]
 __all__ += ["tradeoff", "verdict_mark"]

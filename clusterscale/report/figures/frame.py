@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from clusterscale.report.section import fill
 
-__all__ = ["NEUTRAL", "WARNING", "Floats", "colour", "dash", "legend", "marks", "panel", "plot"]
-__all__ += ["style_of"]
+__all__ = ["NEUTRAL", "WARNING", "Floats", "colour", "dash", "legend", "marks", "panel"]
+__all__ += ["plot", "style_of"]
 
 
 # Each has a contrast of at least 3 with the light and with the dark page, so that figures need not

@@ -28,6 +28,13 @@ class Address(Distributed):
     """A running scheduler with its own workers, which keep running when the driver ends.
 
     The default certificates are those of Dask's own configuration.
+
+    Attributes
+    ----------
+    address
+        Address of the scheduler, such as ``tls://HOST:PORT``.
+    tls
+        Certificates; None: those of Dask's configuration.
     """
 
     name: Literal["address"] = "address"

@@ -36,6 +36,19 @@ class Allocation(Distributed):
     """Task 0 of the job is the scheduler, task 1 the driver, all others are workers.
 
     ``memory`` is that of a worker; the default is the memory that Slurm reports for each task.
+
+    Attributes
+    ----------
+    memory
+        Memory of a worker; None: what Slurm reports.
+    interface
+        Network interface of scheduler and workers.
+    scratch
+        Folder for temporary files on a worker.
+    shared
+        Folder that all tasks share.
+    tls
+        Certificates; None: new ones for each run.
     """
 
     name: Literal["slurm-allocation"] = "slurm-allocation"

@@ -79,7 +79,13 @@ class Cluster(ConfigModel):
 
 
 class Distributed(Cluster):
-    """Base of all Dask clusters; ``patience`` is the seconds allowed without any result."""
+    """Base of all Dask clusters; ``patience`` is the seconds allowed without any result.
+
+    Attributes
+    ----------
+    patience
+        Seconds without any result after which the run fails.
+    """
 
     patience: Annotated[float, Field(gt=0)] = 3600.0
 

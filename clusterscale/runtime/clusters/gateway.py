@@ -22,7 +22,15 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 
 
 class Option(ConfigModel):
-    """One option that a gateway offers its users, such as ``worker_memory``."""
+    """One option that a gateway offers its users, such as ``worker_memory``.
+
+    Attributes
+    ----------
+    option
+        Name of the option.
+    value
+        Its value.
+    """
 
     option: Annotated[str, Field(min_length=1)]
     value: Annotated[int, Strict()] | Annotated[float, Strict()] | str
@@ -40,6 +48,19 @@ class Gateway(Distributed):
     certificates; its own address must be ``https``, unless it is on this machine or ``tls: false``
     is set. The gateway decides the number of threads per worker: it must be one, set by its
     ``options`` or its own configuration.
+
+    Attributes
+    ----------
+    address
+        Address of the gateway.
+    proxy
+        Address of its scheduler proxy, if it differs.
+    workers
+        Number of workers.
+    options
+        Options that the gateway offers.
+    tls
+        ``false`` permits an address that is not encrypted.
     """
 
     name: Literal["gateway"] = "gateway"

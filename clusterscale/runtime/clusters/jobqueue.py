@@ -57,6 +57,17 @@ class JobQueue(Distributed):
 
     A job that ends is replaced, whether its walltime is over, it was cancelled or its node was
     lost. The jobs end with the command.
+
+    Attributes
+    ----------
+    jobs, workers_per_job, memory
+        Number of jobs, workers of each, and memory of a worker, such as ``4GiB``.
+    directives, prologue, python
+        Further directives of the job script, its first commands, and the workers' interpreter.
+    interface, scratch, shared
+        Network interface, and folders for files: of a worker, and shared with this machine.
+    tls
+        Certificates; None: new ones for each run.
     """
 
     name: str
@@ -149,7 +160,13 @@ class JobQueue(Distributed):
 
 
 class _Timed(JobQueue):
-    """Jobs with a walltime; their workers stop before it, at staggered times."""
+    """Jobs with a walltime; their workers stop before it, at staggered times.
+
+    Attributes
+    ----------
+    walltime, queue, account
+        Longest time of a job (HH:MM:SS), its queue or partition, and its account or project.
+    """
 
     walltime: Walltime = "01:00:00"
     queue: str | None = None
@@ -169,7 +186,13 @@ class _Timed(JobQueue):
 
 
 class _Sized(_Timed):
-    """Jobs whose processors and memory are requested by one resource string."""
+    """Jobs whose processors and memory are requested by one resource string.
+
+    Attributes
+    ----------
+    resources
+        Resource string of the batch system.
+    """
 
     resources: str | None = None
 
@@ -214,7 +237,13 @@ class Sge(_Sized):
 
 
 class Oar(_Sized):
-    """Jobs of OAR, which reserves memory only if ``memory_property`` names a node property."""
+    """Jobs of OAR, which reserves memory only if ``memory_property`` names a node property.
+
+    Attributes
+    ----------
+    memory_property
+        Node property by which memory is reserved.
+    """
 
     name: Literal["oar"] = "oar"
     memory_property: str = "not_applicable"
@@ -238,7 +267,13 @@ class Lsf(_Timed):
 
 
 class HtCondor(JobQueue):
-    """Jobs of HTCondor, which have no walltime; directives are ``key = value``."""
+    """Jobs of HTCondor, which have no walltime; directives are ``key = value``.
+
+    Attributes
+    ----------
+    disk
+        Disk space of a job, such as ``4GiB``.
+    """
 
     name: Literal["htcondor"] = "htcondor"
     disk: Size = "4GiB"

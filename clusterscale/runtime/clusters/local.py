@@ -61,6 +61,15 @@ class Local(Distributed):
     Scheduler and workers listen on the loopback interface, which all users of the machine share, so
     each run has certificates of its own and accepts no other connection. ``dashboard`` serves
     Dask's dashboard without a password: any user of this machine can then read it.
+
+    Attributes
+    ----------
+    workers
+        Number of workers; None: one per processor.
+    memory
+        Memory of a worker, such as ``4GiB``, or ``auto``.
+    dashboard
+        Whether Dask's dashboard is served.
     """
 
     name: Literal["local"] = "local"

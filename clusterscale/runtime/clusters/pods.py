@@ -52,7 +52,15 @@ _LEAST = 256 * 2**20  # bytes that a worker needs to reach its first task
 
 
 class Volume(ConfigModel):
-    """A persistent volume claim, and its mount path on the workers."""
+    """A persistent volume claim, and its mount path on the workers.
+
+    Attributes
+    ----------
+    claim
+        Name of the claim.
+    path
+        Mount path on the workers.
+    """
 
     claim: Name
     path: Path
@@ -63,7 +71,29 @@ Volumes = Annotated[tuple[Volume, ...], Field(strict=False)]
 
 
 class PodSettings(Distributed):
-    """Settings of the ``kubernetes`` cluster; worker pods have one worker with one thread."""
+    """Settings of the ``kubernetes`` cluster; worker pods have one worker with one thread.
+
+    Attributes
+    ----------
+    image
+        Container image of the workers; None: that of the driver.
+    instance
+        Name of the created resource.
+    namespace
+        Namespace of the pods; None: that of the driver.
+    workers
+        Number of workers.
+    memory
+        Memory of a worker, such as ``4GiB``.
+    tls
+        Certificates, as mounted in the pods.
+    secret
+        Secret with the certificates.
+    environment
+        Names of secrets that become environment variables of the workers.
+    volumes
+        Persistent volumes that workers mount.
+    """
 
     name: Literal["kubernetes"] = "kubernetes"
     image: Annotated[str, Field(min_length=1)] | None = None

@@ -1,0 +1,32 @@
+"""Functions for everything that the command line does, and to play the game on arrays.
+
+=============== ======================================== =====================================
+function        what it does                             what it returns
+=============== ======================================== =====================================
+ingest          records to a cube                        the cube
+inspect         reads all of a cube                      its sizes, and statistics of users
+audit           attacks targets                          dataset, one value per case
+screen          scores every user in closed form         dataset, one row per user
+traits          compares the most and least exposed      dataset of characteristics
+recover         infers locations from a release          dataset of errors per user
+check           checks published tables without traces   dataset, one row per check and table
+reaudit         audits the new releases of a catalogue   dataset, the verdict on each release
+gate            evaluates a run against a policy         verdict and reasons
+report          writes the page of a run                 location of the page
+play            plays the game on groups of one's own    dataset, one value per attack
+attack          trains an attack on releases             dataset, one score per release
+=============== ======================================== =====================================
+
+All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The page
+``clusterscale/guide/python.md`` has examples.
+"""
+
+from clusterscale.api.analyses import audit, recover, screen, traits
+from clusterscale.api.games import attack, play
+from clusterscale.api.records import ingest, inspect
+from clusterscale.api.releases import Gate, gate, reaudit
+from clusterscale.api.reports import report
+from clusterscale.api.tables import check
+
+__all__ = ["Gate", "attack", "audit", "check", "gate", "ingest", "inspect", "play", "reaudit"]
+__all__ += ["recover", "report", "screen", "traits"]

@@ -1,0 +1,223 @@
+"""Analyses of a cube: audit, screen, traits and recovery."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterscale import study
+from clusterscale.api.execution import open_executor, show_progress
+from clusterscale.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
+from clusterscale.recovery import RecoveryAnalysis, RecoveryPlan
+from clusterscale.screening import ScreenAnalysis
+from clusterscale.study import Analysis, Tell
+from clusterscale.traits import TraitsPlan
+from clusterscale.validation_messages import check_kinds
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.cube import TraceCube
+    from clusterscale.runtime import Cluster
+    from clusterscale.study.execution import Executor
+
+__all__ = ["audit", "recover", "screen", "traits"]
+
+
+def audit(
+    plan: AuditPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None = None,
+    *,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """Run an audit, or resume an interrupted one.
+
+    A plan with ``targets={"most_exposed": n}`` screens all users first.
+
+    Parameters
+    ----------
+    plan, cube
+        The settings, and the traces.
+    output
+        Folder of the run, a local path or fsspec URL that all workers reach. The same call with
+        the same folder resumes the run, and computes only what is left.
+    executor
+        Where the tasks run: an executor, or a cluster such as ``Local(workers=4)``, which is
+        opened and closed. None: one after another in this process.
+    memory
+        Bytes that a worker may use. None: 70 % of the memory of a cluster's worker, or 2 GB if
+        that is not known.
+    force
+        Overwrite the results of another plan or cube in ``output``.
+    progress
+        Show a bar in terminals and notebooks; or a function, which is called with each
+        :class:`clusterscale.study.Progress`.
+
+    Returns
+    -------
+    xr.Dataset
+        Variables over (target, period, prior, group_size, mechanism, attack), read lazily;
+        conforms to :data:`clusterscale.schema.RESULTS`.
+
+    Raises
+    ------
+    InputError
+        If an argument has another type.
+    ConfigError, PoolError
+        If the plan does not fit the cube, or memory is too small.
+    ExistsError
+        If ``output`` holds another study and ``force`` is not set.
+
+    Warns
+    -----
+    RuntimeWarning
+        If tasks failed; ``status`` and ``error`` of the results name them, and the same call runs
+        them again.
+    """
+    results = _run(AuditAnalysis(plan), cube, output, executor, memory, force, progress)
+    if n_failed := count_failed(results):
+        warnings.warn(
+            f"{n_failed} tasks of the audit failed: see `status` and `error` of the results; the "
+            "same call runs them again",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return results
+
+
+def screen(
+    plan: AuditPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None = None,
+    *,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """Score every user of a cube under a plan's mechanisms, by attacks in closed form.
+
+    For each user, each of ``plan.screen.groups`` groups is published in two worlds: with the user,
+    and with another instead. No adversary is trained, and targets, priors and attacks of the plan
+    are not used; the cost of a user depends only on their own events. Users without an event in a
+    period are scored, but statistics leave them out unless ``targets.unseen`` is ``include``.
+
+    Parameters
+    ----------
+    plan, cube, output, executor, memory, force, progress
+        As for :func:`audit`; the screen is kept in ``screen/`` below ``output``.
+
+    Returns
+    -------
+    xr.Dataset
+        One row per user, read lazily; conforms to :data:`clusterscale.screening.SCREEN`.
+
+    Raises
+    ------
+    InputError, ConfigError, PoolError, ExistsError
+        As :func:`audit`; a mechanism that cannot be screened is a ConfigError.
+    """
+    check_kinds(plan=(plan, AuditPlan))
+    analysis = ScreenAnalysis(plan.whole_screen)
+    return _run(analysis, cube, output, executor, memory, force, progress)
+
+
+def traits(
+    plan: AuditPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None = None,
+    *,
+    how: TraitsPlan | None = None,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """Compare the users that a run found most and least exposed.
+
+    Parameters
+    ----------
+    plan, cube, output
+        Those of a finished audit or screen.
+    executor, memory, force, progress
+        As for :func:`audit`; the traits are kept in ``traits/`` below ``output``.
+    how
+        How users are compared; None: the defaults of :class:`~clusterscale.TraitsPlan`.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`clusterscale.traits.TRAITS`; read lazily.
+
+    Raises
+    ------
+    MissingError
+        If neither an audit nor a screen has finished in ``output``.
+    InputError, ConfigError, ExistsError
+        As :func:`audit`.
+    """
+    check_kinds(plan=(plan, AuditPlan))
+    return _run(TraitsAnalysis(plan, how), cube, output, executor, memory, force, progress)
+
+
+def recover(
+    plan: RecoveryPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None = None,
+    *,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """Infer the locations of every user from published counts and prior knowledge.
+
+    Parameters
+    ----------
+    plan, cube, output, executor, memory, force, progress
+        As for :func:`audit`; the recovery is kept in ``recovery/`` below ``output``.
+
+    Returns
+    -------
+    xr.Dataset
+        Errors of the adversary, per user; conforms to :data:`clusterscale.recovery.RECOVERY`; read
+        lazily.
+
+    Raises
+    ------
+    InputError, ConfigError, ExistsError
+        As :func:`audit`.
+    """
+    check_kinds(plan=(plan, RecoveryPlan))
+    return _run(RecoveryAnalysis(plan), cube, output, executor, memory, force, progress)
+
+
+def _run(
+    analysis: Analysis,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None,
+    memory: int | None,
+    force: bool,
+    progress: bool | Tell,
+) -> xr.Dataset:
+    import_module("clusterscale.report.accessor")  # adds ``clusterscale`` to datasets
+    with (
+        show_progress(progress, analysis.kind) as tell,
+        open_executor(executor) as (opened, usable),
+    ):
+        return study.run(
+            analysis,
+            cube,
+            output,
+            opened,
+            memory=usable if memory is None else memory,
+            force=force,
+            on_progress=tell,
+        )

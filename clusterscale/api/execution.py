@@ -1,0 +1,119 @@
+"""Where the work of a call runs, and how its progress is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Progress as Bar
+from rich.segment import Segment
+
+from clusterscale.errors import InputError
+from clusterscale.redaction import without_controls
+from clusterscale.study import Progress, Tell
+from clusterscale.study.execution import MEMORY, Executor
+
+if TYPE_CHECKING:
+    from clusterscale.runtime import Cluster
+
+__all__ = ["PlainConsole", "new_bar", "open_executor", "show_progress", "teller"]
+
+
+class PlainConsole(Console):
+    """A console that shows control characters of data as ``�``, so that no text acts on it."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Yield the segments of a renderable, their text without control characters."""
+        for segment in super().render(renderable, options):
+            if segment.control:  # of rich itself, such as moves of the cursor
+                yield segment
+            else:
+                yield Segment(without_controls(segment.text), segment.style)
+
+
+def new_bar(console: Console, *, disable: bool = False) -> Bar:
+    """Return a progress bar with counts, elapsed and estimated remaining time."""
+    return Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]left[/]"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=disable,
+    )
+
+
+def teller(bar: Bar, line: TaskID) -> Tell:
+    """Return a callback that shows the progress of a study on a line of ``bar``."""
+
+    def tell(now: Progress) -> None:
+        n_ended = now.n_done + now.n_failed
+        bar.update(line, description=now.stage, total=now.n_tasks, completed=n_ended)
+
+    return tell
+
+
+@contextmanager
+def show_progress(progress: bool | Tell, what: str) -> Iterator[Tell]:
+    """Yield a callback for progress.
+
+    Parameters
+    ----------
+    progress
+        True: show a bar in a terminal or notebook, and nothing elsewhere. A function: call it
+        instead.
+    what
+        Description of the bar before anything is reported.
+    """
+    if callable(progress):
+        yield progress
+        return
+    console = PlainConsole(stderr=True)
+    seen = progress and (console.is_terminal or console.is_jupyter)
+    with new_bar(console, disable=not seen) as bar:
+        yield teller(bar, bar.add_task(what, total=None))
+
+
+@contextmanager
+def open_executor(where: Executor | Cluster | None) -> Iterator[tuple[Executor, int]]:
+    """Yield an executor, and the bytes that work may use on each worker.
+
+    Parameters
+    ----------
+    where
+        An executor, a cluster, which is opened and closed, or None: this process.
+
+    Raises
+    ------
+    InputError
+        If ``where`` is something else.
+    """
+    from clusterscale.runtime import SerialExecutor
+
+    given: Any = where
+    if given is None:
+        yield SerialExecutor(), MEMORY
+    elif hasattr(given, "map_batches"):
+        yield given, MEMORY
+    elif hasattr(given, "open") and hasattr(given, "usable_memory"):
+        with given.open() as executor:
+            yield executor, given.usable_memory or MEMORY
+    else:
+        raise InputError(
+            f"executor is of type {type(given).__name__}, but should be an executor, a cluster "
+            "such as clusterscale.Local(workers=4), or None for this process"
+        )

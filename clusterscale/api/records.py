@@ -1,0 +1,160 @@
+"""Records to a cube, and a summary of a cube."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterscale.api.execution import show_progress
+from clusterscale.errors import InputError
+from clusterscale.study import Progress, Tell
+
+if TYPE_CHECKING:
+    from clusterscale.cube import Locator, TraceCube
+    from clusterscale.cube.summary import CubeSummary
+    from clusterscale.ingest import IngestOptions, IngestReport, Reader
+
+__all__ = ["ingest", "ingest_with_report", "inspect"]
+
+
+def ingest(
+    source: str | Path,
+    output: str | Path,
+    *,
+    start: str,
+    epochs: int,
+    epoch: str = "1h",
+    timezone: str = "UTC",
+    reader: str | Mapping[str, Any] | Reader = "events",
+    regions: Locator | None = None,
+    pseudonymise: bytes | None = None,
+    top_users: int | None = None,
+    min_events: int = 1,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> TraceCube:
+    """Convert location records to a cube.
+
+    Parameters
+    ----------
+    source
+        File or folder of records, a local path or fsspec URL.
+    output
+        Where to write the cube, a local path or fsspec URL.
+    start
+        Start of epoch 0, ISO, in ``timezone``.
+    epochs
+        Number of epochs.
+    epoch
+        Length of an epoch: ``15min``, ``1h``, ``1d``.
+    timezone
+        IANA name of the time zone of the epochs.
+    reader
+        Format of the records: a name (``events``, ``trips``, ``geojson``, ``cabspotting``), a
+        mapping with a name and the names of columns, such as
+        ``{"name": "events", "user": "card_id"}``, or an object of :mod:`clusterscale.ingest`.
+    regions
+        Regions of positions: a :class:`~clusterscale.cube.Grid`,
+        :class:`~clusterscale.cube.Hexagons`, or points from
+        :func:`clusterscale.ingest.read_points`. None if the records name their ROIs.
+    pseudonymise
+        Secret key of 16 to 64 bytes; user ids become keyed hashes.
+    top_users
+        Keep only this number of users, those with most events.
+    min_events
+        Keep only users with at least this number of events.
+    force
+        Replace what is stored at ``output``.
+    progress
+        As for :func:`audit`; a function is called with the stages ``read`` and ``write``.
+
+    Returns
+    -------
+    TraceCube
+        The cube. Its provenance, ``cube.attributes["provenance"]``, counts the records read, kept,
+        and dropped by reason.
+
+    Raises
+    ------
+    InputError, UnknownNameError, ConfigError
+        If an argument is out of range, or the reader has no such name or column.
+    MissingError
+        If there is nothing at ``source``.
+    SourceError
+        If all records of a file are invalid, or none is left.
+    ExistsError
+        If something is stored at ``output`` and ``force`` is not set.
+    """
+    from clusterscale.cube import Calendar, TraceCube
+    from clusterscale.ingest import IngestOptions
+
+    options = IngestOptions(
+        reader=_reader(reader),
+        locator=regions,
+        calendar=Calendar.parse(start, epoch, epochs, timezone),
+        pseudonymise=pseudonymise,
+        top_users=top_users,
+        min_events=min_events,
+    )
+    ingest_with_report(str(source), str(output), options, force=force, progress=progress)
+    return TraceCube(str(output))
+
+
+def ingest_with_report(
+    source: str, output: str, options: IngestOptions, *, force: bool, progress: bool | Tell
+) -> IngestReport:
+    """Convert records to a cube, show the progress, and return the counts of records.
+
+    Parameters and errors are those of :func:`clusterscale.ingest.ingest`; ``progress`` as for
+    :func:`audit`.
+    """
+    from clusterscale.ingest import ingest as write_cube
+
+    with show_progress(progress, "ingest") as tell:
+        return write_cube(
+            source,
+            output,
+            options,
+            force=force,
+            on_progress=lambda stage, n_done, total: tell(Progress(stage, total, n_done)),
+        )
+
+
+def inspect(cube: TraceCube | str | Path) -> CubeSummary:
+    """Read all of a cube, which detects damage, and return its sizes and statistics of users.
+
+    Parameters
+    ----------
+    cube
+        A cube, or its path or URL.
+
+    Returns
+    -------
+    CubeSummary
+        Numbers of users, ROIs, epochs and events; mean and standard deviation over users of
+        events, distinct ROIs and active epochs; bytes.
+
+    Raises
+    ------
+    MissingError, FormatError
+        If there is no cube.
+    DamagedError
+        If a part cannot be read, or does not match the stored fingerprint.
+    """
+    from clusterscale.cube import TraceCube
+    from clusterscale.cube.summary import summarise
+
+    return summarise(cube if isinstance(cube, TraceCube) else TraceCube(str(cube)))
+
+
+def _reader(given: str | Mapping[str, Any] | Reader) -> Reader:
+    from clusterscale.ingest import READERS
+
+    if isinstance(given, str):
+        return READERS.create(given)
+    if isinstance(given, Mapping):
+        if "name" not in given:
+            raise InputError(f"reader: `name` is missing; use one of {', '.join(READERS)}")
+        return READERS.create(**given)
+    return given

@@ -1,0 +1,265 @@
+"""Verdicts on releases: of a catalogue, and of one run under a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clusterscale.api.execution import open_executor, show_progress
+from clusterscale.api.reports import gather
+from clusterscale.errors import InputError
+from clusterscale.redaction import clean
+from clusterscale.schema import RAW_COUNTS, find_mechanism
+from clusterscale.study import Tell
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.config import ReleasesConfig
+    from clusterscale.reaudit import Outcome, Policy, Reaudit
+    from clusterscale.report import Run
+    from clusterscale.runtime import Cluster
+    from clusterscale.study.execution import Executor
+
+__all__ = ["Gate", "evaluate_run", "gate", "open_catalogue", "reaudit", "write_page"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Verdict on a run before a release.
+
+    Attributes
+    ----------
+    verdict
+        ``pass``, ``warn``, ``fail``, or ``error`` if a rule of the policy could not be applied.
+    mechanism
+        Label of the mechanism that was evaluated.
+    reasons
+        Results of all checks, as plain values: ``check``, ``level``, ``measured``, ``limit`` and
+        ``text``.
+    """
+
+    verdict: str
+    mechanism: str
+    reasons: tuple[dict[str, Any], ...]
+
+
+def gate(
+    results: str | Path | Run,
+    policy: Policy | str | Path | None = None,
+    mechanism: str | None = None,
+) -> Gate:
+    """Evaluate a run against a policy before anything is released.
+
+    Parameters
+    ----------
+    results
+        Folder of a finished run, or a :class:`clusterscale.report.Run`.
+    policy
+        A :class:`clusterscale.reaudit.Policy`, or a YAML file of one or of a catalogue that has
+        one. None: the verdict *exposed* fails, and an inconclusive run warns.
+    mechanism
+        Label or id of the mechanism to evaluate; needed if the run has several besides raw counts.
+
+    Returns
+    -------
+    Gate
+        The verdict, with its reasons.
+
+    Raises
+    ------
+    InputError
+        If the run has no audit, its tasks failed, or the mechanism is not clear.
+    MissingError, DamagedError
+        If nothing has finished, or a part of the results is missing.
+    ConfigError
+        If the policy is not valid.
+
+    Warns
+    -----
+    UserWarning
+        If an analysis in the folder is left out.
+    """
+    run = gather(results) if isinstance(results, str | Path) else results
+    name = run.name or "the run"
+    return evaluate_run(run, name, policy=policy, mechanism=mechanism)
+
+
+def evaluate_run(
+    run: Run, name: str, *, policy: Policy | str | Path | None, mechanism: str | None
+) -> Gate:
+    """Return the verdict on a run; ``name`` is used in errors.
+
+    The other parameters and errors are those of :func:`gate`.
+    """
+    from clusterscale.config import load_policy
+    from clusterscale.reaudit import (
+        IntervalEstimate,
+        Policy,
+        evaluate_policy,
+        exposures_of,
+        json_safe,
+        measure,
+        verdict_of,
+    )
+
+    rules = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy or Policy()
+    if run.audit is None:
+        raise InputError(f"{name}: there is no audit to evaluate")
+    label = _pick(run.audit, mechanism)
+    exposures = exposures_of(run.audit, run.screen, label)
+    metrics = measure(run.audit, exposures, label, exposed_above=rules.exposed_above)
+    reasons = list(evaluate_policy(rules, metrics, IntervalEstimate()))
+    return Gate(verdict_of(reasons), label, tuple(json_safe(asdict(reason)) for reason in reasons))
+
+
+def _pick(audit: xr.Dataset, wanted: str | None) -> str:
+    """Return the label of the mechanism to evaluate; ``wanted`` is a label or an id."""
+    if wanted is not None:
+        return find_mechanism(audit, wanted) or wanted
+    raw_counts, labels = find_mechanism(audit, RAW_COUNTS), list(map(str, audit.mechanism.values))
+    candidates = [label for label in labels if label != raw_counts] or labels
+    if len(candidates) > 1:
+        raise InputError(
+            f"the run has {len(candidates)} mechanisms: choose one with `mechanism`, "
+            f"e.g. {candidates[0]!r}"
+        )
+    return candidates[0]
+
+
+def reaudit(
+    catalogue: str | Path | ReleasesConfig,
+    output: str | Path | None = None,
+    executor: Executor | Cluster | None = None,
+    *,
+    memory: int | None = None,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """Audit every new or changed release of a catalogue, and add its verdict to the ledger.
+
+    Parameters
+    ----------
+    catalogue
+        YAML file with releases, audit and policy, or its parsed
+        :class:`clusterscale.config.ReleasesConfig`. Its ``cluster`` is not used.
+    output
+        Folder of the ledger; None: the catalogue's ``output``.
+    executor, memory, progress
+        As for :func:`audit`.
+
+    Returns
+    -------
+    xr.Dataset
+        Over ``release``, all of the catalogue: the fields of its
+        :class:`~clusterscale.reaudit.Verdict` under the present settings, ``new`` (whether this
+        call evaluated it), and ``error``. A release that could not be evaluated has the verdict
+        ``error``, even if it had another before. ``attrs["page"]`` is the page with the trend,
+        empty if nothing was new.
+
+    Raises
+    ------
+    LeaseHeldError
+        If another process works on the same folder.
+    InputError, ConfigError, MissingError
+        If the catalogue is not valid, or no release is found.
+    ClusterError, StoreError
+        If the cluster or a store fails; finished work is kept, and the same call resumes it.
+
+    Warns
+    -----
+    UserWarning
+        If the verdicts could not be posted to the webhook.
+    """
+    import warnings
+
+    from clusterscale.config import load_releases
+    from clusterscale.reaudit import Announcement, audit_new
+
+    chosen = load_releases(str(catalogue)) if isinstance(catalogue, str | Path) else catalogue
+    if chosen.releases is None:
+        raise InputError("`releases` is missing in the catalogue")
+    folder = str(output or chosen.output).rstrip("/")
+    opened: list[Reaudit] = []
+
+    def scan() -> Reaudit:
+        opened.append(open_catalogue(chosen, folder))
+        return opened[0]
+
+    with open_executor(executor) as (runner, usable):
+        outcome = audit_new(
+            scan,
+            folder,
+            partial(_with_progress, runner, progress),
+            memory=usable if memory is None else memory,
+            announcement=Announcement(None, None, chosen.webhook),
+            write_page=write_page,
+        )
+    if outcome.not_posted:
+        warnings.warn(f"not posted: {outcome.not_posted}", UserWarning, stacklevel=2)
+    return _verdicts(opened[0], outcome)
+
+
+def open_catalogue(chosen: ReleasesConfig, folder: str) -> Reaudit:
+    """Return the re-audit of a catalogue, whose ledger is in ``folder``."""
+    from clusterscale.reaudit import Catalogue, Reaudit
+
+    entries = chosen.entries()  # before a preset is written
+    listed = Catalogue(entries, chosen.cube.open().uri, f"{folder}/listed.json")
+    return Reaudit(chosen.plan, listed, folder)
+
+
+def write_page(folder: str, open_run: Callable[[str], Run] = gather) -> None:
+    """Write the page of a run to its folder; ``open_run`` says what is left out."""
+    from clusterscale.report import write_report
+
+    write_report(open_run(folder), f"{folder}/report.html")
+
+
+@contextmanager
+def _with_progress(
+    executor: Executor, progress: bool | Tell, has_tasks: bool
+) -> Iterator[tuple[Executor, Tell]]:
+    with show_progress(progress and has_tasks, "reaudit") as tell:
+        yield executor, tell
+
+
+def _verdicts(work: Reaudit, outcome: Outcome) -> xr.Dataset:
+    """Return the verdict on each release of a catalogue under its present settings."""
+    import xarray as xr
+
+    from clusterscale.reaudit import Verdict
+
+    errors = {problem.name: clean(str(problem.error)) for problem in outcome.problems}
+    listed = {release.name for release in work.releases}
+    rows = [*work.current(), *(None for name in errors if name not in listed)]
+    labels = [*(release.name for release in work.releases), *(errors.keys() - listed)]
+    lost = "there is no verdict under these settings"
+    why = [errors.get(name, "" if row else lost) for name, row in zip(labels, rows, strict=True)]
+    new = {row.number for row in outcome.verdicts}
+    found = {
+        field.name: ("release", _column([getattr(row, field.name, None) for row in rows]))
+        for field in fields(Verdict)
+        if field.name != "release"
+    }
+    verdicts = [
+        "error" if text or not row else row.verdict for text, row in zip(why, rows, strict=True)
+    ]
+    found["verdict"] = ("release", _column(verdicts))
+    found["error"] = ("release", _column(why))
+    found["new"] = ("release", np.array([row is not None and row.number in new for row in rows]))
+    coords = {"release": ("release", _column(labels))}
+    return xr.Dataset(found, coords=coords, attrs={"page": outcome.page})
+
+
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values as numbers or as text; None is NaN or empty."""
+    if any(isinstance(value, str) for value in values) or all(value is None for value in values):
+        return np.array(["" if value is None else value for value in values], object)
+    return np.array([np.nan if value is None else value for value in values])

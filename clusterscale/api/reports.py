@@ -1,0 +1,94 @@
+"""The page of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterscale.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.report import Run
+
+__all__ = ["gather", "report"]
+
+
+def report(
+    results: str | Path | xr.Dataset | Run | Sequence[str | Path | Run],
+    output: str | Path | None = None,
+    *,
+    title: str | None = None,
+) -> str:
+    """Write the page of a run, one HTML file that can be read offline.
+
+    Parameters
+    ----------
+    results
+        Folder of a run, of which the page has all finished analyses; a dataset of results; or
+        several folders, which share a page.
+    output
+        HTML file to write, a local path or fsspec URL. None: ``report.html`` in the folder.
+    title
+        Title of the page.
+
+    Returns
+    -------
+    str
+        Location of the page.
+
+    Raises
+    ------
+    InputError
+        If ``output`` is missing and ``results`` is not one folder.
+    MissingError
+        If nothing has finished in a folder.
+    FormatError
+        If a dataset is not one of results.
+
+    Warns
+    -----
+    UserWarning
+        If an analysis in a folder is left out, because it has not finished or is of another cube.
+    """
+    from clusterscale.report import write_report
+
+    if output is None:
+        if not isinstance(results, str | Path):
+            raise InputError("`output` is missing: give the file to write")
+        output = f"{str(results).rstrip('/').removesuffix('/results.zarr')}/report.html"
+    if isinstance(results, str | Path):
+        return write_report(gather(results), output, title=title)
+    if isinstance(results, Sequence):
+        runs = [gather(one) if isinstance(one, str | Path) else one for one in results]
+        return write_report(runs, output, title=title)
+    return write_report(results, output, title=title)
+
+
+def gather(folder: str | Path) -> Run:
+    """Return the run in a folder; each analysis that is left out is a warning.
+
+    Parameters
+    ----------
+    folder
+        Folder of a run, a local path or fsspec URL.
+
+    Raises
+    ------
+    MissingError
+        If nothing has finished there.
+
+    Warns
+    -----
+    UserWarning
+        For each analysis that is left out.
+    """
+    from clusterscale.report import open_run
+
+    run, notes = open_run(str(folder))
+    for note in notes:
+        warnings.warn(note, UserWarning, stacklevel=3)
+    return run

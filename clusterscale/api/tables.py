@@ -1,0 +1,163 @@
+"""Checks of published tables that need no traces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from clusterscale.api.arrays import make_mechanism
+from clusterscale.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from clusterscale.consistency import PublishedTable
+    from clusterscale.contracts import Bounds, Mechanism
+
+__all__ = ["check"]
+
+_NUMBERS = ("measured", "expected", "n_cells")
+
+
+def check(
+    values: ArrayLike | xr.DataArray | xr.Dataset,
+    mechanism: Mechanism | Mapping[str, Any] | str,
+    group_size: int,
+    *,
+    counts: ArrayLike | None = None,
+    roi_totals: ArrayLike | None = None,
+    epoch_totals: ArrayLike | None = None,
+    bounds: Bounds | None = None,
+    others: Sequence[PublishedTable] = (),
+    first_epoch: int = 0,
+    name: str = "table",
+    seed: int = 0,
+) -> xr.Dataset:
+    """Check that a published table matches its declared mechanism and discloses nothing else.
+
+    :mod:`clusterscale.consistency` lists what each check detects. No check shows that a table is
+    safe: that takes an audit.
+
+    Parameters
+    ----------
+    values
+        Published values, shape (roi, epoch), visits; NaN = redacted. An array, a DataArray with
+        dimensions ``roi`` and ``epoch`` in any order, or a Dataset with a variable ``values`` and,
+        if they were published, ``roi_total`` and ``epoch_total``.
+    mechanism
+        What the publisher declares: an object, a name, or a mapping with a name and settings, such
+        as ``{"name": "suppress_small", "up_to": 3}``.
+    group_size
+        Number of people counted.
+    counts
+        True counts, integers, shape (roi, epoch), visits; −1 where unknown. None: none is known.
+    roi_totals, epoch_totals
+        Published totals, shapes (roi,) and (epoch,), visits; NaN = redacted.
+    bounds
+        The most that one unit of data changes the counts; the source of a sensitivity that the
+        mechanism does not set. Without it, a mechanism of unknown sensitivity is refused.
+    others
+        Tables published earlier or together with this one, to be compared with it.
+    first_epoch
+        Number of the epoch of the first column, on the same calendar as that of ``others``.
+    name
+        Name of the table in messages.
+    seed
+        Root seed of the checks that draw random numbers.
+
+    Returns
+    -------
+    xr.Dataset
+        Over ``check``: ``level`` (consistent, inconsistent, or unknown where a check cannot
+        decide), ``measured`` and ``expected`` (NaN where unknown), ``n_cells``, and ``text``, a
+        sentence. ``attrs["level"]`` is the worst level: a table with an unknown check is not
+        consistent.
+
+    Raises
+    ------
+    InputError
+        If an array has the wrong shape, or a count is out of range.
+    ConfigError, UnknownNameError
+        If there is no such mechanism, it cannot be applied to the table, or its sensitivity is not
+        known.
+    """
+    from clusterscale import consistency
+
+    array, totals = _values_of(values)
+    declared = make_mechanism(mechanism)
+    if bounds is not None:
+        declared = declared.bind(bounds)
+    table = consistency.PublishedTable(
+        name=name,
+        values=array,
+        group_size=group_size,
+        mechanism=declared,
+        first_epoch=first_epoch,
+        counts=np.full(array.shape, -1, np.int32) if counts is None else _whole(counts),
+        roi_totals=_floats(totals.get("roi_total") if roi_totals is None else roi_totals),
+        epoch_totals=_floats(totals.get("epoch_total") if epoch_totals is None else epoch_totals),
+    )
+    checks = [consistency.create(key) for key in consistency.CHECKS]
+    return _dataset(consistency.check_table(table, others, checks, seed=seed), name)
+
+
+def _values_of(values: Any) -> tuple[NDArray[np.float64], Mapping[str, Any]]:
+    """Return the published values as (roi, epoch), and the totals beside them, if any."""
+    import xarray as xr
+
+    totals: Mapping[str, Any] = {}
+    if isinstance(values, xr.Dataset):
+        if "values" not in values:
+            raise InputError(f"the dataset has no variable `values`, but {list(values)}")
+        totals = {key: values[key] for key in ("roi_total", "epoch_total") if key in values}
+        values = values["values"]
+    if isinstance(values, xr.DataArray):
+        if set(values.dims) != {"roi", "epoch"}:
+            raise InputError(f"values have dimensions {values.dims}, but should have (roi, epoch)")
+        values = values.transpose("roi", "epoch")
+    return np.asarray(values, np.float64), totals
+
+
+def _floats(totals: Any) -> NDArray[np.float64] | None:
+    return None if totals is None else np.asarray(totals, np.float64)
+
+
+def _whole(counts: ArrayLike) -> NDArray[np.int32]:
+    """Return integers as int32.
+
+    Raises
+    ------
+    InputError
+        If they are not whole numbers, or too large.
+    """
+    given = np.asarray(counts)
+    if given.dtype.kind not in "iu" or (given.size and given.min() < -1):
+        raise InputError(f"counts are {given.dtype}, but should be whole numbers of at least −1")
+    if given.size and given.max() > np.iinfo(np.int32).max:
+        raise InputError(f"counts of up to {given.max()} are too large")
+    return given.astype(np.int32)
+
+
+def _dataset(results: Sequence[Any], name: str) -> xr.Dataset:
+    import xarray as xr
+
+    from clusterscale.consistency import CheckResult
+
+    found = {
+        field.name: (
+            "check",
+            np.array(
+                [getattr(result, field.name) for result in results],
+                None if field.name in _NUMBERS else object,
+            ),
+        )
+        for field in fields(CheckResult)
+    }
+    levels = [result.level for result in results]
+    worst = next(level for level in ("inconsistent", "unknown", "consistent") if level in levels)
+    key = found.pop("check")
+    return xr.Dataset(found, coords={"check": key}, attrs={"table": name, "level": worst})

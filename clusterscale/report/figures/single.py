@@ -1,0 +1,89 @@
+"""One figure: a part of the page, a Bokeh model, or a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from clusterscale.errors import InputError, PackageError
+from clusterscale.report.figures.export import to_bytes
+from clusterscale.report.figures.frame import plot
+from clusterscale.storage import put
+
+__all__ = ["Figure"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figure:
+    """A figure of the page, which can also be shown or saved alone.
+
+    Attributes
+    ----------
+    model
+        The Bokeh figure.
+    slug, title, description
+        Identifier, title, and a description for screen readers.
+    setting
+        What it shows: the parts of the setting that vary, empty if there is only one.
+    names
+        Names of the series in the order of their colours, where the model itself has no names.
+    """
+
+    model: Any
+    slug: str
+    title: str
+    description: str
+    setting: str = ""
+    names: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        return f"Figure({self.slug}: {self.heading})"
+
+    @property
+    def heading(self) -> str:
+        """The title, after the setting if there are several."""
+        return f"{self.setting} · {self.title}" if self.setting else self.title
+
+    @property
+    def html(self) -> Markup:
+        """The figure as a part of a page, whose script draws it."""
+        return plot(self.model, slug=self.slug, title=self.title, description=self.description)
+
+    def _repr_png_(self) -> bytes | None:
+        """Return the picture for notebooks; None without matplotlib."""
+        try:
+            return to_bytes(self.model, self.heading, self.names, "png")
+        except PackageError:
+            return None
+
+    def save(self, path: str | Path) -> str:
+        """Write the figure as a picture, with title and legend.
+
+        Parameters
+        ----------
+        path
+            Local path or fsspec URL that ends in ``.png``, ``.svg`` or ``.pdf``.
+
+        Returns
+        -------
+        str
+            The path.
+
+        Raises
+        ------
+        InputError
+            If the path has another ending.
+        PackageError
+            If matplotlib is not installed: ``pip install 'clusterscale[figures]'``.
+        StoreError
+            If the file cannot be written.
+        """
+        form = str(path).rpartition(".")[2]
+        if form not in ("png", "svg", "pdf"):
+            raise InputError(f"{path} does not end in .png, .svg or .pdf")
+        put(str(path), to_bytes(self.model, self.heading, self.names, form))
+        return str(path)

@@ -1,0 +1,135 @@
+"""Calls of the API: executors, progress, verdicts, the accessor and figures."""
+
+import inspect
+import sys
+
+import pytest
+import xarray as xr
+
+import clusterscale as cs
+from clusterscale.api.execution import open_executor, show_progress
+from clusterscale.errors import FormatError, InputError, PackageError
+from clusterscale.study import Progress
+
+
+@pytest.fixture(scope="module")
+def run(cube, shared_plan_fields, tmp_path_factory):
+    """A finished audit of two targets: its folder, plan and the progress that was reported."""
+    plan = cs.AuditPlan(
+        **{**shared_plan_fields, "targets": {"random": 2}, "group_sizes": [3]},
+        utility={"measures": [{"name": "pearson"}], "groups": 2},
+        verdict={"trials": 1000},
+    )
+    folder, seen = tmp_path_factory.mktemp("run"), []
+    cs.audit(plan, cube, folder, progress=seen.append)
+    return folder, plan, seen
+
+
+def test_an_audit_reports_progress_and_resumes(run, cube):
+    folder, plan, seen = run
+    assert (seen[0].stage, seen[0].n_done, seen[-1].n_done) == ("audit", 0, seen[-1].n_tasks)
+    again = []
+    results = cs.audit(plan, cube, folder, cs.SerialExecutor(), progress=again.append)
+    assert [now.n_done for now in again] == [seen[-1].n_tasks]
+    assert results.identical(cs.open_results(str(folder)))
+
+
+def test_a_cluster_is_opened_and_its_memory_used():
+    with open_executor(cs.Serial()) as (executor, usable):
+        assert isinstance(executor, cs.SerialExecutor)
+        assert usable > 0
+    with (
+        pytest.raises(InputError, match="executor is of type str, but should be an executor"),
+        open_executor("local"),
+    ):
+        pass
+
+
+def test_no_progress_is_shown_outside_terminals(capsys):
+    for progress in (True, False):
+        with show_progress(progress, "audit") as tell:
+            tell(Progress("audit", 3, 1))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_failed_tasks_are_a_warning(run, cube, monkeypatch, tmp_path):
+    folder, plan, _ = run
+    monkeypatch.setattr("clusterscale.api.analyses.count_failed", lambda results: 2)
+    with pytest.warns(RuntimeWarning, match="2 tasks of the audit failed"):
+        cs.audit(plan, cube, folder)
+
+
+def test_gate_and_report_of_a_folder(run):
+    folder, _, _ = run
+    verdict = cs.gate(folder)
+    assert verdict.verdict in ("warn", "fail")
+    assert verdict.mechanism.startswith("laplace")
+    assert {reason["check"] for reason in verdict.reasons} >= {"exposure"}
+    assert cs.report([folder], folder / "one.html") == str(folder / "one.html")
+    with pytest.raises(InputError, match="`output` is missing"):
+        cs.report([folder])
+
+
+def test_the_accessor_has_findings_tables_and_figures(run):
+    results = cs.open_results(str(run[0]))
+    shown = results.clusterscale
+    assert next(finding.mechanism for finding in shown.findings) == "exact"
+    table = shown.to_dataframe()
+    assert len(table) == results.auc.size
+    assert list(shown.to_dataframe("utility").measure.unique()) == ["pearson"]
+    with pytest.raises(InputError, match="no table 'case' of this audit"):
+        shown.to_dataframe("case")
+    assert [len(draw()) for draw in (shown.plot.auc, shown.plot.loss, shown.plot.tradeoff)] == [
+        2,
+        2,
+        1,
+    ]
+    with pytest.raises(FormatError):
+        _ = xr.Dataset().clusterscale.findings
+
+
+def test_figures_are_saved_with_their_names(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    results = cs.open_results(str(run[0]))
+    (tradeoff,) = cs.figures.tradeoff(results)
+    text = (tmp_path / "a.svg", tmp_path / "b.svg")
+    for path in text:
+        assert tradeoff.save(path) == str(path)
+    first, second = (path.read_text() for path in text)
+    assert first == second
+    assert "utility loss" in first
+    assert "Laplace noise" in first
+    boxes = cs.figures.loss(results)[0]
+    assert boxes.save(tmp_path / "loss.png").endswith("loss.png")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+    assert "logistic" in _svg(cs.figures.auc(results)[0], tmp_path)
+    with pytest.raises(InputError, match="does not end in"):
+        boxes.save(tmp_path / "loss.gif")
+
+
+def test_without_matplotlib_the_error_says_what_to_install(run, tmp_path, monkeypatch):
+    figure = cs.figures.auc(cs.open_results(str(run[0])))[0]
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(PackageError, match="pip install"):
+        figure.save(tmp_path / "auc.png")
+    assert figure._repr_png_() is None
+
+
+def _svg(figure, folder):
+    figure.save(folder / "auc.svg")
+    return (folder / "auc.svg").read_text()
+
+
+def test_subpackages_are_also_functions():
+    import clusterscale.report
+    from clusterscale.audit import AuditPlan
+
+    assert cs.audit.AuditPlan is AuditPlan
+    assert inspect.signature(clusterscale.report) == inspect.signature(cs.api.report)
+    for name in cs.__all__:
+        assert getattr(cs, name) is not None
+
+
+def test_readers_by_mapping(tmp_path):
+    with pytest.raises(InputError, match="reader: `name` is missing"):
+        cs.ingest("a", tmp_path / "b", reader={"user": "x"}, start="2024-01-01", epochs=1)
