@@ -152,7 +152,7 @@ def _describe(fault: Fault, model: type[BaseModel]) -> str:
         return "is not a known key" + (f": {choices(str(key), known)}" if known else "")
     if kind in _MESSAGES:
         return _MESSAGES[kind](fault)
-    expected = _EXPECTED.get(kind) or fault["msg"].removeprefix("Input should ")
+    expected = _EXPECTED.get(kind) or re.sub(r"^\w+ should ", "", fault["msg"])
     return f"is {quote(fault['input'])}, but should {expected}{_hint(fault)}"
 
 

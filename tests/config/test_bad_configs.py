@@ -187,6 +187,12 @@ CHANGES = [
         "cluster: 'slrum' is not known: choose from serial, local, slurm, pbs, moab, sge, oar, "
         "lsf, htcondor, slurm-allocation, kubernetes, gateway, address; did you mean 'slurm'?",
     ),
+    (
+        "cluster",
+        {"name": "address", "address": "tsl://127.0.0.1:1"},
+        "cluster.address.address: is 'tsl://127.0.0.1:1', but should match pattern "
+        r"'^(tls|tcp)://\S+:\d+$'",
+    ),
     ("cluster.workers", 0, "cluster.local.workers: is 0, but should be greater than or equal to 1"),
 ]
 

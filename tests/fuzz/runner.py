@@ -8,6 +8,7 @@ nor a user id, nor a control character of the data, and, when it refused, withou
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import gc
 import importlib
@@ -19,6 +20,7 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -180,6 +182,7 @@ def _case(
     faulthandler.register(signal.SIGXCPU, chain=True)
     os.environ.update(TMPDIR=str(place / "tmp"), COLUMNS="120", TERM="dumb")
     os.environ.pop("CLUSTERSCALE_TRACEBACK", None)
+    tempfile.tempdir = None  # the parent's
     os.chdir(folder)
     with (place / "result").open("w") as result:
 
@@ -192,6 +195,9 @@ def _case(
             outcomes = [_step(case, step, place, note) for step in case.steps]
             if (fault := case.check(folder, outcomes)) is not None:
                 note(fault=["different result", fault])
+            atexit._run_exitfuncs()  # as the command's own process does
+            if left := sorted(map(str, (place / "tmp").iterdir())):
+                note(fault=["files left", ", ".join(left[:5])])
         except BaseException:
             note(fault=["broken case", traceback.format_exc()])
         note(done=True)
@@ -246,8 +252,7 @@ def _step(case: Case, step: tuple[str, ...], place: Path, note: Callable[..., No
 
 
 def _paths(place: Path) -> set[str]:
-    tops = (place / "folder", place / "tmp")
-    return {str(path.relative_to(place)) for top in tops for path in top.rglob("*")}
+    return {str(path.relative_to(place)) for path in (place / "folder").rglob("*")}
 
 
 def _read_verdict(number: int, place: Path, exit_code: int, late: bool) -> Verdict:
