@@ -1,0 +1,314 @@
+"""Run commands on hostile or damaged inputs, each case in a process of its own, and judge them.
+
+A kind of cases is a module of this folder with ``NAME``, ``prepare(folder)`` and
+``make(rng, number, shared, folder) -> Case``. Whatever the input is, a command must end in time and
+within memory, with an exit code that is documented, a short message that has neither a traceback,
+nor a user id, nor a control character of the data, and, when it refused, without files of its own.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import fnmatch
+import gc
+import json
+import multiprocessing
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ID = "resident{:04d}@example.org"
+"""User ids of all seed material; no output may have one."""
+
+GOOD_CODES = (0, 1, 2, 3, 4, 75)
+REFUSALS = (2, 75)
+
+_IDS = re.compile(r"example\.org|resident\d{3,}")
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+_MOST_LINES, _MOST_MESSAGE, _MOST_OUTPUT = 10, 4_000, 400_000
+_FORK = multiprocessing.get_context("fork")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command did."""
+
+    exit_code: int
+    output: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """Commands on one hostile input.
+
+    ``steps`` are the arguments of ``clusterscale``, run in the folder of the case. ``check`` gets
+    that folder and the outcomes, and returns in words what is wrong with the results, or None.
+    ``may_leave`` are patterns of paths below the folder that a refused step may leave, such as the
+    folder of a run that can be resumed.
+    """
+
+    description: str
+    steps: tuple[tuple[str, ...], ...]
+    check: Callable[[Path, list[Outcome]], str | None] = lambda _folder, _outcomes: None
+    may_leave: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one case; ``wall_seconds`` finds what waits without computing."""
+
+    cpu_seconds: int = 60
+    wall_seconds: float = 600.0
+    address_space: int = 4 << 30
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one case: ``codes`` of its steps, and faults as (class, words)."""
+
+    number: int
+    description: str
+    codes: tuple[int, ...]
+    faults: tuple[tuple[str, str], ...]
+    output: str
+
+
+def warm_up() -> None:
+    """Import what commands import, so that each forked case has it already."""
+    for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    import dask.array
+    import dask.dataframe
+    import h3
+    import pandas
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    import clusterscale.audit
+    import clusterscale.cli
+    import clusterscale.config
+    import clusterscale.cube.synthetic
+    import clusterscale.ingest
+    import clusterscale.papers
+    import clusterscale.recovery
+    import clusterscale.report
+    import clusterscale.screening
+    import clusterscale.study
+    import clusterscale.traits  # noqa: F401
+
+    gc.freeze()
+
+
+def run_cases(
+    kind: ModuleType,
+    numbers: Iterator[int],
+    *,
+    seed: int,
+    root: Path,
+    jobs: int = 1,
+    limits: Limits = Limits(),
+    keep: bool = False,
+) -> Iterator[Verdict]:
+    """Yield the verdict on each case of a kind, as they end; folders are removed unless kept."""
+    shared = root / kind.NAME / "shared"
+    if not shared.exists():
+        prepare(kind, shared)
+    at_work: dict[Any, tuple[Any, int, Path, float]] = {}
+    numbers = iter(numbers)
+    try:
+        while True:
+            while len(at_work) < jobs and (number := next(numbers, None)) is not None:
+                place = root / kind.NAME / f"case-{number}"
+                process = _start(_case, kind, seed, number, shared, place, limits)
+                at_work[process.sentinel] = process, number, place, time.monotonic()
+            if not at_work:
+                return
+            ended = wait(list(at_work), timeout=1.0)
+            for sentinel, (process, _, _, began) in at_work.items():
+                if sentinel not in ended and time.monotonic() - began > limits.wall_seconds:
+                    os.kill(process.pid, signal.SIGABRT)  # faulthandler writes where it was
+            for sentinel in ended:
+                process, number, place, began = at_work.pop(sentinel)
+                _end(process)
+                late = time.monotonic() - began > limits.wall_seconds
+                yield _read_verdict(number, place, process.exitcode, late)
+                if not keep:
+                    shutil.rmtree(place, ignore_errors=True)
+    finally:
+        for process, *_ in at_work.values():
+            _end(process)
+
+
+def prepare(kind: ModuleType, shared: Path) -> None:
+    """Make the sound seed material of a kind, in a process of its own."""
+    shared.mkdir(parents=True)
+    process = _FORK.Process(target=kind.prepare, args=(shared,))
+    process.start()
+    process.join()
+    if process.exitcode != 0:
+        raise RuntimeError(f"the seed material of {kind.NAME} cannot be made")
+
+
+def _start(target: Callable[..., None], *arguments: object) -> Any:
+    if threading.active_count() > 1:
+        raise RuntimeError("a process with threads cannot be forked safely")
+    process = _FORK.Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
+def _end(process: Any) -> None:
+    """Kill what is left of a case, also the processes that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        process.kill()
+    process.join()
+
+
+def _case(
+    kind: ModuleType, seed: int, number: int, shared: Path, place: Path, limits: Limits
+) -> None:
+    """Make and run one case; the body of a child, which never returns."""
+    os.setsid()
+    folder = place / "folder"
+    (place / "tmp").mkdir(parents=True)
+    folder.mkdir()
+    _limit(limits)
+    _redirect(place / "output")
+    faulthandler.enable()
+    faulthandler.register(signal.SIGXCPU, chain=True)
+    os.environ.update(TMPDIR=str(place / "tmp"), COLUMNS="120", TERM="dumb")
+    os.environ.pop("CLUSTERSCALE_TRACEBACK", None)
+    os.chdir(folder)
+    with (place / "result").open("w") as result:
+
+        def note(**facts: object) -> None:
+            print(json.dumps(facts), file=result, flush=True)
+
+        try:
+            case = kind.make(random.Random(f"{kind.NAME} {seed} {number}"), number, shared, folder)
+            note(description=case.description)
+            outcomes = [_step(case, step, place, note) for step in case.steps]
+            if (fault := case.check(folder, outcomes)) is not None:
+                note(fault=["different result", fault])
+        except BaseException:
+            note(fault=["broken case", traceback.format_exc()])
+        note(done=True)
+    os._exit(0)
+
+
+def _limit(limits: Limits) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + 10))
+    resource.setrlimit(resource.RLIMIT_AS, (limits.address_space, limits.address_space))
+
+
+def _redirect(path: Path) -> None:
+    """Send all output of this process to a file, also that of compiled code."""
+    for number, target in ((0, os.devnull), (1, path), (2, path)):
+        descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
+
+
+def _step(case: Case, step: tuple[str, ...], place: Path, note: Callable[..., None]) -> Outcome:
+    """Run one command in this process, as its entry point does, and note its faults."""
+    from clusterscale.cli import main
+
+    before = _paths(place)
+    written = (place / "output").stat().st_size
+    sys.argv = ["clusterscale", *step]
+    began = time.perf_counter()
+    try:
+        main()
+        code = 0
+    except SystemExit as ended:
+        code = 0 if ended.code is None else ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        code = 70
+        traceback.print_exc()
+    seconds = time.perf_counter() - began
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with (place / "output").open("rb") as stream:
+        stream.seek(written)
+        output = stream.read(10 * _MOST_OUTPUT).decode("utf-8", "replace")
+    note(code=code)
+    for fault in _faults_of(code, output):
+        note(fault=fault)
+    if code in REFUSALS and (left := _left(before, _paths(place), case.may_leave)):
+        note(fault=("files left", ", ".join(left[:5])))
+    return Outcome(code, output, seconds)
+
+
+def _paths(place: Path) -> set[str]:
+    tops = (place / "folder", place / "tmp")
+    return {str(path.relative_to(place)) for top in tops for path in top.rglob("*")}
+
+
+def _left(before: set[str], after: set[str], allowed: tuple[str, ...]) -> list[str]:
+    patterns = [f"folder/{pattern}" for pattern in allowed]
+    return sorted(
+        path
+        for path in after - before
+        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
+    )
+
+
+def _faults_of(code: int, output: str) -> Iterator[tuple[str, str]]:
+    """Yield the faults of an exit code and the output of one command."""
+    message = output[at:] if (at := output.rfind("error: ")) >= 0 else output
+    if "Traceback (most recent call last)" in output or "Exception ignored in" in output:
+        yield "traceback", output[-2_000:]
+    elif code not in GOOD_CODES:
+        yield "exit code", f"{code}: {message[:1_000]}"
+    if code in REFUSALS:
+        if not message.strip():
+            yield "no message", f"exit code {code}"
+        if len(message.splitlines()) > _MOST_LINES or len(message.encode()) > _MOST_MESSAGE:
+            yield "message too long", message[:1_000]
+    if len(output) > _MOST_OUTPUT:
+        yield "message too long", f"{len(output):,} characters of output"
+    if found := _IDS.search(output):
+        yield "id leaked", output[max(found.start() - 100, 0) : found.end() + 20]
+    if found := _CONTROLS.search(output):
+        yield "control character", repr(output[max(found.start() - 100, 0) : found.end() + 20])
+
+
+def _read_verdict(number: int, place: Path, exit_code: int, late: bool) -> Verdict:
+    """Return the verdict on a case that ended, from what its process noted and how it ended."""
+    path = place / "result"
+    notes = [json.loads(line) for line in path.open()] if path.exists() else []
+    facts = {key: value for each in notes for key, value in each.items()}
+    faults = [tuple(each["fault"]) for each in notes if "fault" in each]
+    output = (place / "output").read_bytes()[-20_000:].decode("utf-8", "replace")
+    output = output.split("\nExtension modules:")[0]  # of faulthandler
+    if "done" not in facts:
+        if late or exit_code == -signal.SIGXCPU:
+            faults.append(("hang", output[-2_000:]))
+        else:
+            faults.append(("signal", f"ended with {exit_code}\n{output[-2_000:]}"))
+    codes = tuple(each["code"] for each in notes if "code" in each)
+    return Verdict(
+        number, facts.get("description", "while it was made"), codes, tuple(faults), output
+    )
