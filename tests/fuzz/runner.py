@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import fnmatch
 import gc
+import importlib
 import json
 import multiprocessing
 import os
@@ -36,6 +37,11 @@ ID = "resident{:04d}@example.org"
 GOOD_CODES = (0, 1, 2, 3, 4, 75)
 REFUSALS = (2, 75)
 
+_COMMANDS = (
+    "clusterscale.cli", "clusterscale.config", "clusterscale.ingest", "clusterscale.report",
+    "clusterscale.cube.synthetic", "clusterscale.traits", "dask.array", "dask.dataframe", "h3",
+    "pandas", "pyarrow.csv", "pyarrow.parquet",
+)  # fmt: skip
 _IDS = re.compile(r"example\.org|resident\d{3,}")
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -93,25 +99,8 @@ def warm_up() -> None:
     """Import what commands import, so that each forked case has it already."""
     for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-    import dask.array
-    import dask.dataframe
-    import h3
-    import pandas
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    import clusterscale.audit
-    import clusterscale.cli
-    import clusterscale.config
-    import clusterscale.cube.synthetic
-    import clusterscale.ingest
-    import clusterscale.papers
-    import clusterscale.recovery
-    import clusterscale.report
-    import clusterscale.screening
-    import clusterscale.study
-    import clusterscale.traits  # noqa: F401
-
+    for name in _COMMANDS:
+        importlib.import_module(name)
     gc.freeze()
 
 
@@ -226,9 +215,9 @@ def _redirect(path: Path) -> None:
         descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(descriptor, number)
         os.close(descriptor)
-    sys.stdin = open(0, closefd=False)
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
 
 
 def _step(case: Case, step: tuple[str, ...], place: Path, note: Callable[..., None]) -> Outcome:
