@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import cache
 from math import isfinite
 from reprlib import Repr
 from typing import Any
@@ -24,6 +26,10 @@ _MOST_FAULTS = 8
 _LONGEST_FAULT = 600  # characters
 _LONGEST_MESSAGE = 900
 _LONGEST_VALUE = 60
+# pydantic's name of one alternative of a union that is no model, which is no key of a config
+_ALTERNATIVE = re.compile(
+    r"(function-\w+|tuple|list|dict|constrained-str|nullable)\[.*\]", re.DOTALL
+)
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _LONGEST_VALUE
 
@@ -115,7 +121,10 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
     lines: list[str] = []
     faults = error.errors(include_url=False)
     for fault in faults[:_MOST_FAULTS]:
-        path = ".".join(_shorten(str(part), _LONGEST_VALUE) for part in (*prefix, *fault["loc"]))
+        parts = (str(part) for part in (*prefix, *fault["loc"]))
+        path = ".".join(
+            _shorten(part, _LONGEST_VALUE) for part in parts if not _ALTERNATIVE.fullmatch(part)
+        )
         line = f"{path or 'the top level'}: {_describe(dict(fault), model)}"
         line = _shorten(" ".join(line.split()), _LONGEST_FAULT)
         if lines and sum(map(len, lines)) + len(line) > _LONGEST_MESSAGE:
@@ -144,6 +153,7 @@ def _describe(fault: Fault, model: type[BaseModel]) -> str:
 
 _MESSAGES: dict[str, Callable[[Fault], str]] = {
     "missing": lambda fault: "is missing",
+    "invalid_key": lambda fault: "is not text, as keys are",
     "value_error": lambda fault: str(fault["ctx"]["error"]),
     "literal_error": lambda fault: (
         f"is {quote(fault['input'])}, but should be {fault['ctx']['expected']}"
@@ -177,9 +187,14 @@ def _hint(fault: Fault) -> str:
     return f": write {number}, without quotes" if isfinite(number) else ""
 
 
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
 def _keys(model: type[BaseModel], path: list[str | int]) -> list[str]:
     """Return the known keys at ``path`` of ``model``."""
-    schema = model.model_json_schema()
+    schema = _schema(model)
     kinds = schema.get("$defs", {})
 
     def resolve(node: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -163,12 +164,17 @@ class Cabspotting(Reader):
     def pieces(self, source: str, size: int) -> list[Piece]:
         """Return runs of lines."""
         files = sources.find(source, ("new_*.txt",), kind="file new_*.txt")
-        return [piece for file in files for piece in sources.slices(file, size)]
+        pieces: list[Piece] = []
+        for i, file in enumerate(files):
+            # Messages number the files of a folder: their names are user ids.
+            name = file.name if file.name == source else f"{source} (file {i + 1:,} by name)"
+            pieces += sources.slices(replace(file, name=name), size)
+        return pieces
 
     def read(self, piece: Piece) -> Iterator[Records]:
         """Yield the fixes of a piece."""
         file = piece.file.name
-        cab = posixpath.basename(file).removeprefix("new_").removesuffix(".txt")
+        cab = posixpath.basename(piece.file.url).removeprefix("new_").removesuffix(".txt")
         for block in sources.text_blocks(piece, tables.BLOCK):
             for batch in tables.parse_lines(block, _COLUMNS, 4, " "):
                 columns = batch.columns

@@ -19,13 +19,16 @@ from clusterscale.errors import SourceError
 from clusterscale.ingest import sources
 from clusterscale.ingest.records import NONE, Malformed
 from clusterscale.ingest.sources import BYTES_PER_ROW, File, Piece
+from clusterscale.validation_messages import plural
 
 __all__ = ["ACCEPTS", "ColumnBatch", "batches", "parse_lines", "pieces"]
 
 BATCH = 1 << 18  # rows decoded at a time, so that memory does not depend on the size of row groups
 _METADATA = 1 << 26  # bytes, and items, of the longest text or list in metadata of Parquet
 BLOCK = 1 << 24  # bytes decompressed at a time
-_VALUE = re.compile(r"[+-]?\d+(\.\d*)?")
+_VALUE = re.compile(r"[+-]?\d+(\.\d*)?|\d{4}-\d\d-\d\d.*", re.DOTALL)
+# Others are not shown: in a file of another format, they are parts of records.
+_COLUMN_NAME = re.compile(r"[^\W\d][\w .;|/()\[\]-]{0,39}")
 _PARQUET = ("*.parquet", "*.parq", "*.pq")
 _CSV = tuple(
     f"*{kind}{compression}"
@@ -119,9 +122,18 @@ def _from_parquet(piece: Piece, columns: Sequence[str]) -> Iterator[ColumnBatch]
 def _check_columns(present: Sequence[str], required: Sequence[str], where: str) -> None:
     for name in required:
         if present.count(name) == 0:
-            raise SourceError(f"{where} has no column {name}: its columns are {', '.join(present)}")
+            raise SourceError(f"{where} has no column {name}: {_describe_columns(present)}")
         if present.count(name) > 1:
             raise SourceError(f"{where} has {present.count(name)} columns named {name}")
+
+
+def _describe_columns(names: Sequence[str]) -> str:
+    shown = [name for name in names if _COLUMN_NAME.fullmatch(name)]
+    if not shown:
+        return "its first line does not name columns"
+    n_hidden = len(names) - len(shown)
+    more = f", and {plural(n_hidden, 'name')} with other characters" if n_hidden else ""
+    return f"its columns are {', '.join(shown)}{more}"
 
 
 def _from_csv(piece: Piece, columns: Sequence[str], delimiter: str) -> Iterator[ColumnBatch]:

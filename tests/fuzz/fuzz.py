@@ -39,7 +39,7 @@ def main() -> int:
     """Run the chosen kinds, print a table and how to repeat each fault; return the exit code."""
     options = _parse()
     kinds = [importlib.import_module(f"fuzz.{name}") for name in options.kinds or KINDS]
-    warm_up()
+    warm_up(kinds)
     counts: dict[str, Counter[str]] = {}
     n_faults = 0
     ends = time.monotonic() + options.seconds

@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -39,7 +39,7 @@ REFUSALS = (2, 75)
 
 _COMMANDS = (
     "clusterscale.cli", "clusterscale.config", "clusterscale.ingest", "clusterscale.report",
-    "clusterscale.cube.synthetic", "clusterscale.traits", "dask.array", "dask.dataframe", "h3",
+    "clusterscale.cube.synthetic", "clusterscale.traits", "dask.array", "dask.dataframe", "distributed", "h3",
     "pandas", "pyarrow.csv", "pyarrow.parquet",
 )  # fmt: skip
 _IDS = re.compile(r"example\.org|resident\d{3,}")
@@ -95,12 +95,15 @@ class Verdict:
     output: str
 
 
-def warm_up() -> None:
-    """Import what commands import, so that each forked case has it already."""
+def warm_up(kinds: Iterable[ModuleType] = ()) -> None:
+    """Import what commands import, so that each forked case has it; call ``warm_up`` of kinds."""
     for library in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     for name in _COMMANDS:
         importlib.import_module(name)
+    importlib.import_module("numba").njit(lambda: 0)()  # loads the compiler
+    for kind in kinds:
+        getattr(kind, "warm_up", lambda: None)()
     gc.freeze()
 
 

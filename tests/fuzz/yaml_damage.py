@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["damage_bytes", "damage_text", "damage_values"]
+__all__ = ["change_number", "damage_bytes", "damage_text", "damage_values"]
 
 _ADDRESSES = (
     "/dev/zero", "/dev/stdin", "/proc/self/environ", "/proc/1/root/etc", "/sys/kernel", "file:///proc",
@@ -29,6 +29,9 @@ _VALUES: tuple[Any, ...] = (
     {1: 2}, {None: 1}, {True: 1}, {1.5: []}, {"x" * 3_000: 1}, {"a\nb": 1}, {"[red]": 1},
     datetime.date(2024, 1, 1), datetime.datetime(2024, 1, 1, 1), b"bytes", ["a", "a"],
 )  # fmt: skip
+_INTEGERS = (1, 2, 3, 5, 7, 20, 24, 40, 41, 48, 49, 100, 1_000, 10**5, 10**6, 10**9, 2**31 - 1, 2**31,
+             2**32, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**20)  # fmt: skip
+_FLOATS = (5e-324, 1e-300, 1e-9, 1e-3, 0.1, 0.25, 0.5, 0.75, 0.999, 1.0, 2.0, 10.0, 1e3, 1e9, 1e300)
 _TAGS = ("!!python/object/apply:os.system [ls]", "!!python/name:os.system", "!!binary aGk=",
          "!!set {a, b}", "!!omap [a: 1]", "!!timestamp 2024-01-01", "!local x", "!<tag:x> y",
          "!!float x", "!!int 1.5", "!!null x", "!!map []", "! x")  # fmt: skip
@@ -65,6 +68,21 @@ def damage_values(rng: random.Random, content: Any, other: Any) -> str:
     if isinstance(container[key], int | float):
         acts += [_number, _number]
     return rng.choice([*acts, _graft])(rng, container, key, other)
+
+
+def change_number(rng: random.Random, content: Any) -> str:
+    """Set one number of a config to another of the same type, which may be absurd but valid."""
+    numbers = [
+        (container, key)
+        for container, key in _places(content)
+        if isinstance(container[key], int | float) and not isinstance(container[key], bool)
+    ]
+    if not numbers:
+        return "nothing"
+    container, key = rng.choice(numbers)
+    small = isinstance(container[key], float)
+    container[key] = rng.choice(_FLOATS if small else _INTEGERS)
+    return f"{key!r} is {container[key]}"
 
 
 def _replace(rng: random.Random, container: Any, key: Any, _other: Any) -> str:
