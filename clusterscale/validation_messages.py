@@ -119,7 +119,7 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
         Prefix of each path.
     """
     lines: list[str] = []
-    faults = error.errors(include_url=False)
+    faults = [fault for fault in error.errors(include_url=False) if not _follows(dict(fault))]
     for fault in faults[:_MOST_FAULTS]:
         parts = (str(part) for part in (*prefix, *fault["loc"]))
         path = ".".join(
@@ -133,6 +133,11 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
     if more := len(faults) - len(lines):
         lines.append(f"and {more:,} more")
     return "\n".join(lines)
+
+
+def _follows(fault: Fault) -> bool:
+    """Return whether a list is called too short only because its elements are invalid."""
+    return fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]
 
 
 def _shorten(text: str, longest: int) -> str:
@@ -154,6 +159,7 @@ def _describe(fault: Fault, model: type[BaseModel]) -> str:
 _MESSAGES: dict[str, Callable[[Fault], str]] = {
     "missing": lambda fault: "is missing",
     "invalid_key": lambda fault: "is not text, as keys are",
+    "too_short": lambda fault: f"give at least {fault['ctx']['min_length']}",
     "value_error": lambda fault: str(fault["ctx"]["error"]),
     "literal_error": lambda fault: (
         f"is {quote(fault['input'])}, but should be {fault['ctx']['expected']}"

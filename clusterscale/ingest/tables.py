@@ -179,10 +179,10 @@ def parse_lines(
 
     def refuse(row: Any) -> str:
         if not faults:
-            fields = "field" if row.actual_columns == 1 else "fields"
-            faults.append(f"has {row.actual_columns} {fields}, not {row.expected_columns}")
+            faults.append(f"has {plural(row.actual_columns, 'field')}, not {row.expected_columns}")
         return "skip"
 
+    lines = _drop_undecodable(lines, n_columns, delimiter, faults)
     table = _split(lines, wanted, n_columns, delimiter, refuse)
     count = max(_count_lines(body) - len(table), 0)
     malformed = Malformed(count, faults[0] if faults else "has a line break within a quote")
@@ -190,6 +190,37 @@ def parse_lines(
         part = table.slice(start, BATCH).combine_chunks()
         columns = {name: _only_chunk(part.column(f"{i}")) for name, i in wanted.items()}
         yield ColumnBatch(columns, malformed if start == 0 else NONE)
+
+
+def _drop_undecodable(lines: bytes, n_columns: int, delimiter: str, faults: list[str]) -> bytes:
+    """Remove malformed lines that are not UTF-8, which pyarrow cannot hand to a handler."""
+    try:
+        lines.decode()
+        return lines
+    except UnicodeDecodeError:
+        kept = []
+    for line in lines.splitlines(keepends=True):
+        n_fields = n_columns if _is_utf8(line) else _count_fields(line, delimiter)
+        if n_fields == n_columns:
+            kept.append(line)
+        elif not faults:
+            faults.append(f"has {plural(n_fields, 'field')}, not {n_columns}")
+    return b"".join(kept)
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _count_fields(line: bytes, delimiter: str) -> int:
+    try:
+        return len(next(csv.reader([line.decode("latin-1")], delimiter=delimiter), []))
+    except csv.Error:  # a field that is too long, in a line that cannot be used anyway
+        return 0
 
 
 def _split(

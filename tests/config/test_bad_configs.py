@@ -5,7 +5,7 @@ import copy
 import pytest
 import yaml
 
-from clusterscale.config import built_in, parse
+from clusterscale.config import built_in, parse, parse_releases
 from clusterscale.errors import ConfigError
 
 GOOD = yaml.safe_load(built_in())
@@ -229,3 +229,20 @@ def test_every_fault_is_named_at_once():
         "run.yaml: output: is missing",
         "run.yaml: audit.seed: is 'x', but should be a whole number",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"frist": 0}, "releases.0.frist: is not a known key: choose from group_size, "),
+        ({5: 0}, "releases.0.5: is not text, as keys are"),
+    ],
+)
+def test_a_fault_in_a_list_of_releases_is_named_by_the_path_of_its_key(changes, message):
+    entry = {"counts": "w.zarr", "group_size": 3, "mechanism": {"name": "exact"}, **changes}
+    content = {"cube": "x", "output": "y", "releases": [entry], "audit": GOOD["audit"]}
+    with pytest.raises(ConfigError) as caught:
+        parse_releases(yaml.safe_dump(content), where="c.yaml")
+    assert f"c.yaml: {message}" in str(caught.value)
+    assert "[function" not in str(caught.value)
+    assert "Tuple" not in str(caught.value)

@@ -66,6 +66,23 @@ CASES = {
     "no header": Case(
         {"source.csv": GOOD}, "SOURCE: the first line contains values, not column names"
     ),
+    "no header, times as text": Case(
+        {"source.csv": b"ann,2024-01-01T00:00:00Z,Bank\n"},
+        "SOURCE: the first line contains values, not column names",
+    ),
+    "JSON named CSV": Case(
+        {"source.csv": b'{"user": "ann@x.org", "lat": 1}\n'},
+        "SOURCE has no column user: its first line does not name columns",
+    ),
+    "a user id among the columns": Case(
+        {"source.csv": b"user,ann@x.org,lat\n"},
+        "SOURCE has no column timestamp: its columns are user, lat, and 1 name with other "
+        "characters",
+    ),
+    "Latin-1 rows longer than the header": Case(
+        {"source.csv": HEAD + b"Zo\xe9,1,1,1,1\n\xe9,1,1,1,1\n"},
+        "SOURCE: the first bad line has 5 fields, not 4; none of its 2 records can be used",
+    ),
     "column absent": Case(
         {"source.csv": b"user,timestamp,latitude,lon\n" + GOOD},
         "SOURCE has no column lat: its columns are user, timestamp, latitude, lon",
@@ -214,8 +231,8 @@ CASES = {
     ),
     "cab with commas": Case(
         {"new_a.txt": b"1,1,0,1\n1,1,0,2\n"},
-        "SOURCE/new_a.txt: the first bad line has 1 field, not 4; none of its 2 records can "
-        "be used",
+        "SOURCE (file 1 by name): the first bad line has 1 field, not 4; none of its 2 records "
+        "can be used",
         reader=Cabspotting(),
     ),
     "GeoJSON that is no JSON": Case(
