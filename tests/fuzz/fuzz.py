@@ -12,6 +12,7 @@ import argparse
 import importlib
 import itertools
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,7 @@ _SHOWN = 40  # faults
 def main() -> int:
     """Run the chosen kinds, print a table and how to repeat each fault; return the exit code."""
     options = _parse()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # removes files
     kinds = [importlib.import_module(f"fuzz.{name}") for name in options.kinds or KINDS]
     warm_up(kinds)
     counts: dict[str, Counter[str]] = {}

@@ -9,14 +9,12 @@ nor a user id, nor a control character of the data, and, when it refused, withou
 from __future__ import annotations
 
 import faulthandler
-import fnmatch
 import gc
 import importlib
 import json
 import multiprocessing
 import os
 import random
-import re
 import resource
 import shutil
 import signal
@@ -31,22 +29,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fuzz.judge import MOST_OUTPUT, REFUSALS, find_faults, find_left
+
 ID = "resident{:04d}@example.org"
 """User ids of all seed material; no output may have one."""
 
-GOOD_CODES = (0, 1, 2, 3, 4, 75)
-REFUSALS = (2, 75)
-
 _COMMANDS = (
     "clusterscale.cli", "clusterscale.config", "clusterscale.ingest", "clusterscale.report",
-    "clusterscale.cube.synthetic", "clusterscale.traits", "dask.array", "dask.dataframe", "distributed", "h3",
-    "pandas", "pyarrow.csv", "pyarrow.parquet",
+    "clusterscale.cube.synthetic", "clusterscale.traits", "dask.array", "dask.dataframe",
+    "distributed", "h3", "pandas", "pyarrow.csv", "pyarrow.parquet",
 )  # fmt: skip
-_IDS = re.compile(r"example\.org|resident\d{3,}")
-_CONTROLS = re.compile(
-    r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-_MOST_LINES, _MOST_MESSAGE, _MOST_OUTPUT = 10, 4_000, 400_000
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -244,11 +236,11 @@ def _step(case: Case, step: tuple[str, ...], place: Path, note: Callable[..., No
     sys.stderr.flush()
     with (place / "output").open("rb") as stream:
         stream.seek(written)
-        output = stream.read(10 * _MOST_OUTPUT).decode("utf-8", "replace")
+        output = stream.read(10 * MOST_OUTPUT).decode("utf-8", "replace")
     note(code=code)
-    for fault in _faults_of(code, output):
+    for fault in find_faults(code, output):
         note(fault=fault)
-    if code in REFUSALS and (left := _left(before, _paths(place), case.may_leave)):
+    if code in REFUSALS and (left := find_left(before, _paths(place), case.may_leave)):
         note(fault=("files left", ", ".join(left[:5])))
     return Outcome(code, output, seconds)
 
@@ -256,35 +248,6 @@ def _step(case: Case, step: tuple[str, ...], place: Path, note: Callable[..., No
 def _paths(place: Path) -> set[str]:
     tops = (place / "folder", place / "tmp")
     return {str(path.relative_to(place)) for top in tops for path in top.rglob("*")}
-
-
-def _left(before: set[str], after: set[str], allowed: tuple[str, ...]) -> list[str]:
-    patterns = [f"folder/{pattern}" for pattern in allowed]
-    return sorted(
-        path
-        for path in after - before
-        if not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
-    )
-
-
-def _faults_of(code: int, output: str) -> Iterator[tuple[str, str]]:
-    """Yield the faults of an exit code and the output of one command."""
-    message = output[at:] if (at := output.rfind("error: ")) >= 0 else output
-    if "Traceback (most recent call last)" in output or "Exception ignored in" in output:
-        yield "traceback", output[-2_000:]
-    elif code not in GOOD_CODES:
-        yield "exit code", f"{code}: {message[:1_000]}"
-    if code in REFUSALS:
-        if not message.strip():
-            yield "no message", f"exit code {code}"
-        if len(message.splitlines()) > _MOST_LINES or len(message.encode()) > _MOST_MESSAGE:
-            yield "message too long", message[:1_000]
-    if len(output) > _MOST_OUTPUT:
-        yield "message too long", f"{len(output):,} characters of output"
-    if found := _IDS.search(output):
-        yield "id leaked", output[max(found.start() - 100, 0) : found.end() + 20]
-    if found := _CONTROLS.search(output):
-        yield "control character", repr(output[max(found.start() - 100, 0) : found.end() + 20])
 
 
 def _read_verdict(number: int, place: Path, exit_code: int, late: bool) -> Verdict:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import json
-import lzma
 import os
 import random
 import shutil
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fuzz.records import CALENDAR, GRID, draw, in_every_format, ingest_events
 from fuzz.runner import ID, Case, Outcome
 
 NAME = "sources"
 
-START = 1_704_067_200  # 2024-01-01, UTC
-GRID = ("--grid", "0,0,1,1/3x3")
-CALENDAR = ("--start", "2024-01-01T00:00", "--epochs", "24")
-N_VARIANTS = 4
 COMPRESSED = (".csv.gz", ".csv.bz2", ".csv.xz")
 CHECKED = (*COMPRESSED, ".parquet", ".pages.parquet")
 """Endings of files with a checksum: damage is found, or changes nothing that is read."""
@@ -33,74 +25,14 @@ def prepare(folder: Path) -> None:
     """Write the same few records in every format, and keep the fingerprint of their cube."""
     prints = {}
     for variant in range(N_VARIANTS):
-        table = _draw(random.Random(variant), 20 + 20 * variant)
-        for ending, content in _formats(table).items():
+        table = draw(random.Random(variant), 20 + 20 * variant)
+        for ending, content in in_every_format(table).items():
             (folder / f"sound{variant}{ending}").write_bytes(content)
         for ending in CHECKED:
             path = folder / f"sound{variant}{ending}"
-            prints.setdefault(variant, _ingest(path, folder / "cube.zarr"))
+            prints.setdefault(variant, ingest_events(path, folder / "cube.zarr"))
     (folder / "prints.json").write_text(json.dumps(prints))
     shutil.rmtree(folder / "cube.zarr")
-
-
-def _draw(rng: random.Random, n_rows: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "user": ID.format(rng.randrange(7)),
-            "timestamp": START + rng.randrange(86_400),
-            "lat": round(rng.random(), 6),
-            "lon": round(rng.random(), 6),
-        }
-        for _ in range(n_rows)
-    ]
-
-
-def _formats(table: list[dict[str, Any]]) -> dict[str, bytes]:
-    import pandas as pd
-
-    frame = pd.DataFrame(table)
-    csv = frame.to_csv(index=False).encode()
-    plain, pages = io.BytesIO(), io.BytesIO()
-    frame.to_parquet(plain, write_page_checksum=True)
-    frame.to_parquet(pages, write_page_checksum=True, compression=None, use_dictionary=False,
-                     row_group_size=9, data_page_size=64)  # fmt: skip
-    features = [
-        {
-            "type": "Feature",
-            "geometry": {"type": "Point", "coordinates": [row["lon"], row["lat"]]},
-            "properties": {"user": row["user"], "timestamp": row["timestamp"]},
-        }
-        for row in table
-    ]
-    with zipfile.ZipFile(packed := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("sound.csv", csv)
-    cabs = "".join(f"{row['lat']} {row['lon']} 0 {row['timestamp']}\n" for row in table)
-    return {
-        ".csv": csv,
-        ".csv.gz": gzip.compress(csv),
-        ".csv.bz2": bz2.compress(csv),
-        ".csv.xz": lzma.compress(csv),
-        ".csv.zip": packed.getvalue(),
-        ".parquet": plain.getvalue(),
-        ".pages.parquet": pages.getvalue(),
-        ".geojson": json.dumps({"type": "FeatureCollection", "features": features}).encode(),
-        ".geojsonl": "".join(f"{json.dumps(feature)}\n" for feature in features).encode(),
-        ".cabs": cabs.encode(),
-    }
-
-
-def _ingest(source: Path, cube: Path) -> str:
-    """Return the fingerprint of the cube of sound records."""
-    from clusterscale.cube import Calendar, Grid, TraceCube
-    from clusterscale.ingest import READERS, IngestOptions, ingest
-
-    options = IngestOptions(
-        reader=READERS.create("events"),
-        locator=Grid.parse(GRID[1]),
-        calendar=Calendar.parse(CALENDAR[1], "1h", int(CALENDAR[3]), "UTC"),
-    )
-    ingest(str(source), str(cube), options, force=True)
-    return TraceCube(str(cube)).fingerprint
 
 
 def make(rng: random.Random, number: int, shared: Path, folder: Path) -> Case:
@@ -134,7 +66,7 @@ def _check(wanted: str | None, folder: Path, outcomes: list[Outcome]) -> str | N
 
 
 Damaged = tuple[str, str, tuple[str, ...], bool]
-"""What was done, the name of the source, further options, whether the cube must be the sound one."""
+"""What was done, the source, further options, and whether the cube must be the sound one."""
 
 
 def _damage(rng: random.Random, raw: bytes) -> tuple[str, bytes]:
@@ -186,11 +118,13 @@ def _write(folder: Path, ending: str, content: bytes) -> str:
 
 
 _FIELDS = (
-    b"", b"nan", b"inf", b"-inf", b"1e999", b"-1e308", b"999999999999999999999", b"-9223372036854775808",
+    b"", b"nan", b"inf", b"-inf", b"1e999", b"-1e308", b"999999999999999999999",
+    b"-9223372036854775808",
     b"\xe9t\xe9", b"\xff\xfe", b"\x00", b"1,5", b'"', b'""', b'"a\nb"', b"2024-01-01T00:00:00",
     b"2024-01-01T05:00:00Z", b"2024-02-30T00:00:00Z", b"0001-01-01T00:00:00Z", b"=1+1", b"\x1b[2J",
     b"1e5", b"0x1F", b" 0.5 ", b"+0.5", b"180.0001", b"-90", b"1704067200.5", b"1704067200000",
-    b"x" * 70_000, b"null", b"true", b"[red]", b"{}", b"\xe2\x80\xae", b"\r", b"resident0003@example.org",
+    b"x" * 70_000, b"null", b"true", b"[red]", b"{}", b"\xe2\x80\xae", b"\r",
+    b"resident0003@example.org",
 )  # fmt: skip
 
 
@@ -292,19 +226,23 @@ def _cast(values: Any, kind: Any) -> Any:
 
 _OPTIONS = {
     "--grid": ("0,0,1,1/0x0", "0,0,1,1/99999x99999", "1,1,0,0/3x3", "nan,0,1,1/3x3", "0,0,1,1/-1x3",
-               "-91,0,1,1/3x3", "0,0,1,1/1e3x3", "0,0,1e999,1/3x3", "0,0,1,1", "", "0,0,1,1/3000x3000",
+               "-91,0,1,1/3x3", "0,0,1,1/1e3x3", "0,0,1e999,1/3x3", "0,0,1,1", "",
+               "0,0,1,1/3000x3000",
                "0,0,1,1/9x9", "0,0,0,0/1x1", "0,0,1,1/٣x٣"),
-    "--h3": ("0,0,1,1/16", "0,0,1,1/-1", "-90,-180,90,180/15", "0,0,1,1/7", "0,0,1,1/5", "0,0,1,1/x",
+    "--h3": ("0,0,1,1/16", "0,0,1,1/-1", "-90,-180,90,180/15", "0,0,1,1/7", "0,0,1,1/5",
+             "0,0,1,1/x",
              "0,0,1e-9,1e-9/0", "nan,nan,nan,nan/5", "-90,-180,90,180/2", ""),
     "--points": ("missing.csv", "/dev/zero", "source.csv", "", "http://127.0.0.1:9/x"),
     "--epochs": ("0", "-1", "x", "99999999999", "1000000000", "9223372036854775807", "1", "1e3"),
     "--epoch": ("0h", "-1h", "1s", "1ns", "1y", "99999999d", "7min", "", "1h ", "1.5h", "x"),
     "--start": ("2024-02-30", "0001-01-01", "9999-12-31T23:59", "x", "", "2024-01-01T00:00Z", "nan",
                 "1704067200", "2262-04-12", "1677-09-20", "2024-01-01T00:30"),
-    "--timezone": ("Mars/Olympus", "../../etc/passwd", "/etc/passwd", "", "UTC+25", "America/New_York",
+    "--timezone": ("Mars/Olympus", "../../etc/passwd", "/etc/passwd", "", "UTC+25",
+                   "America/New_York",
                    "Pacific/Apia", "\x1b[2J", "a" * 5_000),
     "--column": ("user=", "=x", "user=card", "x=y", "user=lat", "roi=user", "lat=lon", "user"),
-    "--setting": ("timezone=x", "delimiter=;", "delimiter=,,", "delimiter=\n", "delimiter=é", "a=b"),
+    "--setting": ("timezone=x", "delimiter=;", "delimiter=,,", "delimiter=\n", "delimiter=é",
+                  "a=b"),
     "--top-users": ("0", "-1", "1", "99999999999999999999", "x"),
     "--min-events": ("0", "-1", "99999999999999999999", "2", "x"),
     "--cutoff": ("-1", "nan", "inf", "1", "x"),
