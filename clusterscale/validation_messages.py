@@ -137,7 +137,7 @@ def explain(error: ValidationError, model: type[BaseModel], *, prefix: tuple[str
 
 def _follows(fault: Fault) -> bool:
     """Return whether a list is called too short only because its elements are invalid."""
-    return fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]
+    return fault["type"] == "too_short" and bool(len(fault["input"]) >= fault["ctx"]["min_length"])
 
 
 def _shorten(text: str, longest: int) -> str:

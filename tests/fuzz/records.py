@@ -19,7 +19,6 @@ __all__ = ["CALENDAR", "GRID", "draw", "in_every_format", "ingest_events"]
 START = 1_704_067_200  # 2024-01-01, UTC
 GRID = ("--grid", "0,0,1,1/3x3")
 CALENDAR = ("--start", "2024-01-01T00:00", "--epochs", "24")
-N_VARIANTS = 4
 
 
 def draw(rng: random.Random, n_rows: int) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from fuzz.runner import ID, Case, Outcome
 
 NAME = "sources"
 
+N_VARIANTS = 4  # of the sound records
 COMPRESSED = (".csv.gz", ".csv.bz2", ".csv.xz")
 CHECKED = (*COMPRESSED, ".parquet", ".pages.parquet")
 """Endings of files with a checksum: damage is found, or changes nothing that is read."""
