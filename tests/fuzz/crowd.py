@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
+import numba
 import numpy as np
-
 from fuzz.runner import ID
+
+# Imported late by commands: here, so that it is done once and not in each case.
+for _module in (
+    "clusterscale.audit.findings",
+    "clusterscale.cli.results",
+    "clusterscale.reaudit",
+    "email.headerregistry",
+    "h5netcdf",
+    "importlib_metadata",
+    "pandas.io.formats.csvs",
+    "rich.status",
+    "scipy.ndimage",
+    "scipy.optimize",
+    "scipy.stats",
+    "sparse",
+    "xarray.backends.zarr",
+    "xarray.computation.nanops",
+):
+    import_module(_module)
+numba.njit(lambda number: number + 1)(1)  # loads the rest of numba
 
 N_ROIS, N_EPOCHS = 10, 48
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from fuzz import crowd
 from fuzz.damage import VALUES, damage_file, damage_json, files_of, places_in
 from fuzz.runner import Case, Outcome
+from fuzz.wrong_events import CHANGES
 
 NAME = "cubes"
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -229,7 +229,7 @@ def _sealed_other(rng: random.Random, cube: Path, shared: Path) -> tuple[str, st
 
 def _crafted(rng: random.Random, cube: Path, shared: Path) -> tuple[str, str]:
     """Write a cube with wrong events, sealed by the writer itself."""
-    name, change = rng.choice(list(_CHANGES.items()))
+    name, change = rng.choice(list(CHANGES.items()))
     shutil.rmtree(cube)
     user = rng.randrange(60)
 
@@ -239,58 +239,6 @@ def _crafted(rng: random.Random, cube: Path, shared: Path) -> tuple[str, str]:
     crowd.write_cube(cube, chunk=rng.choice((64, 100, 1 << 20)), change=edit)
     return f"{name}, of user {user}", REFUSED
 
-
-def _of(sizes: np.ndarray, user: int) -> slice:
-    return slice(int(sizes[:user].sum()), int(sizes[: user + 1].sum()))
-
-
-def _beyond(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    cells[_of(sizes, user).stop - 1] = crowd.N_ROIS * crowd.N_EPOCHS
-
-
-def _far_beyond(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    cells[_of(sizes, user).stop - 1] = 2**31 - 1
-
-
-def _negative(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    cells[_of(sizes, user).start] = -(2**31)
-
-
-def _minus_one(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    cells[_of(sizes, user).start] = -1
-
-
-def _unsorted(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    cells[_of(sizes, user)] = cells[_of(sizes, user)][::-1].copy()
-
-
-def _twice(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    cells[_of(sizes, user).start + 1] = cells[_of(sizes, user).start]
-
-
-def _falling(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    sizes[user], sizes[user - 1] = -5, sizes[user - 1] + sizes[user] + 5
-
-
-def _too_few(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    sizes[user] = 0
-
-
-def _too_many(sizes: np.ndarray, cells: np.ndarray, user: int) -> None:
-    sizes[user] += 1000
-
-
-_CHANGES: dict[str, Callable[[np.ndarray, np.ndarray, int], None]] = {
-    "a cell beyond the last": _beyond,
-    "the largest cell": _far_beyond,
-    "a negative cell": _negative,
-    "the cell of lost chunks": _minus_one,
-    "cells that fall": _unsorted,
-    "a cell twice": _twice,
-    "offsets that fall": _falling,
-    "fewer events by offsets": _too_few,
-    "more events by offsets": _too_many,
-}
 
 _ACTS: list[tuple[str, Callable[[random.Random, Path, Path], tuple[str, str]]]] = [
     ("file", _any_file),
