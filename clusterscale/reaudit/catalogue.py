@@ -193,7 +193,7 @@ def read_file(uri: str) -> bytes:
 def _read_cache(uri: str) -> dict[str, Any]:
     try:
         cache = json.loads(storage.read(uri))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return cache if isinstance(cache, dict) else {}
 

@@ -168,7 +168,7 @@ class Lease:
             about = json.loads(storage.read(uri))
         except FileNotFoundError:
             return None
-        except ValueError:
+        except (ValueError, RecursionError):
             about = None
         if not isinstance(about, dict) or not about.keys() >= _KEYS:
             raise DamagedError(

@@ -17,7 +17,7 @@ from clusterscale.storage.connection import connect
 from clusterscale.storage.files import is_remote, put, read
 
 __all__ = ["MANIFEST", "check", "digest", "digests", "find_damage", "from_sealed"]
-__all__ += ["is_intact", "seal", "to_sealed"]
+__all__ += ["digests_of", "is_intact", "seal", "to_sealed"]
 
 MANIFEST = "manifest/zarr.json"
 _READS = 16  # concurrent reads of remote files
@@ -44,13 +44,39 @@ def from_sealed(content: bytes) -> dict[str, Any]:
     ValueError
         If it is not JSON, or does not have the digest of what it says.
     """
-    values = json.loads(content)
+    values = _load(content)
     if not isinstance(values, dict):
         raise ValueError("it is not a mapping")
     kept = values.pop("digest", None)
     if kept != digest(json.dumps(values, sort_keys=True).encode()):
         raise ValueError("it does not have the digest that it was written with")
     return values
+
+
+def digests_of(values: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Return the digests of files, by their path in a folder, from values that were sealed.
+
+    Raises
+    ------
+    ValueError
+        If it is not a mapping from paths in the folder to digests: a path that leads out of the
+        folder must not be read, and even less be removed as damaged.
+    """
+    listed = values.get(key)
+    if not isinstance(listed, dict):
+        raise ValueError(f"its {key} are not a mapping")
+    for path, value in listed.items():
+        inside = not {"", ".", ".."} & set(path.split("/")) and "\0" not in path
+        if not inside or not isinstance(value, str):
+            raise ValueError(f"its {key} are not digests of files of the folder")
+    return listed
+
+
+def _load(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def seal(uri: str, expected: Mapping[str, str] | None = None) -> None:
@@ -88,8 +114,8 @@ def find_damage(uri: str, *, growing: bool = False) -> dict[str, str] | None:
         If the manifest itself is damaged.
     """
     try:
-        group = json.loads(read(f"{uri}/{MANIFEST}"))
-        listed = from_sealed(json.dumps(group["attributes"]).encode())["files"]
+        group = _load(read(f"{uri}/{MANIFEST}"))
+        listed = digests_of(from_sealed(json.dumps(group["attributes"]).encode()), "files")
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

@@ -107,8 +107,8 @@ class TableStore:
         for name in files.list_names(f"{self.uri}/done"):
             try:
                 content = manifest.from_sealed(files.read(f"{self.uri}/done/{name}"))
-                yield name, dict(content["chunks"])
-            except (ValueError, KeyError):  # damaged, or of a version without digests
+                yield name, manifest.digests_of(content, "chunks")
+            except ValueError:  # damaged, or of a version without digests
                 continue
 
     def _restore(self, paths: Collection[str]) -> None:

@@ -1,5 +1,6 @@
 """Tables that are damaged while they are written, or later: what is intact stays, no more."""
 
+import json
 import random
 import shutil
 
@@ -141,3 +142,57 @@ def test_a_file_that_changed_before_the_end_is_not_sealed(tmp_path):
     storage.put(f"{tmp_path}/results.zarr/square/c/0", b"other")
     with pytest.raises(DamagedError, match="square/c/0 is not the file that was written"):
         store.finish()
+
+
+def list_files(table, files):
+    """Write a manifest of these files, with the digest of what it says."""
+    path = table / manifest.MANIFEST
+    group = json.loads(path.read_text())
+    group["attributes"] = json.loads(manifest.to_sealed({"files": files}))
+    path.write_text(json.dumps(group))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"../../kept": "0"},
+        {"square/../../../kept": "0"},
+        {"": "0"},
+        {"/kept": "0"},
+        {"a\0b": "0"},
+        {"zarr.json": 3},
+        ["zarr.json"],
+        3,
+        None,
+    ],
+)
+def test_a_crafted_manifest_is_refused_and_removes_nothing_elsewhere(sound, tmp_path, files):
+    folder = shutil.copytree(sound, tmp_path / "table")
+    kept = tmp_path / "kept"
+    kept.write_text("not of the table")
+    list_files(folder / "results.zarr", files)
+    with pytest.raises(DamagedError, match="manifest/zarr.json is damaged"):
+        values(folder)
+    fill(folder)
+    assert kept.read_text() == "not of the table"
+    assert values(folder) == values(sound)
+
+
+def test_a_crafted_part_removes_nothing_elsewhere(sound, tmp_path):
+    folder = shutil.copytree(sound, tmp_path / "table")
+    kept = tmp_path / "kept"
+    kept.write_text("not of the table")
+    storage.put(f"{folder}/done/0", manifest.to_sealed({"chunks": {"../../kept": "0"}}))
+    assert fill(folder) == [0]
+    assert kept.read_text() == "not of the table"
+    assert values(folder) == values(sound)
+
+
+def test_json_that_is_nested_too_deeply_is_damage(sound, tmp_path):
+    deep = "[" * 100_000 + "]" * 100_000
+    with pytest.raises(ValueError, match="nested too deeply"):
+        manifest.from_sealed(deep.encode())
+    folder = shutil.copytree(sound, tmp_path / "table")
+    (folder / "results.zarr" / manifest.MANIFEST).write_text(deep)
+    with pytest.raises(DamagedError, match="nested too deeply"):
+        manifest.check(str(folder / "results.zarr"))
