@@ -35,7 +35,10 @@ def fuzz(*words, folder):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("kind", "cases"), [("configs", 60), ("sources", 30)])
+@pytest.mark.parametrize(
+    ("kind", "cases"),
+    [("configs", 60), ("sources", 30), ("cubes", 8), ("runs", 4), ("releases", 6)],
+)
 @pytest.mark.slow
 def test_hostile_inputs_are_handled(kind, cases, tmp_path):
     code, printed = fuzz(kind, "--cases", cases, "--seed", 1, folder=tmp_path)
