@@ -23,6 +23,7 @@ _AGAIN = "run the command again"
 
 def prepare(folder: Path) -> None:
     """Make a finished run with an audit, a screen, traits and a page, and one with an audit."""
+    crowd.without_pages()
     crowd.write_cube(folder / "cube.zarr", chunk=200)
     config = crowd.write_config(folder, str(folder / "cube.zarr"), "run")
     for name in ("full", "small"):
