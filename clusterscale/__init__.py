@@ -113,7 +113,6 @@ _PACKAGES = {
     "TraitsPlan": "traits",
     "attack": "api",
     "check": "api",
-    "figures": "api",
     "gate": "api",
     "inspect": "api",
     "open_recovery": "recovery",
@@ -167,6 +166,8 @@ def __getattr__(name: str) -> Any:
         return version("clusterscale")
     if name in (*_CALLABLE, "api"):
         return import_module(f"clusterscale.{name}")
+    if name == "figures":
+        return import_module("clusterscale.api.figures")
     if name not in _PACKAGES:
         raise AttributeError(f"module 'clusterscale' has no attribute {name!r}")
     if name.startswith("open_"):

@@ -67,7 +67,8 @@ def ingest(
     force
         Replace what is stored at ``output``.
     progress
-        As for :func:`audit`; a function is called with the stages ``read`` and ``write``.
+        As for :func:`~clusterscale.api.audit`; a function is called with the stages ``read`` and
+        ``write``.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def ingest_with_report(
     """Convert records to a cube, show the progress, and return the counts of records.
 
     Parameters and errors are those of :func:`clusterscale.ingest.ingest`; ``progress`` as for
-    :func:`audit`.
+    :func:`~clusterscale.api.audit`.
     """
     from clusterscale.ingest import ingest as write_cube
 

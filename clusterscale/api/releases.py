@@ -152,7 +152,7 @@ def reaudit(
     output
         Folder of the ledger; None: the catalogue's ``output``.
     executor, memory, progress
-        As for :func:`audit`.
+        As for :func:`~clusterscale.api.audit`.
 
     Returns
     -------

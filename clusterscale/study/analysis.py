@@ -165,7 +165,7 @@ def run(
     run_uri = absolute(str(output)).rstrip("/")
     digest = analysis.input_digest(cube, run_uri)
     source = Source.of(cube, null_roi=analysis.null_roi, seed=analysis.seed)
-    executor.preflight(Probe(source, packages_of(analysis.plan)))
+    executor.preflight(Probe(source, packages_of(getattr(analysis, "plan", None))))
     uri = analysis.uri(run_uri)
     identity = Identity(analysis.kind, analysis.digest, cube.fingerprint, digest)
     identity.claim(uri, analysis.describe(), force=force, own=analysis.own, shared=analysis.shared)
