@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Priors = tuple[Prior, ...]
     Attacks = tuple[Attack, ...]
 else:
-    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2)], ...], *NonEmptyUnique]
+    Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
     Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
     Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]

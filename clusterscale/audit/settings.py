@@ -14,7 +14,7 @@ __all__ = ["Period", "Precision", "find_imprecise", "interim_looks"]
 
 WEEK = 168
 
-First = Annotated[int, Strict(), Field(ge=0)]
+First = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 
 
 class Period(ConfigModel):

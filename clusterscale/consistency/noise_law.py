@@ -49,7 +49,7 @@ class NoiseLaw(Check):
     name: Literal["noise_law"] = "noise_law"
     compares: ClassVar[bool] = False
     confidence: Probability = 0.999
-    trials: Annotated[int, Strict(), Field(ge=20)] = 200
+    trials: Annotated[int, Strict(), Field(ge=20, lt=2**63)] = 200
     least: Count = 30
 
     def check(

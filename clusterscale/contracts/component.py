@@ -29,8 +29,8 @@ Address = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(gt=0, le=1)]
 Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
-Count = Annotated[int, Strict(), Field(ge=1)]
-Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2)]
+Count = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
+Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2, lt=2**63)]
 
 
 def hash_of(value: Any) -> str:

@@ -35,9 +35,9 @@ class _Calendar(BaseModel, strict=True):
 class _Attributes(BaseModel, strict=True):
     """Types of the attributes of a cube."""
 
-    n_users: Annotated[int, Field(ge=0)]
-    n_rois: Annotated[int, Field(ge=1)]
-    n_events: Annotated[int, Field(ge=0)]
+    n_users: Annotated[int, Field(ge=0, lt=2**63)]
+    n_rois: Annotated[int, Field(ge=1, lt=2**63)]
+    n_events: Annotated[int, Field(ge=0, lt=2**63)]
     calendar: _Calendar
     fingerprint: str
     provenance: dict[str, Any]

@@ -26,7 +26,9 @@ __all__ = ["CoarsenSpace", "CoarsenTime", "OnTraces", "find_grid"]
 
 Index = NDArray[np.int64]
 _Groups = Annotated[
-    tuple[Annotated[tuple[Annotated[int, Strict(), Field(ge=0)], ...], Strict(False)], ...],
+    tuple[
+        Annotated[tuple[Annotated[int, Strict(), Field(ge=0, lt=2**63)], ...], Strict(False)], ...
+    ],
     Strict(False),
 ]
 

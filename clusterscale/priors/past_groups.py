@@ -128,7 +128,7 @@ class DifferentGroups(_PastGroups):
     """
 
     name: Literal["different_groups"] = "different_groups"
-    beta: Annotated[int, Strict(), Field(ge=16, multiple_of=8)] = 400
+    beta: Annotated[int, Strict(), Field(ge=16, multiple_of=8, lt=2**63)] = 400
     _same: ClassVar[bool] = False
 
     @property

@@ -24,8 +24,8 @@ __all__ = [
 URI_FIELDS = ("cube", "members")
 """Fields with URIs: a catalogue may set them, the attributes of a release may not."""
 
-First = Annotated[int, Strict(), Field(ge=0)]
-Size = Annotated[int, Strict(), Field(ge=2)]
+First = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+Size = Annotated[int, Strict(), Field(ge=2, lt=2**63)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ class RecoveryPlan(ConfigModel):
     """
 
     seed: Annotated[int, Strict()] = 0
-    first: Annotated[int, Strict(), Field(ge=0)] = 0
+    first: Annotated[int, Strict(), Field(ge=0, lt=2**63)] = 0
     observed: Count
     epochs: Count = 168
     priors: Beliefs = tuple(prior() for prior in BELIEFS.classes)

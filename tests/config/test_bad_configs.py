@@ -57,6 +57,11 @@ CHANGES = [
     ),
     ("cube.preset", None, "cube: users and seed need a preset"),
     ("cube.users", 0, "cube.users: is 0, but should be greater than or equal to 1"),
+    (
+        "cube.users",
+        2**63,
+        "cube.users: is 9223372036854775808, but should be less than 9223372036854775808",
+    ),
     ("cube.users", "many", "cube.users: is 'many', but should be a whole number"),
     ("audit.seed", 1.5, "audit.seed: is 1.5, but should be a whole number"),
     (
