@@ -20,9 +20,10 @@ from clusterscale.cube.describe import describe_origin
 from clusterscale.dp_audit import Evaluations, lay_out_evaluations
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.metrics import N_PVALUE_BINS
-from clusterscale.schema import RESULTS, RESULTS_FORMAT, Coordinates, validate
+from clusterscale.schema import RESULTS, RESULTS_FORMAT, Coordinates
 from clusterscale.storage import exists, manifest, open_dataset, open_store, put, remove
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.result_table import is_table, open_sealed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -147,11 +148,9 @@ def open_results(uri: str | Path) -> xr.Dataset:
     store = inner if exists(inner) else uri
     if not exists(f"{store}/zarr.json"):
         raise MissingError(f"{uri}: there are no results; has the audit finished?")
-    dataset = open_dataset(store)
-    if dataset.attrs.get("format") != RESULTS_FORMAT:
+    if not is_table(store, RESULTS_FORMAT):
         raise FormatError(f"{store} does not contain the results of an audit")
-    manifest.check(store)
-    return validate(dataset)
+    return open_sealed(store, RESULTS)
 
 
 def _coordinates(plan: AuditPlan, cube: TraceCube, chosen: Chosen) -> Coordinates:

@@ -15,8 +15,8 @@ from clusterscale.audit import open_results
 from clusterscale.errors import FormatError, MissingError
 from clusterscale.recovery import RECOVERY, open_recovery
 from clusterscale.screening import SCREEN, open_screen
-from clusterscale.storage.manifest import check, from_sealed
-from clusterscale.storage.result_table import is_table
+from clusterscale.storage.manifest import from_sealed
+from clusterscale.storage.result_table import attributes_of, is_table, open_sealed
 from clusterscale.traits import TRAITS, open_traits
 
 __all__ = ["FORMATS", "Results", "Run", "open_run", "runs_of", "variables_of"]
@@ -158,10 +158,9 @@ def _identity(uri: str, kind: str) -> dict[str, Any]:
 def _open_other(uri: str, identity: Mapping[str, Any]) -> xr.Dataset:
     """Open the results of an analysis, with the identity of its study as attributes."""
     store = f"{uri}/results.zarr"
-    dataset = storage.open_dataset(store) if storage.exists(f"{store}/zarr.json") else None
-    if dataset is None or not dataset.attrs.get("complete"):
+    if not attributes_of(store).get("complete"):
         raise MissingError(f"{store}: this {identity['kind']} has not finished")
-    check(store)
+    dataset = open_sealed(store, {})
     about = {name: identity[name] for name in ("cube_fingerprint", "plan_digest")}
     about["plan"] = json.dumps(identity["plan"])
     about["versions"] = json.dumps({"clusterscale": identity["version"]})

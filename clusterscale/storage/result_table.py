@@ -18,7 +18,7 @@ from clusterscale.storage.atomic import staged
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["TableStore", "create_table", "is_table", "open_table"]
+__all__ = ["TableStore", "attributes_of", "create_table", "is_table", "open_sealed", "open_table"]
 
 _DTYPES: dict[str, Any] = {"f": np.float32, "iu": np.int64, "OUT": str, "M": np.int64}
 _TIME = {"units": "seconds since 1970-01-01", "calendar": "proleptic_gregorian"}  # of kind M
@@ -205,19 +205,47 @@ def open_table(
     store = next((candidate for candidate in candidates if is_table(candidate, form)), None)
     if store is None:
         raise MissingError(f"{uri}: there are no results of a {what}")
-    dataset = files.open_dataset(store)
-    if not dataset.attrs.get("complete"):
+    if not attributes_of(store).get("complete"):
         raise MissingError(f"{store}: this {what} has not finished; run it again to resume it")
-    manifest.check(store)
     names = [name for name in variables if name.endswith(("_label", "_title"))]
-    return validate(dataset, variables).set_coords(names)
+    return open_sealed(store, variables).set_coords(names)
+
+
+def open_sealed(uri: str, variables: Mapping[str, Variable]) -> xr.Dataset:
+    """Open a dataset lazily, after all its files were checked against its manifest.
+
+    Parameters
+    ----------
+    uri
+        Zarr store, a local path or fsspec URL.
+    variables
+        Variables that it must have.
+
+    Raises
+    ------
+    DamagedError
+        If a file is not the one that was written.
+    FormatError
+        If the dataset does not match ``variables``.
+    """
+    manifest.check(uri)
+    dataset = files.open_dataset(uri)
+    try:
+        return validate(dataset, variables)
+    except FormatError as error:
+        raise FormatError(f"{uri} is {error}") from None
+
+
+def attributes_of(uri: str) -> Mapping[str, Any]:
+    """Return the attributes of a Zarr store; none if there is no store that can be read."""
+    if not files.exists(f"{uri}/zarr.json"):
+        return {}
+    try:
+        return dict(files.open_group(uri).attrs)
+    except FormatError:
+        return {}
 
 
 def is_table(uri: str, form: str) -> bool:
     """Return whether a store with the format ``form`` is at ``uri``, complete or not."""
-    if not files.exists(f"{uri}/zarr.json"):
-        return False
-    try:
-        return bool(files.open_group(uri).attrs.get("format") == form)
-    except FormatError:
-        return False
+    return bool(attributes_of(uri).get("format") == form)
