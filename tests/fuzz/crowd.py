@@ -104,9 +104,11 @@ def without_pages() -> None:
 
     from clusterscale.cli import releases, running
     from clusterscale.report import figures
+    from clusterscale.report.figures import single
 
     running.write_page = releases._write_page = lambda folder: None
-    figures.plot = lambda model, **options: Markup()  # the trend of releases
+    for module in (figures, single):  # the trend of releases
+        module.plot = lambda model, **options: Markup()
     for name in ("boxes", "draw_time_series", "curves", "distributions", "tradeoff"):
         setattr(figures, name, MagicMock())
 

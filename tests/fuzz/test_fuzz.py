@@ -39,7 +39,7 @@ def fuzz(*words, folder):
     ("kind", "cases"),
     [("configs", 60), ("sources", 30), ("cubes", 8), ("runs", 4), ("releases", 6)],
 )
-@pytest.mark.slow
+@pytest.mark.nightly(group="hostile")
 def test_hostile_inputs_are_handled(kind, cases, tmp_path):
     code, printed = fuzz(kind, "--cases", cases, "--seed", 1, folder=tmp_path)
     assert code == 0, printed
@@ -47,7 +47,7 @@ def test_hostile_inputs_are_handled(kind, cases, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly(group="hostile")
 def test_every_planted_fault_is_noticed(tmp_path):
     code, printed = fuzz("planted", "--cases", 10, "--cpu-seconds", 2, folder=tmp_path)
     assert code == 1
@@ -58,7 +58,7 @@ def test_every_planted_fault_is_noticed(tmp_path):
         assert f"\n  {name}: " in found[number]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly(group="hostile")
 def test_a_case_that_waits_is_a_hang(tmp_path):
     code, printed = fuzz("planted", "--only", 10, "--wall-seconds", 2, folder=tmp_path)
     assert code == 1

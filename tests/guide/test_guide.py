@@ -66,7 +66,7 @@ def run_console(text, code):
     return code
 
 
-@pytest.mark.slow
+@pytest.mark.nightly(group="guide")
 @pytest.mark.timeout(1800)  # each runs several audits
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("page", TUTORIALS)
