@@ -20,7 +20,7 @@ from urllib3.util import parse_url
 
 from clusterscale import storage
 from clusterscale.contracts import VERDICT_LEVELS, ConfigModel, Level
-from clusterscale.errors import ClusterscaleError, InputError, StoreError
+from clusterscale.errors import ClusterscaleError, DamagedError, InputError, StoreError
 from clusterscale.reaudit.catalogue import Problem
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
 from clusterscale.reaudit.policy import worst_of
@@ -135,7 +135,7 @@ def post_new(webhook: Webhook, ledger: Ledger) -> ClusterscaleError | None:
     -------
     ClusterscaleError or None
         Why they were not posted: an :class:`InputError` if the environment has no URL, else a
-        :class:`StoreError`; the next call tries again.
+        :class:`StoreError` or a :class:`DamagedError`; the next call tries again.
     """
     url = os.environ.get(webhook.variable, "")
     if not url:
@@ -143,7 +143,10 @@ def post_new(webhook: Webhook, ledger: Ledger) -> ClusterscaleError | None:
         return InputError(f"webhook: the environment variable {name} is not set")
     uri, n_posted = f"{ledger.uri}/posted.json", 0
     if storage.exists(uri):
-        n_posted = json.loads(storage.read(uri))["rows"]
+        try:
+            n_posted = int(json.loads(storage.read(uri))["rows"])
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return DamagedError(f"{uri} is damaged: remove it, and every verdict is posted again")
     least = VERDICT_LEVELS.index(webhook.least)
     rows = [row for row in ledger.rows[n_posted:] if VERDICT_LEVELS.index(row.verdict) >= least]
     try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml, Skipped
 from oracles.verdicts import REASON, verdict
 
-from clusterscale.errors import ConfigError, InputError, StoreError
+from clusterscale.errors import ConfigError, DamagedError, InputError, StoreError
 from clusterscale.reaudit import Ledger, Problem, Webhook
 from clusterscale.reaudit import notify as telling
 from clusterscale.reaudit.notify import junit, post, post_new, summary
@@ -197,6 +197,9 @@ def test_verdicts_are_kept_for_a_webhook_without_an_address(tmp_path, monkeypatc
         monkeypatch.setenv("HOOK", url)
         assert post_new(hook, ledger) is None
         assert post_new(hook, ledger) is None
+        for damaged in (b"", b"[]", b'{"rows": null}', b"[" * 100_000):
+            (tmp_path / "posted.json").write_bytes(damaged)
+            assert isinstance(post_new(hook, ledger), DamagedError)
     assert len(seen) == 1
 
 
