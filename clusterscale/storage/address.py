@@ -9,6 +9,7 @@ its workers: ``CLUSTERSCALE_PROTOCOLS=https,sftp``. Chained addresses (``::``) a
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from functools import cache
@@ -91,13 +92,15 @@ def check_file(path: Path, uri: str, *, most: int | None = None) -> None:
     Raises
     ------
     InputError
-        If it is a device, FIFO, socket or a file of the kernel.
+        If it is a device, FIFO, socket or a file of the kernel, or its path is too long.
     FormatError
         If it is too large.
     """
     try:
         status = path.stat()
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{uri[:50]}… is longer than a path can be here") from None
         return  # whoever opens it gets the same error
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise InputError(f"{uri} is a {_kind(status.st_mode)}, not a regular file or a folder")

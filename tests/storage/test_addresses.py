@@ -274,3 +274,9 @@ def test_missing_files_are_still_missing(tmp_path):
     with pytest.raises(MissingError):
         read_file(str(tmp_path))
     assert not storage.exists(str(tmp_path / "none" / "below"))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_paths_that_are_too_long_are_errors_of_input(door):
+    with pytest.raises(InputError, match="is longer than a path can be here"):
+        DOORS[door]("x" * 300)
