@@ -21,6 +21,7 @@ def test_the_changelog_begins_with_this_version_and_revision():
 
 
 def test_images_are_of_this_version():
-    texts = [path.read_text() for path in (ROOT / "deploy").rglob("*") if path.is_file()]
+    files = [*(ROOT / "deploy").rglob("*"), *(ROOT / "configs").rglob("*.yaml")]
+    texts = [p.read_text() for p in files if p.is_file() and "__pycache__" not in p.parts]
     named = {each for text in texts for each in re.findall(r"\bclusterscale:(\d+\.\d+\.\d+)", text)}
     assert named == {VERSION}

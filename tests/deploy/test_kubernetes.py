@@ -18,6 +18,7 @@ from doubles.kube import Kube, render
 from doubles.waiting import LIMIT, wait_for
 from oracles.manifests import is_final
 
+from clusterscale import __version__
 from clusterscale.audit import open_results
 from clusterscale.cli.releases import EXIT_CODES
 
@@ -43,7 +44,7 @@ QUESTION = {
 }
 
 # The double hands no pod its name and namespace, by which a driver finds its image and place.
-PLACE = {"workers": 2, "image": "clusterscale:0.3.0", "namespace": "clusterscale"}
+PLACE = {"workers": 2, "image": f"clusterscale:{__version__}", "namespace": "clusterscale"}
 
 
 @pytest.fixture(scope="module")

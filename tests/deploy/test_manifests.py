@@ -13,6 +13,7 @@ import yaml
 from doubles.kube import render
 from oracles.manifests import check_schedule, containers, find_faults, is_final, pick, pods
 
+from clusterscale import __version__
 from clusterscale.cli.releases import EXIT_CODES
 from clusterscale.config import parse, parse_releases
 from clusterscale.errors import TEMPORARY
@@ -151,7 +152,7 @@ def catalogue(overlay):
 def made_by(overlay):
     """Return the DaskCluster that a scheduled run would have, called as the DaskJob's."""
     cluster = catalogue(overlay).cluster.model_copy(update={"instance": "audit"})
-    return dask_cluster(cluster, "clusterscale", "clusterscale:0.3.0")
+    return dask_cluster(cluster, "clusterscale", f"clusterscale:{__version__}")
 
 
 EXAMPLES = RENDERED | {
