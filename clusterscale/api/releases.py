@@ -128,8 +128,8 @@ def _pick(audit: xr.Dataset, wanted: str | None) -> str:
     candidates = [label for label in labels if label != raw_counts] or labels
     if len(candidates) > 1:
         raise InputError(
-            f"the run has {len(candidates)} mechanisms: choose one with `mechanism`, "
-            f"e.g. {candidates[0]!r}"
+            f"the run has {len(candidates)} mechanisms: choose one, e.g. "
+            f"mechanism={candidates[0]!r}"
         )
     return candidates[0]
 

@@ -29,6 +29,7 @@ __all__ += ["describe_memory", "pick_cluster", "say_command"]
 
 
 _FLAGS = {
+    "e.g. mechanism=": "e.g. --mechanism ",
     "the reader's `timezone`": "`--setting timezone=`, e.g. to Europe/London",
     "`force=True`": "`--force`",
     "`locator`": "`--grid`, `--points` or `--h3`",

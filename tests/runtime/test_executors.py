@@ -153,8 +153,10 @@ def test_workers_do_not_look_at_their_own_threads(local_cluster):
 
 @pytest.mark.slow
 @pytest.mark.dask
-def test_a_local_cluster_is_set_up_as_work_needs_it():
+def test_a_local_cluster_is_set_up_as_work_needs_it(monkeypatch):
     pytest.importorskip("distributed")
+    for name in ENVIRONMENT:  # a user's own value would be kept
+        monkeypatch.delenv(name, raising=False)
     with CLUSTERS.create("local", workers=1).open() as executor:
         executor.preflight(lambda: None)
         (callbacks,) = executor._client.run(poison.list_callbacks).values()
