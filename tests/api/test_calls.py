@@ -21,7 +21,7 @@ def run(cube, shared_plan_fields, tmp_path_factory):
         verdict={"trials": 1000},
     )
     folder, seen = tmp_path_factory.mktemp("run"), []
-    cs.audit(plan, cube, folder, progress=seen.append)
+    cs.audit(plan, cube, folder, cs.SerialExecutor(), progress=seen.append)
     return folder, plan, seen
 
 
@@ -56,7 +56,7 @@ def test_failed_tasks_are_a_warning(run, cube, monkeypatch, tmp_path):
     folder, plan, _ = run
     monkeypatch.setattr("clusterscale.api.analyses.count_failed", lambda results: 2)
     with pytest.warns(RuntimeWarning, match="2 tasks of the audit failed"):
-        cs.audit(plan, cube, folder)
+        cs.audit(plan, cube, folder, cs.SerialExecutor())
 
 
 def test_gate_and_report_of_a_folder(run):

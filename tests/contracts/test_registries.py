@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("dask")  # the readers and the clusters
+
 from oracles.entries import build
 
 from clusterscale.attacks import ATTACKS
@@ -23,7 +26,7 @@ from clusterscale.testing.checks import named
 from clusterscale.testing.population import bounds, traces
 from clusterscale.utility import UTILITIES
 
-pytestmark = pytest.mark.dask  # the readers and the clusters
+pytestmark = pytest.mark.dask
 
 LEARN_LONG = ("cross_validated", "forest", "perceptron")
 SLOW = [("does_not_beat_its_control", name) for name in ATTACKS]
