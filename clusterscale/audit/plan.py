@@ -9,35 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field, Strict
 
-from clusterscale.attacks import ATTACKS
-from clusterscale.audit.settings import Period, Precision, find_imprecise, interim_looks
-from clusterscale.audit.targets import Chosen, Targets
+from clusterscale.audit.member_lists import Lists, describe_lists, find_members, find_short
+from clusterscale.audit.settings import Period, find_imprecise, interim_looks
+from clusterscale.audit.targets import Chosen
 from clusterscale.audit.task import AuditTask
-from clusterscale.contracts import (
-    NO_NOISE,
-    Attack,
-    Bounds,
-    CellCoordinates,
-    ConfigModel,
-    Ints,
-    Mechanism,
-    Prior,
-    Probability,
-    Traces,
-)
+from clusterscale.audit.template import AuditTemplate
+from clusterscale.contracts import NO_NOISE, Bounds, CellCoordinates, Ints, Mechanism, Traces
 from clusterscale.cube import TraceCube
 from clusterscale.cube.trace_settings import TraceSource
-from clusterscale.dp_audit import MechanismEvaluationTask, UtilityPlan, VerdictPlan
+from clusterscale.dp_audit import MechanismEvaluationTask
 from clusterscale.errors import ConfigError, PoolError
-from clusterscale.game import FALSE_POSITIVE_RATE
 from clusterscale.html_tables import Cell, list_facts
 from clusterscale.mechanisms import MECHANISMS
-from clusterscale.priors import PRIORS
 from clusterscale.registry import NonEmptyUnique
-from clusterscale.screening import Screen, ScreenPlan
+from clusterscale.screening import Screen
 from clusterscale.screening import check as check_screen
 
-__all__ = ["AuditPlan", "AuditTemplate"]
+__all__ = ["AuditPlan"]
 
 _NONE_BEFORE, _NO_CELLS = np.zeros(1, np.int64), np.zeros(0, np.int32)  # traces of no users
 
@@ -45,54 +33,10 @@ if TYPE_CHECKING:
     Sizes = tuple[int, ...]
     Periods = tuple[Period, ...]
     Mechanisms = tuple[Mechanism, ...]
-    Priors = tuple[Prior, ...]
-    Attacks = tuple[Attack, ...]
 else:
     Sizes = Annotated[tuple[Annotated[int, Strict(), Field(ge=2, lt=2**63)], ...], *NonEmptyUnique]
     Periods = Annotated[tuple[Period, ...], *NonEmptyUnique]
     Mechanisms = Annotated[tuple[MECHANISMS.field(), ...], *NonEmptyUnique]
-    Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
-    Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
-
-
-class AuditTemplate(ConfigModel):
-    """Targets, priors, attacks, measures of utility, and tests of guarantees.
-
-    Attributes
-    ----------
-    seed
-        Root seed of all random streams.
-    targets
-        Users to attack.
-    priors
-        What the adversary knows.
-    attacks
-        What the adversary does.
-    utility
-        How utility is measured.
-    verdict
-        How guarantees are tested.
-    screen
-        How all users are screened.
-    control
-        Whether every attack is also trained on shuffled labels, challenged on groups with a
-        substitute for the target, and compared with the sum of all published values.
-    false_positive_rate
-        Rate at which true positives are reported.
-    precision
-        Challenges are added until an AUC is known to this precision; None: none are added.
-    """
-
-    seed: Annotated[int, Strict()] = 0
-    targets: Targets
-    priors: Priors
-    attacks: Attacks
-    utility: UtilityPlan = UtilityPlan()
-    verdict: VerdictPlan = VerdictPlan()
-    screen: ScreenPlan = ScreenPlan()
-    control: bool = True
-    false_positive_rate: Probability = FALSE_POSITIVE_RATE
-    precision: Precision | None = None
 
 
 class AuditPlan(AuditTemplate):
@@ -106,6 +50,10 @@ class AuditPlan(AuditTemplate):
         Whether idle users are counted in a ROI of its own.
     group_sizes
         Members in a group.
+    groups
+        Membership lists: each group is drawn from one list, all lists equally likely, and a list of
+        exactly the group size is a group. Users are named as in ``targets.listed``. Without lists,
+        groups are drawn from all users, as in a screen.
     periods
         Epochs of the releases.
     mechanisms
@@ -114,6 +62,7 @@ class AuditPlan(AuditTemplate):
 
     null_roi: bool = True
     group_sizes: Sizes
+    groups: Lists | None = None
     periods: Periods = (Period(name="first week"),)
     mechanisms: Mechanisms
 
@@ -127,17 +76,21 @@ class AuditPlan(AuditTemplate):
         return list_facts("Audit", _describe(self))
 
     def describe(self) -> dict[str, Any]:
-        """Return plain values that may be published: listed users are counted, not named."""
+        """Return plain values that may be published: users are counted, not named."""
         values = self.model_dump(mode="json")
         values["targets"] = self.targets.model_dump(mode="json", exclude_defaults=True)
         if self.targets.listed is not None:
             values["targets"]["listed"] = f"{len(self.targets.listed)} users"
+        del values["groups"]
+        if self.groups is not None:
+            values["groups"] = describe_lists(self.groups)
         return values
 
     def check(self, cube: TraceCube) -> None:
         """Raise :class:`ConfigError`, naming the keys, if the plan does not fit ``cube``."""
         if faults := list(_find_faults(self, cube)):
             raise ConfigError("\n".join(faults))
+        find_members(cube, self.groups)
         everyone = np.arange(cube.n_users)  # stands in for the ranking, which is not known yet
         self.choose(cube, everyone)
         if self.targets.most_exposed is not None:
@@ -165,6 +118,7 @@ class AuditPlan(AuditTemplate):
 
         There is no task for a target in a period in which it is not attacked.
         """
+        lists = find_members(cube, self.groups)
         for i, period in enumerate(self.periods):
             for target, prior, size in product(chosen.attacks(i), self.priors, self.group_sizes):
                 spans = period.spans if prior.needs_past else period.spans[-1:]
@@ -179,14 +133,16 @@ class AuditPlan(AuditTemplate):
                     control=self.control,
                     false_positive_rate=self.false_positive_rate,
                     precision=self.precision,
+                    lists=lists,
                 )
 
     def evaluations(self, cube: TraceCube) -> Iterator[MechanismEvaluationTask]:
         """Yield the evaluation of mechanisms for each period and group size."""
+        lists = find_members(cube, self.groups)
         for period, size in product(self.periods, self.group_sizes):
             source = self._source(cube, period.spans[-1:])
             yield MechanismEvaluationTask(
-                source, period.id, size, self.mechanisms, self.utility, self.verdict
+                source, period.id, size, self.mechanisms, self.utility, self.verdict, lists
             )
 
     def _source(self, cube: TraceCube, spans: tuple[tuple[int, int], ...]) -> TraceSource:
@@ -205,8 +161,10 @@ class AuditPlan(AuditTemplate):
 
 def _describe(plan: AuditPlan) -> dict[str, Cell]:
     """Return the settings of a plan by name."""
+    lists = {} if plan.groups is None else {"groups from": describe_lists(plan.groups)}
     return {
         "targets": _describe_targets(plan),
+        **lists,
         "group sizes": ", ".join(f"{size:,}" for size in plan.group_sizes),
         "periods": [period.label for period in plan.periods],
         "priors": [prior.label for prior in plan.priors],
@@ -241,6 +199,7 @@ def _find_faults(plan: AuditPlan, cube: TraceCube) -> Iterator[str]:
     long = list(_too_long(plan, cube.n_epochs))
     yield from long
     yield from _too_large(plan, cube.n_users)
+    yield from find_short(plan.groups, plan.group_sizes, plan.priors, plan.precision)
     yield from find_imprecise(plan.priors, plan.precision)
     yield from _missing_knowledge(plan)
     if not long:  # else there are no cells to try mechanisms on

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from threadpoolctl import threadpool_limits
 
+from clusterscale.audit.member_lists import Indices
 from clusterscale.audit.settings import Precision, interim_looks
 from clusterscale.contracts import Attack, Bounds, Game, GroupRequest, GroupSample, Mechanism, Prior
 from clusterscale.cube.blocks import Range
@@ -24,7 +25,7 @@ Key = tuple[int, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class AuditTask:
-    """The games of one target: a URI and a few numbers, never an array."""
+    """The games of one target: a URI and a few numbers, and the plan's membership lists."""
 
     source: TraceSource
     target: int
@@ -36,6 +37,7 @@ class AuditTask:
     control: bool
     false_positive_rate: float = FALSE_POSITIVE_RATE
     precision: Precision | None = None
+    lists: Indices | None = None
 
     @property
     def key(self) -> Key:
@@ -82,6 +84,7 @@ def set_up(task: AuditTask, users: Range | None = None) -> Iterator[tuple[Game, 
                 target,
                 frame=setting.cells.frame,
                 past=setting.past,
+                lists=task.lists,
                 group_size=size,
                 validate=any(attack.validates for attack in task.attacks),
                 rng=stream(seed, "groups", *path),

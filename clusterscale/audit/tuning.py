@@ -53,6 +53,7 @@ class TuningCase:
                 target,
                 frame=setting.cells.frame,
                 past=setting.past,
+                lists=task.lists,
                 group_size=size,
                 validate=True,
                 rng=stream(task.source.seed, "groups", period, prior, size, target),

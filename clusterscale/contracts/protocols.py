@@ -30,6 +30,9 @@ class GroupRequest:
     frame, past
         Coordinates of the cells of ``traces``; traces of the same users in the observed periods
         before the release.
+    lists
+        Membership lists, as indices of users, that released groups are drawn from; None: from all
+        users. An adversary's own training groups are drawn from whom it knows.
     validate
         Whether to draw groups for choosing a threshold.
     rng, control, more
@@ -43,6 +46,7 @@ class GroupRequest:
     rng: np.random.Generator
     frame: CellCoordinates | None = None
     past: Sequence[Traces] = ()
+    lists: Sequence[Sequence[int]] | None = None
     validate: bool = False
     control: np.random.Generator | None = None
     more: np.random.Generator | None = None
@@ -66,6 +70,11 @@ class Prior(NamedModel):
     @abstractmethod
     def n_challenges(self) -> int:
         """Number of initial challenges."""
+
+    @property
+    def n_groups(self) -> int:
+        """Number of released groups that are drawn initially: by default the challenges."""
+        return self.n_challenges
 
     @abstractmethod
     def n_rows(self, n_past: int, *, validate: bool, control: bool) -> int:

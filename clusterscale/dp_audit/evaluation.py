@@ -26,7 +26,7 @@ from clusterscale.dp_audit.guarantee import GuaranteeStatement, state_guarantee
 from clusterscale.dp_audit.neighbours import Design, Nearby, Neighbours, count_nearby
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
-from clusterscale.groups import count_visits
+from clusterscale.groups import count_visits, draw_members
 from clusterscale.mechanisms import group_by_trace_steps
 from clusterscale.registry import NonEmptyUnique
 from clusterscale.seeds import stream
@@ -84,6 +84,7 @@ class MechanismEvaluationTask:
     mechanisms: tuple[Mechanism, ...]
     utility: UtilityPlan
     verdict: VerdictPlan
+    lists: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def key(self) -> EvaluationKey:
@@ -214,11 +215,11 @@ def _lists(task: MechanismEvaluationTask) -> list[Steps]:
 
 def _count(task: MechanismEvaluationTask, steps: Steps, setting: TraceSetting) -> CountedUsers:
     rng = stream(task.source.seed, "utility groups", *task.key)
-    traces, size = setting.traces, task.group_size
+    traces = setting.traces
     cells = traces.n_rois, traces.n_epochs
     counts = np.empty((task.utility.groups, *cells), np.int32)
     for row in counts:
-        members = np.sort(rng.choice(traces.n_users, size, replace=False, shuffle=False))
+        members = draw_members(traces.n_users, task.group_size, task.lists, rng=rng)
         row[:] = count_visits(traces, members[None])[0]
     mechanisms = dict(group_by_trace_steps(task.mechanisms)).get(steps, [])
     units = dict.fromkeys(kind_of(mechanism.guarantee) for mechanism in mechanisms)

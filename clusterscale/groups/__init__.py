@@ -1,6 +1,11 @@
 """Groups of users: draw members, and count their visits."""
 
-from clusterscale.groups.choose import check_pool, largest_group
+from clusterscale.groups.choose import (
+    check_lists,
+    check_pool,
+    draw_members,
+    largest_group,
+)
 from clusterscale.groups.count import Counter, count_visits, replace_member, subsample_trace
 from clusterscale.groups.draw import SLICE_BYTES, Pool
 
@@ -8,8 +13,10 @@ __all__ = [
     "SLICE_BYTES",
     "Counter",
     "Pool",
+    "check_lists",
     "check_pool",
     "count_visits",
+    "draw_members",
     "largest_group",
     "replace_member",
     "subsample_trace",

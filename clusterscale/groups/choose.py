@@ -10,6 +10,7 @@ the traces of some segments need not draw the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import comb
@@ -19,12 +20,14 @@ import numpy as np
 from clusterscale.contracts import Ints
 from clusterscale.errors import PoolError
 
-__all__ = ["NOT_HELD", "CandidatePool", "ChosenUsers", "check_pool", "largest_group"]
+__all__ = ["NOT_HELD", "CandidatePool", "ChosenUsers", "ListedCandidates", "check_lists"]
+__all__ += ["check_pool", "draw_members", "largest_group"]
 
 NOT_HELD = -1
 """Index that stands for a user whose traces are not held."""
 
 _SEGMENT = 1 << 16  # users; their indices stay in a processor's cache
+_NOBODY = -1  # no target
 _FEW = 64  # from more than a segment of users, the same 64 recur once in 10^200 draws
 
 
@@ -42,11 +45,14 @@ class ChosenUsers:
     key
         Identifies the set of users; equal sets have equal keys. For a choice by segments it is
         random, because such choices practically never coincide.
+    list_index
+        Index of the membership list that the choice is from; 0 if there are none.
     """
 
     users: Ints
     sizes: Ints
     key: bytes
+    list_index: int = 0
 
     def without(self, index: int) -> ChosenUsers:
         """Return the choice without the user at index ``index``."""
@@ -54,7 +60,7 @@ class ChosenUsers:
         sizes[np.searchsorted(np.cumsum(sizes), index, side="right")] -= 1
         users = np.delete(self.users, index)
         key = self.key + b"-" if len(sizes) > 1 else _digest(users)
-        return ChosenUsers(users, sizes, key)
+        return ChosenUsers(users, sizes, key, self.list_index)
 
 
 class CandidatePool:
@@ -115,6 +121,64 @@ class CandidatePool:
         return _outside(within, chosen, rank - (int(left[segment - 1]) if segment else 0))
 
 
+class ListedCandidates(CandidatePool):
+    """Candidates by membership lists: every choice is from one list, all lists equally likely.
+
+    A list of exactly the wanted size is chosen as it is. Without the target it lacks one member;
+    another user of the pool takes that place.
+
+    Parameters
+    ----------
+    pool, target
+        As for :class:`CandidatePool`; the pool includes the users of all lists.
+    lists
+        User indices of each list, distinct within a list, with or without the target.
+    size
+        Members of a group, the target counted; shorter lists are left out.
+    """
+
+    def __init__(self, pool: Ints, target: int, lists: Sequence[Sequence[int]], size: int) -> None:
+        super().__init__(pool, target)
+        long = (np.array(each, np.int64) for each in lists if len(each) >= size)
+        self._lists = [np.sort(each[each != target]) for each in long]
+
+    def choose(self, size: int, rng: np.random.Generator) -> ChosenUsers:
+        """Choose ``size`` users of a list; all choices from a list are equally likely."""
+        index = int(rng.integers(len(self._lists)))
+        mates = self._lists[index]
+        if size > len(mates):
+            others = np.setdiff1d(self.users, mates, assume_unique=True)
+            fill = others[rng.choice(len(others), size - len(mates), replace=False)]
+            users = np.append(mates, fill)
+        else:
+            users = mates[rng.choice(len(mates), size, replace=False, shuffle=False)]
+        return ChosenUsers(users, np.array([size]), _digest(users), index)
+
+    def outsider(self, choice: ChosenUsers, rank: int) -> int:
+        """Return a user of the same list who is not chosen, else one of the pool, by rank."""
+        mates = np.setdiff1d(self._lists[choice.list_index], choice.users, assume_unique=True)
+        if not len(mates):
+            return super().outsider(choice, rank)
+        return int(mates[rank * len(mates) // (len(self) - len(choice.users))])
+
+
+def draw_members(
+    n_users: int, size: int, lists: Sequence[Sequence[int]] | None, *, rng: np.random.Generator
+) -> Ints:
+    """Draw the members of one group of ``size`` from all users, or from one of some lists.
+
+    Returns
+    -------
+    Ints
+        User indices, increasing, int64, shape (member,).
+    """
+    if lists is None:
+        return np.sort(rng.choice(n_users, size, replace=False, shuffle=False))
+    return np.sort(
+        ListedCandidates(np.arange(n_users), _NOBODY, lists, size).choose(size, rng).users
+    )
+
+
 def _outside(users: Ints, chosen: Ints, rank: int) -> int:
     """Return the user of that rank among ``users``, increasing, without the chosen ones."""
     free = np.ones(len(users), np.bool_)
@@ -149,6 +213,24 @@ def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
     raise PoolError(
         f"groups of {size} are too {extent}: the {name} pool has {n_pool} users including the "
         f"target, and {n_groups} distinct groups are needed; {room}"
+    )
+
+
+def check_lists(lists: Sequence[Sequence[object]], *, size: int, n_groups: int, name: str) -> None:
+    """Raise :class:`PoolError` if membership lists cannot supply the groups for every target."""
+    wanted = n_groups // 2
+    # Of a list of exactly that size that has the target, there is one group with the target.
+    n_distinct = 0
+    for n in map(len, lists):
+        n_distinct += 0 if n < size else 1 if n == size else min(wanted, comb(n - 1, size - 1))
+        if n_distinct >= wanted:
+            return
+    longest = max(map(len, lists), default=0)
+    raise PoolError(
+        f"{name}: {n_groups} distinct groups of {size} are needed, half of them with the target, "
+        f"but the {len(lists)} membership lists, of which the longest has {longest} members, "
+        f"may give only {n_distinct} with a target; choose smaller groups, fewer of them, or give "
+        "more lists"
     )
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from clusterscale.contracts import GroupSample, Ints, Labels, Members, Traces
 from clusterscale.errors import PoolError
-from clusterscale.groups.choose import CandidatePool, ChosenUsers, check_pool
+from clusterscale.groups.choose import (
+    CandidatePool,
+    ChosenUsers,
+    ListedCandidates,
+    check_lists,
+    check_pool,
+)
 from clusterscale.groups.count import Counter, replace_member
 
 __all__ = ["SLICE_BYTES", "Pool", "Slice"]
@@ -54,6 +60,8 @@ class Pool:
         Members in each group, the target counted.
     name
         Name of the pool in errors.
+    lists
+        Membership lists that groups are drawn from, one list a group; all users if None.
     drawn
         Keys of the groups drawn so far; no group is drawn twice.
     """
@@ -63,6 +71,7 @@ class Pool:
     target: int
     size: int
     name: str
+    lists: Sequence[Sequence[int]] | None = None
     drawn: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -98,11 +107,17 @@ class Pool:
             If the pool has too few users for that many distinct groups; names the pool, its size
             and the largest group that fits.
         """
-        held = (self.traces.first, self.traces.first + self.traces.n_held)
-        others = CandidatePool(self.users, self.target, held)
-        n_wanted = len(self.drawn) + n_groups
+        others, n_wanted = self._candidates(), len(self.drawn) + n_groups
         check_pool(len(others) + 1, size=self.size, n_groups=n_wanted, name=self.name)
+        if self.lists is not None:
+            check_lists(self.lists, size=self.size, n_groups=n_wanted, name=self.name)
         return self._draw_slices(others, n_groups, rng, paired, ranks)
+
+    def _candidates(self) -> CandidatePool:
+        if self.lists is not None:
+            return ListedCandidates(self.users, self.target, self.lists, self.size)
+        held = (self.traces.first, self.traces.first + self.traces.n_held)
+        return CandidatePool(self.users, self.target, held)
 
     def draw(
         self,

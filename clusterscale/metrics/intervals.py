@@ -34,6 +34,7 @@ _LEAST_CONFIDENCE = 0.5
 _FEW = 51  # points whose average is integrated exactly
 _LOG_TILTS = -25.0, 45.0  # from an average near the mean to one near 0
 _NODES = np.linspace(0.0, 7.0, 71)
+_SINH, _COSH = np.sinh(_NODES), np.cosh(_NODES)
 
 
 def auc_interval(
@@ -232,9 +233,12 @@ def _exactly(away: Floats, _: Floats, saddle: float) -> float:
     spread = ((away / (1.0 - saddle * away)) ** 2).sum() ** -0.5
     # the pole at 0 must stay away from the line, and the line within 1 − s·away > 0
     saddle = min(saddle, max(-0.3 * spread, 0.5 / float(away.min())))
-    s = saddle + 1j * spread * np.sinh(_NODES)
-    logs = -np.log(1.0 - np.multiply.outer(s, away)).sum(axis=1)
-    terms = (np.exp(logs) / s).real * np.cosh(_NODES)
+    s = saddle + 1j * spread * _SINH
+    at_saddle = 1.0 - saddle * away
+    # Relative to the saddlepoint each factor is below 600, so that no product overflows.
+    factors = (1.0 - np.multiply.outer(s, away)) / at_saddle
+    height = np.exp(-np.log(at_saddle).sum())
+    terms = (height / (factors.prod(axis=1) * s)).real * _COSH
     terms[0] /= 2.0  # the other half of the line is its mirror image
     return float(-terms.sum() * (_NODES[1] - _NODES[0]) * spread / np.pi)
 

@@ -1,5 +1,6 @@
 """Prior: the adversary knows the traces of some users in the period of the release."""
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -33,7 +34,8 @@ class KnownSubset(Prior):
 
     ``sampling: paired`` trains on pairs that differ in one member and share their noise (POPETS24
     §4.4). With a ``known_fraction`` below 1 the adversary knows only that share of the target's
-    visits (POPETS24 §6.3); challenges contain the whole trace.
+    visits (POPETS24 §6.3); challenges contain the whole trace. Where the plan has membership lists,
+    challenges are drawn from these, and may contain known users.
 
     Attributes
     ----------
@@ -126,6 +128,9 @@ class KnownSubset(Prior):
 
         training, _ = pool(known, "training").draw(self.training, rng=rng, paired=paired)
         challenge_pool = pool(rest, "challenge")
+        if request.lists is not None:
+            everyone = np.arange(traces.n_users)
+            challenge_pool = replace(challenge_pool, users=everyone, lists=request.lists)
         challenge, absent = challenge_pool.draw_challenges(
             self.challenges, rng=rng, control=request.control
         )

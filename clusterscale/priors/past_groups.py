@@ -38,6 +38,11 @@ class _PastGroups(Prior):
         return self.beta if self._same else self.beta // 4
 
     @property
+    def n_groups(self) -> int:
+        """The field ``beta``."""
+        return self.beta
+
+    @property
     def _n_training(self) -> int:
         return self.beta if self._same else self.beta - self.n_challenges
 
@@ -64,7 +69,8 @@ class _PastGroups(Prior):
         if not request.past:
             raise InputError("this prior trains on releases of past periods, but there are none")
         traces, size, control = request.traces, request.group_size, request.control
-        pool = Pool(traces, np.arange(traces.n_users), request.target, size, self.name)
+        everyone = np.arange(traces.n_users)
+        pool = Pool(traces, everyone, request.target, size, self.name, request.lists)
         challenge_numbers, ranks = range(self.beta - self.n_challenges, self.beta), None
         if control is not None and not self._same:
             ranks = pool.rank_substitutes(self.beta, rng=control)

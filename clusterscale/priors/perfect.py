@@ -63,7 +63,7 @@ class Perfect(Prior):
         """
         traces, size = request.traces, request.group_size
         everyone = np.arange(traces.n_users)
-        pool = Pool(traces, everyone, request.target, size, self.name)
+        pool = Pool(traces, everyone, request.target, size, self.name, request.lists)
         groups, _ = pool.draw(self.groups, rng=request.rng)
         visits = count_visits(traces, everyone[None])[0]
         target_knowledge = TargetKnowledge(

@@ -140,8 +140,8 @@ def _open(uri: str) -> xr.Dataset:
         return dataset
     except (MemoryError, FormatError, InputError, StoreError):
         raise
-    except Exception as error:
-        raise FormatError(f"{uri} is neither a Zarr group nor a NetCDF file: {error}") from error
+    except Exception as error:  # the libraries' messages advise to install others
+        raise FormatError(f"{uri} is not a readable NetCDF file, or Zarr group") from error
 
 
 def _refuse_other_files(content: io.BytesIO, uri: str) -> None:

@@ -138,7 +138,9 @@ def _openers(folder: str) -> Iterator[tuple[str, Callable[[], xr.Dataset]]]:
     known = {kind for kind, _, _ in _KINDS.values()}
     for uri in (folder, *(f"{folder}/{name}" for name in storage.list_names(folder))):
         kind = uri.rpartition("/")[2]
-        if kind not in known and (identity := _identity(uri, kind)):
+        if kind in known or not storage.exists(f"{uri}/results.zarr"):
+            continue  # the study of a release has no table of results
+        if identity := _identity(uri, kind):
             yield kind, partial(_open_other, uri, identity)
 
 

@@ -81,13 +81,16 @@ def read(uri: str, *, most: int = LARGEST) -> bytes:
     FileNotFoundError
         If there is none.
     FormatError
-        If it is larger.
+        If it is larger, or a folder.
     StoreError
         If it cannot be read.
     """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()  # another process may have written since
-    size = filesystem.info(path)["size"]
+    about = filesystem.info(path)
+    if about.get("type") == "directory":
+        raise FormatError(f"{uri} is a folder, not a file")
+    size = about["size"]
     if size is None:
         raise StoreError(f"{uri}: its store does not say how large it is, so it is not read")
     check_size(size, uri, most)

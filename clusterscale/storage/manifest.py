@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any
 
-from clusterscale.errors import DamagedError
+from clusterscale.errors import DamagedError, FormatError
 from clusterscale.storage.connection import connect
 from clusterscale.storage.files import is_remote, put, read
 
@@ -181,6 +181,8 @@ def digests(uri: str, paths: Iterable[str]) -> dict[str, str]:
             return digest(read(f"{uri}/{path}"))
         except FileNotFoundError:
             return None
+        except FormatError:  # a folder, or too large: not what was written
+            return ""
 
     ordered = sorted(paths)
     with ThreadPoolExecutor(_READS if is_remote(uri) else 1) as pool:

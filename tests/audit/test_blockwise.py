@@ -80,7 +80,9 @@ def partitions(draw):
     return list(pairwise([0, *sorted(cuts), N_USERS]))
 
 
-def plan(prior, size, *, null_roi, mechanisms, control=True, precision=False, attacks=()):
+def plan(
+    prior, size, *, null_roi, mechanisms, control=True, precision=False, attacks=(), groups=None
+):
     past = prior["name"] in ("same_groups", "different_groups")
     attacks = [{"name": name} for name in ("spectral", *attacks)]
     if not past:
@@ -90,6 +92,7 @@ def plan(prior, size, *, null_roi, mechanisms, control=True, precision=False, at
         null_roi=null_roi,
         targets={"random": 1},
         group_sizes=[size],
+        groups=groups,
         periods=[{"name": "day", "first": 24, "epochs": 24, "observed": [0] if past else []}],
         priors=[prior],
         mechanisms=mechanisms,
@@ -125,6 +128,18 @@ MIXED = [{"name": "exact"}, CAPPED, MERGED]
 def adds(prior):
     """Whether groups are added up once: who learns anew for each release is slow."""
     return PRIORS[prior]["name"] == "known_subset" or prior == "shared"
+
+
+@pytest.mark.parametrize("prior", ["independent", "perfect", "same_groups"])
+def test_three_parts_give_the_outcomes_of_one_with_membership_lists(two_days, prior):
+    groups = [[f"u{i:03d}" for i in range(first, 60, 3)] for first in range(3)]
+    chosen = plan(
+        PRIORS[prior], 6, null_roi=False, mechanisms=MIXED, precision=adds(prior), groups=groups
+    )
+    task = the_task(two_days, chosen, 9)
+    assert bits(by_parts(fold_task(task, PARTS))) == bits(run_task(task))
+    evaluation = next(chosen.evaluations(two_days))
+    assert by_parts(fold_evaluation(evaluation, PARTS)) == evaluate_mechanism_task(evaluation)
 
 
 @pytest.mark.parametrize(

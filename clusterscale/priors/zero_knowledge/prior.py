@@ -172,7 +172,8 @@ class ZeroKnowledge(Prior):
                 "cannot give: set crowd to users, or null_roi to false"
             )
         everyone = np.arange(traces.n_users)
-        pool = Pool(traces, everyone, request.target, request.group_size, f"{self.name} challenge")
+        size, name = request.group_size, f"{self.name} challenge"
+        pool = Pool(traces, everyone, request.target, size, name, request.lists)
         challenge, absent = pool.draw_challenges(
             self.challenges, rng=request.rng, control=request.control
         )

@@ -1,0 +1,66 @@
+"""Settings of an audit that do not depend on the release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Strict
+
+from clusterscale.attacks import ATTACKS
+from clusterscale.audit.settings import Precision
+from clusterscale.audit.targets import Targets
+from clusterscale.contracts import Attack, ConfigModel, Prior, Probability
+from clusterscale.dp_audit import UtilityPlan, VerdictPlan
+from clusterscale.game import FALSE_POSITIVE_RATE
+from clusterscale.priors import PRIORS
+from clusterscale.registry import NonEmptyUnique
+from clusterscale.screening import ScreenPlan
+
+__all__ = ["AuditTemplate"]
+
+if TYPE_CHECKING:
+    Priors = tuple[Prior, ...]
+    Attacks = tuple[Attack, ...]
+else:
+    Priors = Annotated[tuple[PRIORS.field(), ...], *NonEmptyUnique]
+    Attacks = Annotated[tuple[ATTACKS.field(), ...], *NonEmptyUnique]
+
+
+class AuditTemplate(ConfigModel):
+    """Targets, priors, attacks, measures of utility, and tests of guarantees.
+
+    Attributes
+    ----------
+    seed
+        Root seed of all random streams.
+    targets
+        Users to attack.
+    priors
+        What the adversary knows.
+    attacks
+        What the adversary does.
+    utility
+        How utility is measured.
+    verdict
+        How guarantees are tested.
+    screen
+        How all users are screened.
+    control
+        Whether every attack is also trained on shuffled labels, challenged on groups with a
+        substitute for the target, and compared with the sum of all published values.
+    false_positive_rate
+        Rate at which true positives are reported.
+    precision
+        Challenges are added until an AUC is known to this precision; None: none are added.
+    """
+
+    seed: Annotated[int, Strict()] = 0
+    targets: Targets
+    priors: Priors
+    attacks: Attacks
+    utility: UtilityPlan = UtilityPlan()
+    verdict: VerdictPlan = VerdictPlan()
+    screen: ScreenPlan = ScreenPlan()
+    control: bool = True
+    false_positive_rate: Probability = FALSE_POSITIVE_RATE
+    precision: Precision | None = None
