@@ -165,7 +165,18 @@ class ListedCandidates(CandidatePool):
 def draw_members(
     n_users: int, size: int, lists: Sequence[Sequence[int]] | None, *, rng: np.random.Generator
 ) -> Ints:
-    """Draw the members of one group of ``size`` from all users, or from one of some lists.
+    """Draw the members of one group from all users, or from one of some membership lists.
+
+    Parameters
+    ----------
+    n_users
+        Number of users.
+    size
+        Members of the group.
+    lists
+        User indices of each list; None: all users.
+    rng
+        Random generator.
 
     Returns
     -------
@@ -217,7 +228,19 @@ def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
 
 
 def check_lists(lists: Sequence[Sequence[object]], *, size: int, n_groups: int, name: str) -> None:
-    """Raise :class:`PoolError` if membership lists cannot supply the groups for every target."""
+    """Raise :class:`PoolError` if membership lists cannot supply the groups for every target.
+
+    Parameters
+    ----------
+    lists
+        Members of each list.
+    size
+        Members of a group, the target counted.
+    n_groups
+        Number of groups, half of them with the target.
+    name
+        Name of the prior in the error.
+    """
     wanted = n_groups // 2
     # Of a list of exactly that size that has the target, there is one group with the target.
     n_distinct = 0
