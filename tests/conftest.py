@@ -8,7 +8,6 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from cpu_seconds import CpuSeconds
 from hypothesis import settings
 
 from clusterscale.cube import Calendar, Grid, TraceCube, new_cube
@@ -43,11 +42,6 @@ def pytest_ignore_collect(collection_path, config):
     text = collection_path.read_text(encoding="utf-8")
     left_out = (word for word in _MARKED if f"not {word}" in chosen)
     return True if any(_MARKED[word].search(text) for word in left_out) else None
-
-
-def pytest_configure(config):
-    if config.getoption("xmlpath", None) or hasattr(config, "workerinput"):
-        config.pluginmanager.register(CpuSeconds())
 
 
 def write_cube(uri, dense):
