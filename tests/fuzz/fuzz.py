@@ -66,7 +66,7 @@ def main() -> int:
     finally:
         if not keep:
             shutil.rmtree(root, ignore_errors=True)
-    _print_table(counts)
+        _print_table(counts)  # also when it is stopped
     if keep:
         print(f"kept: {root}")
     return 1 if n_faults else 0
