@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     __version__: str
     from clusterscale.api import (
         Gate,
+        analyse,
         attack,
         audit,
         check,
@@ -76,6 +77,7 @@ __all__ = [
     "SerialExecutor",
     "TraceCube",
     "TraitsPlan",
+    "analyse",
     "attack",
     "audit",
     "check",
@@ -111,6 +113,7 @@ _PACKAGES = {
     "SerialExecutor": "runtime",
     "TraceCube": "cube",
     "TraitsPlan": "traits",
+    "analyse": "api",
     "attack": "api",
     "check": "api",
     "gate": "api",

@@ -195,7 +195,8 @@ class _Entry:
         )
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Any:
-        return handler(_adapter(self._classes()).core_schema)
+        classes = self._classes()
+        return handler(_adapter(classes).core_schema) if classes else {"type": "object"}
 
     def _classes(self) -> tuple[type[Any], ...]:
         return tuple(
@@ -207,6 +208,8 @@ class _Entry:
     def _validate(self, value: Any) -> Any:
         """Return the entry; an object of an unregistered class if it derives from the base."""
         classes, base = self._classes(), self.only or self.registry.base
+        if not classes and not isinstance(value, BaseModel):
+            raise ValueError(f"no {self.registry.kind} is installed or registered")
         if base is None or not isinstance(value, BaseModel) or type(value) in classes:
             return _adapter(classes).validate_python(value)
         if not isinstance(value, base) or getattr(value, "name", "") == self.skip:
@@ -218,7 +221,7 @@ class _Entry:
 
 
 def register(cls: type[T]) -> type[T]:
-    """Register a mechanism, prior, attack, utility measure, reader, check or cluster by its name.
+    """Register a mechanism, prior, attack, measure, reader, check, cluster or analysis by its name.
 
     It can then be named in configs, and appears in the JSON schema, plans and reports. A package
     that is installed registers its classes by entry points instead. Can be used as a decorator.
@@ -228,8 +231,8 @@ def register(cls: type[T]) -> type[T]:
     cls
         Derives from ``clusterscale.contracts.Mechanism``, ``Prior`` or ``Attack``,
         ``clusterscale.utility.Utility``, ``clusterscale.ingest.Reader``,
-        ``clusterscale.consistency.Check`` or ``clusterscale.runtime.Cluster``, which decides its
-        kind, and has a literal ``name``.
+        ``clusterscale.consistency.Check``, ``clusterscale.runtime.Cluster`` or
+        ``clusterscale.study.AnalysisPlan``, which decides its kind, and has a literal ``name``.
 
     Returns
     -------
@@ -246,8 +249,8 @@ def register(cls: type[T]) -> type[T]:
         raise InputError(
             f"{cls.__module__}.{cls.__qualname__} has no kind: derive it from "
             "clusterscale.contracts.Mechanism, .Prior or .Attack, clusterscale.utility.Utility, "
-            "clusterscale.ingest.Reader, clusterscale.consistency.Check or "
-            "clusterscale.runtime.Cluster"
+            "clusterscale.ingest.Reader, clusterscale.consistency.Check, "
+            "clusterscale.runtime.Cluster or clusterscale.study.AnalysisPlan"
         )
     resolve_name(home).add(cls)
     return cls

@@ -9,6 +9,7 @@ audit           attacks targets                          dataset, one value per 
 screen          scores every user in closed form         dataset, one row per user
 traits          compares the most and least exposed      dataset of characteristics
 recover         infers locations from a release          dataset of errors per user
+analyse         runs an analysis of another package      its dataset
 check           checks published tables without traces   dataset, one row per check and table
 reaudit         audits the new releases of a catalogue   dataset, the verdict on each release
 gate            evaluates a run against a policy         verdict and reasons
@@ -21,12 +22,12 @@ All are names of the package: ``import clusterscale as cs; cs.audit(…)``. The 
 ``clusterscale/guide/python.md`` has examples.
 """
 
-from clusterscale.api.analyses import audit, recover, screen, traits
+from clusterscale.api.analyses import analyse, audit, recover, screen, traits
 from clusterscale.api.games import attack, play
 from clusterscale.api.records import ingest, inspect
 from clusterscale.api.releases import Gate, gate, reaudit
 from clusterscale.api.reports import report
 from clusterscale.api.tables import check
 
-__all__ = ["Gate", "attack", "audit", "check", "gate", "ingest", "inspect", "play", "reaudit"]
-__all__ += ["recover", "report", "screen", "traits"]
+__all__ = ["Gate", "analyse", "attack", "audit", "check", "gate", "ingest", "inspect", "play"]
+__all__ += ["reaudit", "recover", "report", "screen", "traits"]

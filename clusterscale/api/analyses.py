@@ -1,4 +1,4 @@
-"""Analyses of a cube: audit, screen, traits and recovery."""
+"""Analyses of a cube: audit, screen, traits, recovery, and those of other packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.audit import AuditAnalysis, AuditPlan, TraitsAnalysis, count_failed
 from clusterscale.recovery import RecoveryAnalysis, RecoveryPlan
 from clusterscale.screening import ScreenAnalysis
-from clusterscale.study import Analysis, Tell
+from clusterscale.study import Analysis, AnalysisPlan, Tell
 from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import check_kinds
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
     from clusterscale.study.execution import Executor
 
-__all__ = ["audit", "recover", "screen", "traits"]
+__all__ = ["analyse", "audit", "recover", "screen", "traits"]
 
 
 def audit(
@@ -196,6 +196,38 @@ def recover(
     """
     check_kinds(plan=(plan, RecoveryPlan))
     return _run(RecoveryAnalysis(plan), cube, output, executor, memory, force, progress)
+
+
+def analyse(
+    plan: AnalysisPlan,
+    cube: TraceCube,
+    output: str | Path,
+    executor: Executor | Cluster | None = None,
+    *,
+    memory: int | None = None,
+    force: bool = False,
+    progress: bool | Tell = True,
+) -> xr.Dataset:
+    """Run an analysis of another package, or resume an interrupted one.
+
+    Parameters
+    ----------
+    plan, cube, output, executor, memory, force, progress
+        As for :func:`audit`; the results are kept in a folder below ``output`` that has the name of
+        the plan.
+
+    Returns
+    -------
+    xr.Dataset
+        The results of the analysis.
+
+    Raises
+    ------
+    InputError, ConfigError, ExistsError
+        As :func:`audit`.
+    """
+    check_kinds(plan=(plan, AnalysisPlan))
+    return _run(plan.analysis(), cube, output, executor, memory, force, progress)
 
 
 def _run(

@@ -33,6 +33,7 @@ for verb in (
     analyses.screen,
     analyses.traits,
     analyses.recover,
+    analyses.analyse,
     reports.report,
     gates.gate,
     releases.reaudit,

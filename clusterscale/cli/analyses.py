@@ -1,4 +1,4 @@
-"""The commands ``screen``, ``recover`` and ``traits``."""
+"""The commands ``screen``, ``recover``, ``traits`` and ``analyse``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ import numpy as np
 from rich.markup import escape
 
 from clusterscale.cli.console import out
-from clusterscale.cli.running import RunOptions, running_verb
+from clusterscale.cli.options import (
+    ClusterName,
+    ConfigFile,
+    Explain,
+    Force,
+    Memory,
+    Output,
+    Workers,
+)
+from clusterscale.cli.running import RunOptions, run_analysis, running_verb
 from clusterscale.cli.tables import Key, add_numbers, new_table
+from clusterscale.errors import ConfigError
 from clusterscale.schema import with_labels
 
 if TYPE_CHECKING:
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
     from clusterscale.config import Config
     from clusterscale.study import Analysis
 
-__all__ = ["recover", "screen", "show_recovery", "show_screen", "show_traits", "traits"]
+__all__ = ["analyse", "recover", "screen", "show_recovery", "show_screen", "show_traits", "traits"]
 
 _STRATEGIES = 4  # columns per table
 _GAP = 0.02  # between mean AUCs: with less, the membership of the two groups is chance
@@ -168,3 +178,32 @@ def traits(config: Config) -> Analysis:
     from clusterscale.audit import TraitsAnalysis
 
     return TraitsAnalysis(config.the_audit(), config.traits)
+
+
+def analyse(
+    config: ConfigFile = None,
+    output: Output = None,
+    cluster: ClusterName = None,
+    workers: Workers = None,
+    memory: Memory = None,
+    explain: Explain = False,
+    force: Force = False,
+) -> None:
+    """Run the analyses of other packages that a config names in `analyses`, one after another."""
+    options = RunOptions(config, output, cluster, workers, memory, force, explain)
+    if not options.config.analyses:
+        raise ConfigError("analyses: missing; name at least one, e.g. analyses: [{name: …}]")
+    for plan in options.config.analyses:
+        run_analysis(plan.analysis(), options, _show_variables)
+
+
+def _show_variables(results: xr.Dataset) -> None:
+    """Print the variables of any dataset, and the mean of those that are numbers."""
+    table = new_table()
+    table.add_column("variable", no_wrap=True)
+    table.add_column("what it is")
+    add_numbers(table, "mean")
+    for name, variable in results.data_vars.items():
+        mean = f"{float(variable.mean()):.4g}" if variable.dtype.kind in "fiub" else ""
+        table.add_row(escape(str(name)), escape(str(variable.attrs.get("long_name", ""))), mean)
+    out.print(table)

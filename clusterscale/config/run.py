@@ -17,7 +17,9 @@ from clusterscale.cube.synthetic import PRESETS, open_or_synthesise
 from clusterscale.errors import ConfigError, ExistsError
 from clusterscale.html_tables import list_facts
 from clusterscale.recovery import RecoveryPlan
+from clusterscale.registry import OptionalUnique
 from clusterscale.runtime import CLUSTERS, Cluster, Local
+from clusterscale.study import ANALYSES, AnalysisPlan
 from clusterscale.traits import TraitsPlan
 from clusterscale.validation_messages import choices
 
@@ -82,16 +84,19 @@ def _from_text(value: Any) -> Any:
 if TYPE_CHECKING:
     Source = CubeSource
     Place = Cluster
+    Others = tuple[AnalysisPlan, ...]
 else:
     Source = Annotated[CubeSource, BeforeValidator(_from_text)]
     Place = CLUSTERS.field()
+    Others = Annotated[tuple[ANALYSES.field(), ...], *OptionalUnique]
 
 
 class Config(ConfigModel):
     """Config of a run: cube, analyses, cluster and output.
 
-    ``audit`` infers membership, ``recovery`` infers locations; set either or both. ``traits`` sets
-    how `clusterscale traits` compares exposed users of an audit.
+    ``audit`` infers membership, ``recovery`` infers locations, ``analyses`` are those of other
+    packages; set at least one. ``traits`` sets how `clusterscale traits` compares exposed users of
+    an audit.
 
     Attributes
     ----------
@@ -105,6 +110,8 @@ class Config(ConfigModel):
         Recovery of locations.
     traits
         How exposed users are compared.
+    analyses
+        Analyses of other packages, which `clusterscale analyse` runs.
     cluster
         Where tasks run.
     """
@@ -114,16 +121,18 @@ class Config(ConfigModel):
     audit: AuditPlan | None = None
     recovery: RecoveryPlan | None = None
     traits: TraitsPlan = TraitsPlan()
+    analyses: Others = ()
     cluster: Place = Local()
 
     @model_validator(mode="after")
     def _has_analysis(self) -> Self:
-        if self.audit is None and self.recovery is None:
+        if self.audit is None and self.recovery is None and not self.analyses:
             raise ValueError("set audit, recovery or both")
         return self
 
     def __repr__(self) -> str:
         plans = [str(plan) for plan in (self.audit, self.recovery) if plan is not None]
+        plans += [plan.label for plan in self.analyses]
         return f"Config({self.cube.path!r} → {self.output!r} on {self.cluster.label}: {plans})"
 
     __str__ = __repr__
@@ -134,6 +143,7 @@ class Config(ConfigModel):
             "cube": f"{self.cube.path}{suffix}",
             "output": self.output,
             "cluster": self.cluster.label,
+            **({"analyses": [plan.label for plan in self.analyses]} if self.analyses else {}),
         }
         plans = (plan._repr_html_() for plan in (self.audit, self.recovery) if plan is not None)
         return "".join([list_facts("Run", run), *plans])
@@ -147,7 +157,7 @@ class Config(ConfigModel):
             If there is none.
         """
         if self.audit is None:
-            raise ConfigError("audit: missing; this config has only a recovery")
+            raise ConfigError("audit: missing; this config has only other analyses")
         return self.audit
 
     def the_recovery(self) -> RecoveryPlan:

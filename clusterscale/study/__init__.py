@@ -3,6 +3,7 @@
 from clusterscale.study.analysis import Analysis, Study, run
 from clusterscale.study.identity import Identity
 from clusterscale.study.journal import JournalFolder
+from clusterscale.study.registered import ANALYSES, AnalysisPlan
 from clusterscale.study.resources import (
     PROCESS_BYTES,
     StudyCost,
@@ -12,6 +13,16 @@ from clusterscale.study.resources import (
 )
 from clusterscale.study.stage import Progress, Stage, Tell, each, prefixed
 
-__all__ = ["PROCESS_BYTES", "Analysis", "Identity", "JournalFolder", "Progress", "Stage", "Study"]
-__all__ += ["StudyCost", "Tell", "describe_bytes", "describe_cost", "each", "prefixed"]
+__all__ = ["ANALYSES", "PROCESS_BYTES", "Analysis", "AnalysisPlan", "Identity", "JournalFolder"]
+__all__ += [
+    "Progress",
+    "Stage",
+    "Study",
+    "StudyCost",
+    "Tell",
+    "describe_bytes",
+    "describe_cost",
+    "each",
+    "prefixed",
+]
 __all__ += ["require_memory", "run"]

@@ -12,10 +12,10 @@ GOOD = yaml.safe_load(built_in())
 
 # Texts that are no config at all.
 TEXTS = {
-    "empty": ("", "a config is a mapping with keys cube, output, audit, recovery, traits, cluster"),
+    "empty": ("", "a config is a mapping with keys cube, output, audit, recovery, traits, analyses, cluster"),
     "a list": (
         "- cube",
-        "a config is a mapping with keys cube, output, audit, recovery, traits, cluster",
+        "a config is a mapping with keys cube, output, audit, recovery, traits, analyses, cluster",
     ),
     "a tab": (
         "cube: x\n\toutput: y\n",
@@ -42,7 +42,7 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, cluster; "
+        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, analyses, cluster; "
         "did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: set audit, recovery or both"),
@@ -69,7 +69,7 @@ CHANGES = [
         1,
         "audit.sed: is not a known key: choose from seed, targets, priors, "
         "attacks, utility, verdict, screen, control, false_positive_rate, precision, "
-        "null_roi, group_sizes, periods, mechanisms; did you mean 'seed'?",
+        "null_roi, group_sizes, groups, periods, mechanisms; did you mean 'seed'?",
     ),
     ("audit.null_roi", "yes", "audit.null_roi: is 'yes', but should be true or false"),
     ("audit.targets", None, "audit.targets: is missing"),
