@@ -50,7 +50,7 @@ def one_line(text):
 def run_console(text, code):
     """Run the commands of a block; check the lines that follow each, and return the exit code."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, expected = part.partition("\n")
+        command, _, expected = part.replace("\\\n", "").partition("\n")
         if command == "echo $?":
             output = str(code)
         else:
