@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -25,6 +28,9 @@ from clusterscale.study.execution import MEMORY, Executor
 
 if TYPE_CHECKING:
     from clusterscale.runtime import Cluster
+
+_BETWEEN = 0.1
+"""Least seconds between two updates of a bar in a notebook."""
 
 __all__ = ["PlainConsole", "new_bar", "open_executor", "show_progress", "teller"]
 
@@ -57,6 +63,56 @@ def new_bar(console: Console, *, disable: bool = False) -> Bar:
     )
 
 
+class NotebookBar(Bar):
+    """A progress bar as HTML, which stays in the saved notebook.
+
+    Rich's own bar needs ipywidgets, and warns at each update without them.
+    """
+
+    _display: Any = None
+    _shown = 0.0
+
+    def start(self) -> None:
+        """Show the bar below the cell."""
+        from IPython.display import display
+
+        self._display = display(self._lines(), raw=True, display_id=True)
+
+    def stop(self) -> None:
+        """Show how far the work has come, and leave the bar there."""
+        self.refresh()
+
+    def update(self, task_id: TaskID, *args: Any, **fields: Any) -> None:
+        """Note progress, and show it if the last update was not just now."""
+        super().update(task_id, *args, **fields)
+        if self.get_time() >= self._shown + _BETWEEN:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Show the progress."""
+        if self._display is not None:
+            self._shown = self.get_time()
+            self._display.update(self._lines(), raw=True)
+
+    def _lines(self) -> dict[str, str]:
+        """Return the bar as HTML, and as text for frontends that show nothing else."""
+        bars, texts = [], []
+        for task in self.tasks:
+            name, state = without_controls(task.description), _describe(task)
+            share = f' max="{task.total:g}" value="{task.completed:g}"' if task.total else ""
+            bars.append(f"<label>{escape(name)} <progress{share}></progress></label> {state}")
+            texts.append(f"{name} {state}")
+        return {"text/html": "<br>".join(bars), "text/plain": "\n".join(texts)}
+
+
+def _describe(task: Task) -> str:
+    """Return counts, elapsed and estimated remaining time of the line of a bar."""
+    counts = f"{task.completed:,.0f} of {task.total:,.0f}, " if task.total else ""
+    remaining = None if task.finished else task.time_remaining
+    left = "" if remaining is None else f", {timedelta(seconds=int(remaining))} left"
+    return f"{counts}{timedelta(seconds=int(task.elapsed or 0))}{left}"
+
+
 def teller(bar: Bar, line: TaskID) -> Tell:
     """Return a callback that shows the progress of a study on a line of ``bar``."""
 
@@ -83,8 +139,11 @@ def show_progress(progress: bool | Tell, what: str) -> Iterator[Tell]:
         yield progress
         return
     console = PlainConsole(stderr=True)
-    seen = progress and (console.is_terminal or console.is_jupyter)
-    with new_bar(console, disable=not seen) as bar:
+    if progress and console.is_jupyter:
+        made: Bar = NotebookBar(console=console)
+    else:
+        made = new_bar(console, disable=not (progress and console.is_terminal))
+    with made as bar:
         yield teller(bar, bar.add_task(what, total=None))
 
 

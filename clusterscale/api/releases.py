@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from clusterscale.api.execution import open_executor, show_progress
 from clusterscale.api.reports import gather
 from clusterscale.errors import InputError
+from clusterscale.html_tables import grid
 from clusterscale.redaction import clean
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.study import Tell
@@ -49,6 +50,11 @@ class Gate:
     verdict: str
     mechanism: str
     reasons: tuple[dict[str, Any], ...]
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and its reasons as a table for notebooks."""
+        rows = [[str(reason[key]) for key in ("level", "check", "text")] for reason in self.reasons]
+        return grid(f"{self.verdict}: {self.mechanism}", ("level", "check", "reason"), rows)
 
 
 def gate(

@@ -17,6 +17,7 @@ from clusterscale.metrics import (
     reject_holm,
     weak_cells,
 )
+from clusterscale.redaction import without_controls
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.validation_messages import find_ties
 
@@ -38,7 +39,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Finding:
     """Exposure in one release: a period, prior, group size and mechanism.
 
@@ -78,6 +79,10 @@ class Finding:
     n_certain: int
     exposure: ExposureVerdict
     reason: str
+
+    def __repr__(self) -> str:
+        release = f"{self.mechanism}, groups of {self.group_size:,}, {self.period}, {self.prior}"
+        return without_controls(f"Finding({self.exposure}: {release}; {self.reason})")
 
 
 def find_exposures(results: xr.Dataset) -> list[Finding]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 import webbrowser
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,12 +18,13 @@ from clusterscale.cli.console import out
 from clusterscale.errors import UnknownNameError
 from clusterscale.validation_messages import choices
 
-__all__ = ["PAGES", "guide", "read_page", "write_page"]
+__all__ = ["PAGES", "guide", "read_page", "write_page", "written"]
 
 PAGES = Path(str(files("clusterscale"))) / "guide"
 """Folder of the pages."""
 
 _START = "index"
+_FORMATS = (".md", ".ipynb")
 _LINK = re.compile(r'href="([\w-]+)\.md(?:#[\w-]*)?"')
 _DRAWING = re.compile(r'<img src="drawings/([\w-]+\.svg)" alt="[^"]*" />')
 
@@ -54,15 +57,27 @@ def read_page(name: str) -> str:
 
     if name in GENERATED:
         return GENERATED[name]()
-    if name not in _written():
-        known = sorted([*_written(), *GENERATED])
+    pages = written()
+    if name not in pages:
+        known = sorted([*pages, *GENERATED])
         raise UnknownNameError(f"the guide has no page {name!r}: {choices(name, known)}")
-    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    text = pages[name].read_text(encoding="utf-8")
+    return _from_notebook(text) if pages[name].suffix == ".ipynb" else text
 
 
 @cache
-def _written() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in PAGES.glob("*.md")))
+def written() -> Mapping[str, Path]:
+    """Return the names of the written pages, and their files: Markdown, or notebooks."""
+    return {path.stem: path for path in sorted(PAGES.iterdir()) if path.suffix in _FORMATS}
+
+
+def _from_notebook(text: str) -> str:
+    """Return the cells of a notebook as Markdown."""
+    parts = []
+    for cell in json.loads(text)["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def write_page(folder: str, page: str = _START) -> str:
@@ -72,7 +87,7 @@ def write_page(folder: str, page: str = _START) -> str:
     from clusterscale.cli.reference import GENERATED
 
     to_html = MarkdownIt("commonmark").enable("table")
-    others = sorted({*_written(), *GENERATED} - {_START})
+    others = sorted({*written(), *GENERATED} - {_START})
     sections = "\n".join(
         f'<section id="{name}">{_inline(to_html.render(read_page(name)))}</section>'
         for name in (_START, *others)

@@ -12,6 +12,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 from clusterscale.attacks import ATTACKS
+from clusterscale.cli.guide import read_page, written
 from clusterscale.cli.reference import GENERATED
 from clusterscale.mechanisms import MECHANISMS
 from clusterscale.priors import PRIORS
@@ -50,6 +51,7 @@ def on_files(files, config):
     pages = {name: make() for name, make in GENERATED.items()}
     pages |= {name: included(path) for name, path in INCLUDED.items()}
     pages |= {f"api-{name}": api(name) for name in PACKAGES}
+    pages |= {name: notebook(name) for name, path in written().items() if path.suffix == ".ipynb"}
     pages["api"] = overview()
     for name, text in pages.items():
         files.append(File.generated(config, f"{name}.md", content=text))
@@ -80,6 +82,12 @@ def api(name):
         cls = REGISTRIES[name][key]
         parts += [f"## `{key}`", f"::: {cls.__module__}.{cls.__qualname__}"]
     return "\n\n".join(parts) + "\n"
+
+
+def notebook(name):
+    """Return a notebook as a page, with a link to the file."""
+    title, _, rest = read_page(name).partition("\n")
+    return f"{title}\n\n[Download the notebook]({name}.ipynb)\n{rest}"
 
 
 def overview():

@@ -52,6 +52,35 @@ def test_no_progress_is_shown_outside_terminals(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+class Displays:
+    """What a notebook shows, in place of IPython: each state of one output."""
+
+    def __init__(self):
+        self.states = []
+
+    def display(self, data, *, raw, display_id):
+        assert raw
+        assert display_id
+        self.update(data, raw=True)
+        return self
+
+    def update(self, data, *, raw):
+        self.states.append(data)
+
+
+def test_a_notebook_shows_the_progress_without_widgets(monkeypatch):
+    shown = Displays()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setitem(sys.modules, "IPython", shown)
+    monkeypatch.setitem(sys.modules, "IPython.display", shown)
+    with show_progress(True, "<audit>") as tell:
+        assert "&lt;audit&gt; <progress></progress>" in shown.states[-1]["text/html"]
+        tell(Progress("audit", 3000, 1))
+        tell(Progress("audit", 3000, 2, 998))
+    assert '<progress max="3000" value="1000">' in shown.states[-1]["text/html"]
+    assert shown.states[-1]["text/plain"].startswith("audit 1,000 of 3,000, 0:")
+
+
 def test_failed_tasks_are_a_warning(run, cube, monkeypatch, tmp_path):
     folder, plan, _ = run
     monkeypatch.setattr("clusterscale.api.analyses.count_failed", lambda results: 2)
@@ -65,6 +94,7 @@ def test_gate_and_report_of_a_folder(run):
     assert verdict.verdict in ("warn", "fail")
     assert verdict.mechanism.startswith("laplace")
     assert {reason["check"] for reason in verdict.reasons} >= {"exposure"}
+    assert f"<strong>{verdict.verdict}: laplace" in verdict._repr_html_()
     assert cs.report([folder], folder / "one.html") == str(folder / "one.html")
     with pytest.raises(InputError, match="`output` is missing"):
         cs.report([folder])
@@ -74,6 +104,7 @@ def test_the_accessor_has_findings_tables_and_figures(run):
     results = cs.open_results(str(run[0]))
     shown = results.clusterscale
     assert next(finding.mechanism for finding in shown.findings) == "exact"
+    assert "exact, groups of 3, all, known_subset" in repr(shown.findings[0])
     table = shown.to_dataframe()
     assert len(table) == results.auc.size
     assert list(shown.to_dataframe("utility").measure.unique()) == ["pearson"]
@@ -103,6 +134,9 @@ def test_figures_are_saved_with_their_names(run, tmp_path):
     assert boxes.save(tmp_path / "loss.png").endswith("loss.png")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
     assert "logistic" in _svg(cs.figures.auc(results)[0], tmp_path)
+    png, shown = boxes._repr_png_()
+    assert png.startswith(b"\x89PNG")
+    assert shown["alt"] == boxes.description
     with pytest.raises(InputError, match="does not end in"):
         boxes.save(tmp_path / "loss.gif")
 

@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from clusterscale.cli import app
-from clusterscale.cli.guide import PAGES, read_page, write_page
+from clusterscale.cli.guide import PAGES, read_page, write_page, written
 from clusterscale.cli.reference import GENERATED
 from clusterscale.config import load_either, load_policy
 from clusterscale.schema import RESULTS
@@ -19,11 +19,12 @@ from clusterscale.schema import RESULTS
 BLOCK = re.compile(r'^```(\w+)(?: title="([\w.-]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]*)(?:#([^)\s]+))?\)", re.DOTALL)
 STARTS_FROM = {"weekly": "regulator"}  # a tutorial that uses the files of another
+READS = {"cabs": "sfcabs.parquet"}  # a tutorial on real data, and the file that it reads
 # Written or generated elsewhere: by other tests, or when the site is built.
 TESTED_ELSEWHERE = {"python", "plug-ins"}
 ON_THE_SITE = {"changelog", "contributing", "deployment", "examples", "security"}
 
-WRITTEN = {path.stem: path.read_text() for path in sorted(PAGES.glob("*.md"))}
+WRITTEN = {name: read_page(name) for name in written()}
 TUTORIALS = [
     name
     for name, text in WRITTEN.items()
@@ -49,7 +50,7 @@ def one_line(text):
 def run_console(text, code):
     """Run the commands of a block; check the lines that follow each, and return the exit code."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        command, _, expected = part.partition("\n")
+        command, _, expected = part.replace("\\\n", "").partition("\n")
         if command == "echo $?":
             output = str(code)
         else:
@@ -70,10 +71,13 @@ def run_console(text, code):
 @pytest.mark.timeout(1800)  # each runs several audits
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("page", TUTORIALS)
-def test_tutorials_run_and_show_what_they_say(page, tmp_path, monkeypatch):
+def test_tutorials_run_and_show_what_they_say(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "publish", raising=False)
+    if page in READS:
+        records = request.getfixturevalue("real_data") / READS[page]
+        (tmp_path / records.name).symlink_to(records.resolve())
     if page in STARTS_FROM:
         write_files(STARTS_FROM[page], tmp_path)
     write_files(page, tmp_path)

@@ -1,6 +1,7 @@
 """What the figures draw, read from their own description."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,16 @@ from hypothesis import strategies as st
 from report.page import Page
 
 from clusterscale.report import figures, render
-from clusterscale.report.figures import Point, axis, boxes, distributions, plot, tradeoff
+from clusterscale.report.figures import (
+    Figure,
+    Figures,
+    Point,
+    axis,
+    boxes,
+    distributions,
+    plot,
+    tradeoff,
+)
 
 
 def columns(panel, *names):
@@ -79,6 +89,24 @@ def test_a_mark_stands_at_its_loss_and_gain_and_carries_its_name():
     assert x == [across.floor, 2.5]  # a logarithm has no place for 0
     assert (gain, loss, names) == ([0, 0.75], [0, 2.5], ["exact", "<b>"])
     assert [line.location for line in panel.select({"type": Span})] == [7.0]
+
+
+def test_a_picture_explains_its_marks(tmp_path):
+    pytest.importorskip("matplotlib")
+    points = [Point(0, "exact", 0.0, 0.0), Point(1, "zeros", 0.5, 1.0, "empty")]
+    model = tradeoff(points, 0.7, axis(np.array([0.7]), log=False))
+    drawn = Figure(model, "slug", "utility", "<in words>", names=("exact", "zeros"))
+    text = Path(drawn.save(tmp_path / "a.svg")).read_text()
+    for name in ("exact", "zeros", "(nearly) empty release", "random guess"):
+        assert f">{name}</text>" in text
+
+
+def test_a_notebook_shows_a_list_of_figures_as_far_as_it_is_short(monkeypatch):
+    monkeypatch.setattr(Figure, "_repr_png_", lambda self: (b"png", {"alt": self.description}))
+    drawn = Figure(None, "slug", "title", '"in words"')
+    shown = Figures([drawn] * 15)._repr_html_()
+    assert shown.count('<img alt="&quot;in words&quot;"') == 12
+    assert shown.endswith("and 3 more")
 
 
 def test_without_a_guess_there_is_no_line():

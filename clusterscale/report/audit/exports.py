@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 __all__ = ["draw_auc", "draw_loss", "draw_tradeoff"]
 
 
-def draw_auc(results: xr.Dataset) -> list[figures.Figure]:
+def draw_auc(results: xr.Dataset) -> figures.Figures:
     """Return the distribution of AUC over targets, by setting and group size."""
     audit = _read(results)
     shown = (index for index, _ in audit.cases.shown())
-    return [figure for index in shown for figure in auc_figures(audit.cases, index)]
+    return figures.Figures(figure for index in shown for figure in auc_figures(audit.cases, index))
 
 
-def draw_loss(results: xr.Dataset) -> list[figures.Figure]:
+def draw_loss(results: xr.Dataset) -> figures.Figures:
     """Return the privacy loss of targets, by setting."""
     audit = _read(results)
-    return [loss_figure(audit.cases, index) for index, _ in audit.cases.shown()]
+    return figures.Figures(loss_figure(audit.cases, index) for index, _ in audit.cases.shown())
 
 
-def draw_tradeoff(results: xr.Dataset) -> list[figures.Figure]:
+def draw_tradeoff(results: xr.Dataset) -> figures.Figures:
     """Return privacy gain against utility loss; empty if either is not known."""
     audit = _read(results)
     defences = audit.defences
     if not defences.gains_known or not np.isfinite(defences.loss).any():
-        return []
-    return tradeoff_figures(audit)
+        return figures.Figures()
+    return figures.Figures(tradeoff_figures(audit))
 
 
 def _read(results: xr.Dataset) -> AuditReport:

@@ -23,7 +23,7 @@ from clusterscale.report.figures.planar import (
     scale,
     tradeoff,
 )
-from clusterscale.report.figures.single import Figure
+from clusterscale.report.figures.single import Figure, Figures
 from clusterscale.report.figures.time_series import (
     Course,
     ReleaseAxis,
@@ -37,6 +37,7 @@ __all__ = [
     "Axis",
     "Course",
     "Figure",
+    "Figures",
     "Floats",
     "Point",
     "ReleaseAxis",

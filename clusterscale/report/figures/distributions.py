@@ -43,6 +43,7 @@ def distributions(
     drawn.xaxis.ticker = FixedTicker(ticks=[round(0.1 * i, 1) for i in range(11)])
     if chance is not None:
         mark = Span(location=chance, dimension="height", line_color=NEUTRAL, line_dash="4 4")
+        mark.name = "guessing"
         drawn.add_layout(mark)
     lines = []
     for index, values in series.items():

@@ -18,9 +18,10 @@ from clusterscale.report.figures.frame import colour, style_of
 
 __all__ = ["to_bytes"]
 
-_SIZE = (5.0, 3.2)  # inches; a column of a paper is about 3.4 wide
+_SIZE = (5.0, 2.8)  # inches, without the legend; a column of a paper is about 3.4 wide
+_LEGEND_LINE = 0.19  # inches
 _DPI = 200
-_LINE = 60  # characters of a title
+_LINE = 60  # characters of a title, or of a line of the legend
 _DASHES = {(): "solid", (6,): "dashed", (2, 4): "dotted", (2, 4, 6, 4): "dashdot"}
 _MARKS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "inverted_triangle": "v"}
 _MARKS |= {"x": "x"}
@@ -62,7 +63,8 @@ def to_bytes(model: Any, title: str, names: Sequence[str], form: str) -> bytes:
             _DRAW[type(glyph).__name__](axes, glyph, data, name)
         _frame(axes, model)
         axes.set_title(fill(title, _LINE), fontsize="medium", parse_math=False)
-        _legend(axes, model, names)
+        n_lines = _legend(drawn, axes, model, names)
+        drawn.set_figheight(_SIZE[1] + n_lines * _LEGEND_LINE)
         date = {"CreationDate": None} if form == "pdf" else {"Date": None} if form == "svg" else {}
         drawn.savefig(content, format=form, dpi=_DPI, metadata=date)
     return content.getvalue()
@@ -110,12 +112,15 @@ def _bars(axes: Any, glyph: Any, data: Any, name: str) -> None:
 def _scatter(axes: Any, glyph: Any, data: Any, name: str) -> None:
     x, y = list(_values(glyph, "x", data)), list(_values(glyph, "y", data))
     line, inner = _values(glyph, "line_color", data), _values(glyph, "fill_color", data)
-    mark, size = _values(glyph, "marker", data), _values(glyph, "size", data)
+    # "x" is a mark, although data usually have a column of this name.
+    mark = glyph.marker if glyph.marker in _MARKS else _values(glyph, "marker", data)
+    size = _values(glyph, "size", data)
     opaque = _values(glyph, "fill_alpha", data)
     for i, at in enumerate(zip(x, y, strict=True)):
         hue, body, shape, alpha = (_at(value, i) for value in (line, inner, mark, opaque))
         face = "none" if body is None or not alpha else body
-        axes.plot(*at, _MARKS[shape], markersize=0.6 * size, color=hue, markerfacecolor=face)
+        look = {"markersize": 0.6 * size, "color": hue, "markerfacecolor": face}
+        axes.plot(*at, _MARKS[shape], **look, label="" if i else name)
 
 
 def _at(value: Any, index: int) -> Any:
@@ -144,22 +149,25 @@ def _frame(axes: Any, model: Any) -> None:
             (axes.set_xlim if side is axes.xaxis else axes.set_ylim)(low, high)
     for mark in model.center:
         if isinstance(mark, Span):
-            axes.axvline(mark.location, color=mark.line_color, linestyle="dashed", linewidth=1)
+            look = {"color": mark.line_color, "linestyle": "dashed", "linewidth": 1}
+            axes.axvline(mark.location, **look, label=mark.name or "")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(axes: Any, model: Any, names: Sequence[str]) -> None:
-    """Draw the names of the series below the figure."""
+def _legend(drawn: Any, axes: Any, model: Any, names: Sequence[str]) -> int:
+    """Write the names of series and marked values below a figure, and return how many lines."""
     from matplotlib.lines import Line2D
 
     lines, shown = axes.get_legend_handles_labels()
     if names:
-        shown = list(names)
         boxed = any(type(glyph).__name__ == "VBar" for glyph, _, _ in _glyphs(model))
         looks = [(colour(i), "square") if boxed else style_of(i) for i in range(len(names))]
-        lines = [Line2D([], [], color=hue, marker=_MARKS[m], linestyle="") for hue, m in looks]
+        series = [Line2D([], [], color=hue, marker=_MARKS[m], linestyle="") for hue, m in looks]
+        lines, shown = series + lines, [*names, *shown]
     if not lines:
-        return
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "frameon": False}
-    for text in axes.legend(lines, shown, fontsize="small", **below).get_texts():
+        return 0
+    shown = [fill(name, _LINE) for name in shown]
+    below = {"loc": "outside lower center", "frameon": False}
+    for text in drawn.legend(lines, shown, fontsize="small", **below).get_texts():
         text.set_parse_math(False)
+    return sum(name.count("\n") + 1 for name in shown)

@@ -169,7 +169,8 @@ def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
     drawn.xaxis.major_label_overrides = across.ticks
     drawn.yaxis.ticker = FixedTicker(ticks=[round(0.2 * i, 1) for i in range(6)])
     if np.isfinite(guess):
-        line = Span(location=across.place(guess), dimension="height", line_color=NEUTRAL)
+        line = Span(location=across.place(guess), dimension="height", name="random guess")
+        line.line_color = NEUTRAL
         line.line_dash, line.line_width = "4 4", 1.5
         drawn.add_layout(line)
     looks = [style_of(point.index) for point in points]
@@ -190,7 +191,8 @@ def tradeoff(points: Sequence[Point], guess: float, across: Axis) -> Any:
     crossed = [(across.place(point.loss), point.gain) for point in points if point.empty]
     if crossed:
         x, y = map(list, zip(*crossed, strict=True))
-        drawn.scatter(x, y, marker="x", size=17, line_width=2, line_color=WARNING)
+        look = {"marker": "x", "size": 17, "line_width": 2, "line_color": WARNING}
+        drawn.scatter(x, y, name="(nearly) empty release", **look)
     tips = [("mechanism", "@mechanism"), ("mean privacy gain", "@gain{0.000}")]
     tips += [("utility loss", "@loss{0.000}")]
     drawn.add_tools(HoverTool(renderers=[dots], tooltips=tips))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from clusterscale.report.figures.export import to_bytes
 from clusterscale.report.figures.frame import plot
 from clusterscale.storage import put
 
-__all__ = ["Figure"]
+__all__ = ["Figure", "Figures"]
+
+_MOST = 12  # pictures of a list in a notebook
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,12 +57,15 @@ class Figure:
         """The figure as a part of a page, whose script draws it."""
         return plot(self.model, slug=self.slug, title=self.title, description=self.description)
 
-    def _repr_png_(self) -> bytes | None:
-        """Return the picture for notebooks; None without matplotlib."""
+    def _repr_png_(self) -> tuple[bytes, dict[str, Any]] | None:
+        """Return the picture for notebooks, its size and description; None without matplotlib."""
         try:
-            return to_bytes(self.model, self.heading, self.names, "png")
+            png = to_bytes(self.model, self.heading, self.names, "png")
         except PackageError:
             return None
+        # The header has the size, which is twice that on the page, for screens with small pixels.
+        width, height = (int.from_bytes(png[at : at + 4]) // 2 for at in (16, 20))
+        return png, {"width": width, "height": height, "alt": self.description}
 
     def save(self, path: str | Path) -> str:
         """Write the figure as a picture, with title and legend.
@@ -87,3 +94,24 @@ class Figure:
             raise InputError(f"{path} does not end in .png, .svg or .pdf")
         put(str(path), to_bytes(self.model, self.heading, self.names, form))
         return str(path)
+
+
+class Figures(list[Figure]):
+    """Figures, which a notebook shows one below the other."""
+
+    def _repr_html_(self) -> str | None:
+        """Return the first pictures for notebooks; None without matplotlib."""
+        parts = []
+        for figure in self[:_MOST]:
+            picture = figure._repr_png_()
+            if picture is None:
+                return None
+            png, shown = picture
+            looks = "".join(f' {key}="{escape(str(value))}"' for key, value in shown.items())
+            parts.append(
+                f'<img{looks} style="max-width: 100%; height: auto" '
+                f'src="data:image/png;base64,{b64encode(png).decode()}">'
+            )
+        if len(self) > _MOST:
+            parts.append(f"and {len(self) - _MOST:,} more")
+        return "<br>".join(parts)
