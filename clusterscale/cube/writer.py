@@ -22,7 +22,7 @@ from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.connection import ChunkStore
+from clusterscale.storage.chunk_store import ChunkStore
 
 __all__ = ["CubeWriter", "Fingerprint", "new_cube"]
 

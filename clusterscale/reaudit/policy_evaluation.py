@@ -21,8 +21,8 @@ from clusterscale.phrases import (
     privacy_unit,
 )
 from clusterscale.reaudit.ledger import Verdict
+from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
-from clusterscale.reaudit.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 
 __all__ = ["Change", "change_since", "evaluate_change", "evaluate_findings", "evaluate_policy"]
 __all__ += ["verdict_of"]
