@@ -89,6 +89,18 @@ class Registry(Generic[T]):
     def create(self, name: str, **params: Any) -> T:
         """Build the entry called ``name`` from its constructor fields.
 
+        Parameters
+        ----------
+        name
+            Key in the registry.
+        **params
+            Fields of the entry.
+
+        Returns
+        -------
+        T
+            A frozen pydantic model.
+
         Raises
         ------
         UnknownNameError

@@ -31,9 +31,14 @@ NULL_ROI = "null"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Regions:
-    """Regions of interest: names and positions of their centres in degrees (WGS 84).
+    """Regions of interest.
 
-    An unknown position is NaN.
+    Attributes
+    ----------
+    names
+        Names, shape (roi,).
+    lat, lon
+        Centres in degrees (WGS 84), float64, shape (roi,); NaN where not known.
 
     Raises
     ------
@@ -83,7 +88,18 @@ class Locator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A bounding box in degrees."""
+    """A bounding box.
+
+    Attributes
+    ----------
+    south, west, north, east
+        Degrees (WGS 84), with south < north and west < east.
+
+    Raises
+    ------
+    InputError
+        If a bound is out of range, or the box is empty.
+    """
 
     south: float
     west: float
@@ -122,7 +138,20 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A uniform grid of ``n_lat`` × ``n_lon`` cells over a box, row by row from the south-west."""
+    """A uniform grid of cells over a box, row by row from the south-west.
+
+    Attributes
+    ----------
+    box
+        The box.
+    n_lat, n_lon
+        Numbers of rows and columns.
+
+    Raises
+    ------
+    InputError
+        If there is no cell, or there are too many.
+    """
 
     box: Box
     n_lat: int
@@ -182,7 +211,20 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Named points; a position belongs to the nearest one within ``cutoff`` metres."""
+    """Named points; a position belongs to the nearest one.
+
+    Attributes
+    ----------
+    regions
+        The points.
+    cutoff
+        Maximum distance in metres from a position to its point.
+
+    Raises
+    ------
+    InputError
+        If a point has no position, two share a name, or the cut-off is not positive.
+    """
 
     regions: Regions
     cutoff: float = np.inf
@@ -218,7 +260,20 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Hexagons:
-    """The H3 cells of one resolution whose centres are in a box."""
+    """The H3 cells of one resolution whose centres are in a box.
+
+    Attributes
+    ----------
+    box
+        The box.
+    resolution
+        Resolution of H3, from 0 (coarse) to 15.
+
+    Raises
+    ------
+    InputError
+        If the resolution is out of range, or there are no cells or too many.
+    """
 
     box: Box
     resolution: int

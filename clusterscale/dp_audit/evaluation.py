@@ -43,6 +43,16 @@ def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluatio
 
     :func:`~clusterscale.dp_audit.dp_test.try_guarantee` tests guarantees on separate groups.
 
+    Parameters
+    ----------
+    task
+        The release, the mechanisms and the measures.
+
+    Returns
+    -------
+    MechanismEvaluation
+        Guarantees, their tests and utility, by mechanism.
+
     Raises
     ------
     ClusterscaleError
@@ -61,7 +71,20 @@ Tallies = dict[Steps, CountedUsers]
 def fold_evaluation(
     task: MechanismEvaluationTask, users: Sequence[Range]
 ) -> Reduction[MechanismEvaluationTask, EvaluationPart, Tallies, MechanismEvaluation]:
-    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users."""
+    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users.
+
+    Parameters
+    ----------
+    task
+        The evaluation.
+    users
+        The first user of each part, and the one after its last.
+
+    Returns
+    -------
+    Reduction
+        Counts each part, adds the counts, and evaluates the mechanisms on the sum.
+    """
     parts = tuple(EvaluationPart(task, part) for part in users)
     return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
 

@@ -56,7 +56,23 @@ class UtilityPlan(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class MechanismEvaluationTask:
-    """The mechanisms to evaluate at a period and group size: a URI and a few numbers."""
+    """The mechanisms to evaluate at a period and group size: a URI and a few numbers.
+
+    Attributes
+    ----------
+    source
+        URI of the cube, and what is read of it.
+    period
+        Id of the period.
+    group_size
+        Members of a group.
+    mechanisms
+        Mechanisms to evaluate.
+    utility
+        How utility is measured.
+    verdict
+        How guarantees are tested.
+    """
 
     source: TraceSource
     period: str
@@ -73,13 +89,25 @@ class MechanismEvaluationTask:
 
 @dataclass(frozen=True, slots=True)
 class MechanismEvaluation:
-    """Result of a :class:`MechanismEvaluationTask`, or the error that ended it, with traceback.
+    """Result of a :class:`MechanismEvaluationTask`, or the error that ended it.
 
-    Dicts are keyed by the id of the mechanism. ``utility`` has means over groups and standard
-    deviations (ddof 1), one per measure; ``guess`` has the means for values drawn without any data.
-    Groups on which a measure is undefined are left out. ``released_share`` is the released total
-    over the raw total of cells with a raw count, without the null ROI and with negative values as
-    0, mean over groups; it does not depend on the measures.
+    Dicts are keyed by the id of the mechanism. Groups on which a measure is undefined are left out.
+
+    Attributes
+    ----------
+    key
+        Id of the period, and group size.
+    guarantees, dp_tests
+        Guarantees, and their tests.
+    utility
+        Means over groups and standard deviations (ddof 1), one per measure.
+    released_share
+        Released total over the raw total of cells with a raw count, without the null ROI and with
+        negative values as 0, mean over groups; it does not depend on the measures.
+    guess
+        Means of the measures for values drawn without any data.
+    error, traceback
+        The error, and where it was raised; empty if there is none.
     """
 
     key: EvaluationKey

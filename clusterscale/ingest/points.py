@@ -30,6 +30,11 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
     cutoff
         Maximum distance in metres from a position to its point; None for no limit.
 
+    Returns
+    -------
+    Points
+        In the order of the file.
+
     Raises
     ------
     MissingError

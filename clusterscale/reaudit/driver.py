@@ -43,7 +43,15 @@ _NO_DRIFT = Drift(0, nan, nan, nan, nan, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A release without a verdict; ``audit`` is the key of its audit, which may be finished."""
+    """A release without a verdict.
+
+    Attributes
+    ----------
+    release
+        Its metadata.
+    audit
+        Key of its audit, which may be finished.
+    """
 
     release: ResolvedRelease
     audit: str

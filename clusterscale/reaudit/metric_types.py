@@ -18,7 +18,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """A number and its interval; NaN if unknown."""
+    """A number and its interval.
+
+    Attributes
+    ----------
+    value, low, high
+        NaN if not known.
+    """
 
     value: float = np.nan
     low: float = np.nan
@@ -39,9 +45,16 @@ class IntervalEstimate:
 class Exposures:
     """Privacy loss of users, by the attack that is strongest on average.
 
-    ``users`` are rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
-    ``high``, float64, shape (user,), are the loss and its 95 % interval; ``attack`` is the label of
-    the attack, and ``everyone`` is True for all users that a screen counts, False for targets.
+    Attributes
+    ----------
+    users
+        Rows in the cube, increasing, int64, shape (user,).
+    loss, low, high
+        Privacy loss and its 95 % interval, float64, shape (user,).
+    attack
+        Label of the attack.
+    everyone
+        True for all users that a screen counts, False for targets.
     """
 
     users: Ints

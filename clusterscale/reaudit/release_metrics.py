@@ -48,6 +48,11 @@ def measure(
     exposed_above
         The privacy loss above which a user counts as exposed.
 
+    Returns
+    -------
+    ReleaseMetrics
+        Unknown numbers are NaN.
+
     Raises
     ------
     InputError
@@ -89,6 +94,11 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
         Results, conforming to :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
     mechanism
         Label of the mechanism.
+
+    Returns
+    -------
+    Exposures
+        By the attack that is strongest on average.
 
     Raises
     ------

@@ -52,7 +52,18 @@ def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
 
 
 def every(prior: ArrayLike) -> Flags:
-    """Return the ROIs with a positive share (PETS17 eq. 13); ``prior`` is real, of any shape."""
+    """Return the ROIs with a positive share (PETS17 eq. 13).
+
+    Parameters
+    ----------
+    prior
+        Real, of any shape: shares.
+
+    Returns
+    -------
+    bool, the same shape
+        True where a ROI is predicted.
+    """
     return np.asarray(prior) > 0
 
 
@@ -105,7 +116,20 @@ def assign(
 def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:
     """Return the posterior of each user (PETS17 algorithm 3.1).
 
-    Parameters, result and errors are those of :func:`assign`, without the activity.
+    Parameters
+    ----------
+    prior, aggregate
+        As for :func:`assign`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`assign`.
+
+    Raises
+    ------
+    InputError
+        As :func:`assign`.
     """
     return assign(Bayes(), prior, aggregate, np.zeros(len(np.asarray(prior)), np.int64))
 
@@ -113,7 +137,20 @@ def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:
 def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
     """Assign to each ROI its most probable users (PETS17 algorithm 3.2).
 
-    Parameters and errors are those of :func:`assign`; the result is bool.
+    Parameters
+    ----------
+    prior, aggregate, activity
+        As for :func:`assign`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch)
+        True where a user is assigned to a ROI.
+
+    Raises
+    ------
+    InputError
+        As :func:`assign`.
     """
     return assign(MaxRoi(), prior, aggregate, activity) > 0
 
@@ -121,6 +158,19 @@ def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flag
 def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
     """Assign ROIs to users, the most active users first (PETS17 algorithm 3.3).
 
-    Parameters and errors are those of :func:`assign`; the result is bool.
+    Parameters
+    ----------
+    prior, aggregate, activity
+        As for :func:`assign`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch)
+        True where a user is assigned to a ROI.
+
+    Raises
+    ------
+    InputError
+        As :func:`assign`.
     """
     return assign(MaxUser(), prior, aggregate, activity) > 0

@@ -107,42 +107,170 @@ def remember(prior: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
 
 
 def freq_roi(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return each user's frequency of ROIs (PETS17 eq. 7); see :func:`learn`."""
+    """Return each user's frequency of ROIs (PETS17 eq. 7).
+
+    Parameters
+    ----------
+    observed, n_epochs
+        As for :func:`learn`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`learn`.
+
+    Raises
+    ------
+    InputError
+        As :func:`learn`.
+    """
     return learn(FreqRoi(), observed, n_epochs)
 
 
 def roi_day(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the frequency of ROIs by hour of the day (PETS17 eqs 8, 9); see :func:`learn`."""
+    """Return the frequency of ROIs by hour of the day (PETS17 eqs 8, 9).
+
+    Parameters
+    ----------
+    observed, n_epochs
+        As for :func:`learn`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`learn`.
+
+    Raises
+    ------
+    InputError
+        As :func:`learn`.
+    """
     return learn(RoiDay(), observed, n_epochs)
 
 
 def roi_day_week(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the frequency of ROIs by hour of the week (PETS17 eqs 8, 9); see :func:`learn`."""
+    """Return the frequency of ROIs by hour of the week (PETS17 eqs 8, 9).
+
+    Parameters
+    ----------
+    observed, n_epochs
+        As for :func:`learn`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`learn`.
+
+    Raises
+    ------
+    InputError
+        As :func:`learn`.
+    """
     return learn(RoiDayWeek(), observed, n_epochs)
 
 
 def time_day(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return shares from active hours of the day (PETS17 eqs 10, 11); see :func:`learn`."""
+    """Return shares from active hours of the day (PETS17 eqs 10, 11).
+
+    Parameters
+    ----------
+    observed, n_epochs
+        As for :func:`learn`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`learn`.
+
+    Raises
+    ------
+    InputError
+        As :func:`learn`.
+    """
     return learn(TimeDay(), observed, n_epochs)
 
 
 def time_day_week(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return shares from active hours of the week (PETS17 eqs 10, 11); see :func:`learn`."""
+    """Return shares from active hours of the week (PETS17 eqs 10, 11).
+
+    Parameters
+    ----------
+    observed, n_epochs
+        As for :func:`learn`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`learn`.
+
+    Raises
+    ------
+    InputError
+        As :func:`learn`.
+    """
     return learn(TimeDayWeek(), observed, n_epochs)
 
 
 def last_week(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the users' ROIs of a week before (PETS17 eq. 14); see :func:`remember`."""
+    """Return the users' ROIs of a week before (PETS17 eq. 14).
+
+    Parameters
+    ----------
+    traces, n_epochs
+        As for :func:`remember`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch to be inferred)
+        As :func:`remember`.
+
+    Raises
+    ------
+    InputError
+        As :func:`remember`.
+    """
     return remember(LastWeek(), traces, n_epochs)
 
 
 def last_day(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the users' ROIs of a day before (PETS17 eq. 14); see :func:`remember`."""
+    """Return the users' ROIs of a day before (PETS17 eq. 14).
+
+    Parameters
+    ----------
+    traces, n_epochs
+        As for :func:`remember`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch to be inferred)
+        As :func:`remember`.
+
+    Raises
+    ------
+    InputError
+        As :func:`remember`.
+    """
     return remember(LastDay(), traces, n_epochs)
 
 
 def last_hour(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the users' ROIs of an hour before (PETS17 eq. 14); see :func:`remember`."""
+    """Return the users' ROIs of an hour before (PETS17 eq. 14).
+
+    Parameters
+    ----------
+    traces, n_epochs
+        As for :func:`remember`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch to be inferred)
+        As :func:`remember`.
+
+    Raises
+    ------
+    InputError
+        As :func:`remember`.
+    """
     return remember(LastHour(), traces, n_epochs)
 
 

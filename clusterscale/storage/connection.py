@@ -22,17 +22,49 @@ _S3 = ("s3", "s3a")
 
 
 def is_remote(uri: str) -> bool:
-    """Return whether ``uri`` is a URL such as ``s3://bucket/cube``, not a local path."""
+    """Return whether an address is a URL such as ``s3://bucket/cube``, not a local path.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bool
+        False for ``file://`` as well.
+    """
     return protocol_of(uri) != "file"
 
 
 def absolute(uri: str) -> str:
-    """Return ``uri`` as an absolute path; URLs are unchanged."""
+    """Return an address that does not depend on the working directory.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    str
+        Absolute path; URLs are unchanged.
+    """
     return uri if is_remote(uri) or uri.startswith("file://") else str(Path(uri).absolute())
 
 
 def connect(uri: str) -> tuple[Any, str]:
-    """Return the file system of ``uri``, which retries transient errors, and the path in it.
+    """Open the file system of an address.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    tuple[Any, str]
+        The fsspec file system, which retries transient errors, and the path in it.
 
     Raises
     ------
@@ -50,7 +82,7 @@ def connect(uri: str) -> tuple[Any, str]:
 def open_store(
     uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False, record: bool = False
 ) -> ChunkStore:
-    """Return the Zarr store at ``uri``; errors are those of :func:`connect`.
+    """Open the Zarr store at an address.
 
     Parameters
     ----------
@@ -60,6 +92,16 @@ def open_store(
         ``r`` for reading, ``r+`` for reading and writing.
     durable, record
         See :class:`~clusterscale.storage.chunk_store.ChunkStore`.
+
+    Returns
+    -------
+    ChunkStore
+        Retries transient errors.
+
+    Raises
+    ------
+    InputError, PackageError
+        As :func:`connect`.
     """
     address, read_only = check_address(uri), mode == "r"
     if not is_remote(uri):

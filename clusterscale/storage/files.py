@@ -29,7 +29,17 @@ _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s
 
 
 def exists(uri: str) -> bool:
-    """Return whether anything is stored at ``uri``.
+    """Return whether anything is stored at an address.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bool
+        True for a file or a folder.
 
     Raises
     ------
@@ -46,13 +56,45 @@ def exists(uri: str) -> bool:
 
 
 def size(uri: str) -> int:
-    """Return the number of bytes stored at ``uri`` and below."""
+    """Return how much is stored at an address and below.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
     filesystem, path = connect(uri)
     return int(filesystem.du(path))
 
 
 def list_names(uri: str) -> list[str]:
-    """Return the sorted names in a folder; empty if there is no such folder."""
+    """List the names in a folder.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    list[str]
+        Sorted; empty if there is no such folder.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     try:
@@ -62,7 +104,7 @@ def list_names(uri: str) -> list[str]:
 
 
 def read(uri: str, *, most: int = LARGEST) -> bytes:
-    """Return the bytes of one file.
+    """Read one file.
 
     Parameters
     ----------
@@ -70,6 +112,11 @@ def read(uri: str, *, most: int = LARGEST) -> bytes:
         Local path or URL.
     most
         Largest size in bytes; by default 2 GiB.
+
+    Returns
+    -------
+    bytes
+        All of it.
 
     Raises
     ------
@@ -103,6 +150,11 @@ def open_file(
     compression
         Name of a compression, ``infer`` to choose it by the ending, or None.
 
+    Returns
+    -------
+    fsspec.core.OpenFile
+        Not yet opened.
+
     Raises
     ------
     InputError
@@ -115,6 +167,13 @@ def put(uri: str, content: bytes) -> None:
     """Store one file atomically; when this returns, it survives a crash of process or machine.
 
     Its folder is created if needed. An existing file is replaced, and stays until then.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+    content
+        Bytes of the file.
 
     Raises
     ------
@@ -134,10 +193,22 @@ def put(uri: str, content: bytes) -> None:
 
 
 def put_new(uri: str, content: bytes) -> bool:
-    """Store one file atomically if there is none yet; return whether it was stored.
+    """Store one file atomically if there is none yet.
 
     Of several processes that try at the same time, one succeeds: a file system creates only one
     link of a name, an object store accepts only one upload with "if none match".
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+    content
+        Bytes of the file.
+
+    Returns
+    -------
+    bool
+        Whether it was stored.
 
     Raises
     ------
@@ -194,7 +265,18 @@ def _aside(path: str) -> str:
 
 
 def remove(uri: str) -> None:
-    """Remove a store and everything below it, if it exists."""
+    """Remove a store and everything below it, if it exists.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     if filesystem.exists(path):

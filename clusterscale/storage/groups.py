@@ -20,6 +20,16 @@ __all__ = ["create_group", "open_dataset", "open_group"]
 def open_group(uri: str) -> zarr.Group:
     """Open a Zarr group for reading.
 
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    zarr.Group
+        Of Zarr format 3 or 2.
+
     Raises
     ------
     MissingError
@@ -43,7 +53,23 @@ def open_group(uri: str) -> zarr.Group:
 
 
 def create_group(uri: str) -> zarr.Group:
-    """Create an empty Zarr group for writing at an unused address; its store records digests."""
+    """Create an empty Zarr group for writing.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL where nothing is stored.
+
+    Returns
+    -------
+    zarr.Group
+        Its store records digests.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`~clusterscale.storage.exists`.
+    """
     return zarr.create_group(open_store(uri, "r+", record=True))
 
 
@@ -51,6 +77,16 @@ def open_dataset(uri: str) -> xr.Dataset:
     """Open a Zarr group written by clusterscale with xarray, lazily.
 
     Only Zarr v3 is accepted, because its arrays cannot contain pickled objects.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    xr.Dataset
+        Without Dask; variables are read when they are used.
 
     Raises
     ------
