@@ -8,7 +8,8 @@ import io
 import numpy as np
 
 from clusterscale import storage
-from clusterscale.cube.regions import Points, Regions
+from clusterscale.cube.locators import Points
+from clusterscale.cube.regions import Regions
 from clusterscale.errors import MissingError, SourceError
 from clusterscale.ingest.records import LIMITS
 

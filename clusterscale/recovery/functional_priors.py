@@ -13,17 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from clusterscale.contracts import Traces, Values
 from clusterscale.errors import InputError
+from clusterscale.recovery import priors
 from clusterscale.recovery.epoch_belief import Visits
-from clusterscale.recovery.priors import (
-    FreqRoi,
-    LastDay,
-    LastHour,
-    LastWeek,
-    RoiDay,
-    RoiDayWeek,
-    TimeDay,
-    TimeDayWeek,
-)
 from clusterscale.recovery.protocols import InferencePrior
 
 __all__ = ["freq_roi", "last_day", "last_hour", "last_week", "learn", "remember", "roi_day"]
@@ -124,7 +115,7 @@ def freq_roi(observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         As :func:`learn`.
     """
-    return learn(FreqRoi(), observed, n_epochs)
+    return learn(priors.FreqRoi(), observed, n_epochs)
 
 
 def roi_day(observed: ArrayLike, n_epochs: int) -> Values:
@@ -145,7 +136,7 @@ def roi_day(observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         As :func:`learn`.
     """
-    return learn(RoiDay(), observed, n_epochs)
+    return learn(priors.RoiDay(), observed, n_epochs)
 
 
 def roi_day_week(observed: ArrayLike, n_epochs: int) -> Values:
@@ -166,7 +157,7 @@ def roi_day_week(observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         As :func:`learn`.
     """
-    return learn(RoiDayWeek(), observed, n_epochs)
+    return learn(priors.RoiDayWeek(), observed, n_epochs)
 
 
 def time_day(observed: ArrayLike, n_epochs: int) -> Values:
@@ -187,7 +178,7 @@ def time_day(observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         As :func:`learn`.
     """
-    return learn(TimeDay(), observed, n_epochs)
+    return learn(priors.TimeDay(), observed, n_epochs)
 
 
 def time_day_week(observed: ArrayLike, n_epochs: int) -> Values:
@@ -208,7 +199,7 @@ def time_day_week(observed: ArrayLike, n_epochs: int) -> Values:
     InputError
         As :func:`learn`.
     """
-    return learn(TimeDayWeek(), observed, n_epochs)
+    return learn(priors.TimeDayWeek(), observed, n_epochs)
 
 
 def last_week(traces: ArrayLike, n_epochs: int) -> Flags:
@@ -229,7 +220,7 @@ def last_week(traces: ArrayLike, n_epochs: int) -> Flags:
     InputError
         As :func:`remember`.
     """
-    return remember(LastWeek(), traces, n_epochs)
+    return remember(priors.LastWeek(), traces, n_epochs)
 
 
 def last_day(traces: ArrayLike, n_epochs: int) -> Flags:
@@ -250,7 +241,7 @@ def last_day(traces: ArrayLike, n_epochs: int) -> Flags:
     InputError
         As :func:`remember`.
     """
-    return remember(LastDay(), traces, n_epochs)
+    return remember(priors.LastDay(), traces, n_epochs)
 
 
 def last_hour(traces: ArrayLike, n_epochs: int) -> Flags:
@@ -271,7 +262,7 @@ def last_hour(traces: ArrayLike, n_epochs: int) -> Flags:
     InputError
         As :func:`remember`.
     """
-    return remember(LastHour(), traces, n_epochs)
+    return remember(priors.LastHour(), traces, n_epochs)
 
 
 def _stack(prior: InferencePrior, visits: Visits, observed: int, n_epochs: int) -> Values:
