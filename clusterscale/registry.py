@@ -89,6 +89,18 @@ class Registry(Generic[T]):
     def create(self, name: str, **params: Any) -> T:
         """Build the entry called ``name`` from its constructor fields.
 
+        Parameters
+        ----------
+        name
+            Key in the registry.
+        **params
+            Fields of the entry.
+
+        Returns
+        -------
+        T
+            A frozen pydantic model.
+
         Raises
         ------
         UnknownNameError
@@ -247,10 +259,8 @@ def register(cls: type[T]) -> type[T]:
     home = getattr(cls, "_registry", "")
     if not home:
         raise InputError(
-            f"{cls.__module__}.{cls.__qualname__} has no kind: derive it from "
-            "clusterscale.contracts.Mechanism, .Prior or .Attack, clusterscale.utility.Utility, "
-            "clusterscale.ingest.Reader, clusterscale.consistency.Check, "
-            "clusterscale.runtime.Cluster or clusterscale.study.AnalysisPlan"
+            f"{cls.__module__}.{cls.__qualname__} has no kind: derive it from one of the classes "
+            "that help(clusterscale.register) lists"
         )
     resolve_name(home).add(cls)
     return cls

@@ -10,7 +10,7 @@ from clusterscale.audit.targets import Targets
 from clusterscale.audit.task import AuditTask, run_task
 from clusterscale.audit.template import AuditTemplate
 from clusterscale.audit.traits import TraitsAnalysis, traits
-from clusterscale.dp_audit.evaluation import UtilityPlan
+from clusterscale.dp_audit.evaluation_task import UtilityPlan
 
 __all__ = [
     "AuditAnalysis",

@@ -48,6 +48,11 @@ class AuditAnalysis(Analysis):
     """The attacks of a plan on its targets, and the evaluation of its mechanisms.
 
     Failed tasks are recorded in the results, and run again by the next call.
+
+    Parameters
+    ----------
+    plan
+        The audit.
     """
 
     plan: AuditPlan
@@ -122,15 +127,27 @@ class AuditAnalysis(Analysis):
 def run(
     plan: AuditPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> xr.Dataset:
-    """Run or resume an audit; parameters and errors are those of :func:`clusterscale.study.run`.
+    """Run or resume an audit.
 
     If the traces of all users and a task need more memory than a worker may use, counts are summed
     over parts of the users.
+
+    Parameters
+    ----------
+    plan, cube
+        The audit, and the traces.
+    output, executor, **options
+        As for :func:`clusterscale.study.run`.
 
     Returns
     -------
     xr.Dataset
         Conforms to :data:`clusterscale.schema.RESULTS`; only ``seconds`` differs between runs.
+
+    Raises
+    ------
+    InputError, ConfigError, ExistsError
+        As :func:`clusterscale.study.run`; errors of tasks are kept in the results instead.
     """
     return study.run(AuditAnalysis(plan), cube, output, executor, **options)
 

@@ -83,6 +83,16 @@ def rank(screened: xr.Dataset) -> NDArray[np.int64]:
     the user is counted (:func:`~clusterscale.screening.is_counted`): several attacks agree better
     with one that is trained than any of them does alone. Among equals (many reach 1) the mean gap
     counts.
+
+    Parameters
+    ----------
+    screened
+        Dataset of a finished screen, conforming to :data:`clusterscale.screening.SCREEN`.
+
+    Returns
+    -------
+    int64, shape (counted user,)
+        Indices in the cube.
     """
     n_users, counted = screened.sizes["user"], np.asarray(is_counted(screened))
     exposure, gap = np.empty(n_users), np.empty(n_users)
@@ -111,6 +121,11 @@ def find_exposures(plan: AuditPlan, cube: TraceCube, output: str) -> list[Target
         The plan of the run, and the traces.
     output
         Folder of the run.
+
+    Returns
+    -------
+    list[TargetAUCs]
+        References to the stored AUCs, one for each case.
 
     Raises
     ------

@@ -66,11 +66,22 @@ class ResourcePlan:
 class Cost:
     """Predicted cost of an audit.
 
-    ``n_tasks`` are scheduled, games and evaluations of mechanisms, and give ``n_cases`` results.
-    Each worker reads ``store_bytes`` once, or a share of them if it holds a part of the users; see
-    ``resources``. Its seconds are uncertain by the factor :data:`UNSURE`. If the most exposed
-    users are attacked, they include the screen that finds these users, and each of these is assumed
-    to have an event in every period.
+    If the most exposed users are attacked, seconds include the screen that finds these users, and
+    each of these is assumed to have an event in every period.
+
+    Attributes
+    ----------
+    n_targets
+        Users that are attacked.
+    n_tasks
+        Scheduled tasks: games, and evaluations of mechanisms.
+    n_cases
+        Results of the games.
+    store_bytes
+        Bytes of the traces; each worker reads them once, or a share of them if it holds a part of
+        the users.
+    resources
+        Distribution over workers; its seconds are uncertain by the factor :data:`UNSURE`.
     """
 
     n_targets: int
@@ -106,6 +117,11 @@ def predict(
     slowness
         How many times slower processors are than those on which rates were measured
         (:func:`~clusterscale.audit.workload.measure_slowness`).
+
+    Returns
+    -------
+    Cost
+        Tasks, results, bytes, and seconds.
 
     Raises
     ------
@@ -164,6 +180,11 @@ def plan_resources(
     slowness
         How many times slower processors are than those on which rates were measured
         (:func:`~clusterscale.audit.workload.measure_slowness`); for the seconds.
+
+    Returns
+    -------
+    ResourcePlan
+        Parts of the users, bytes of a worker, and seconds.
 
     Raises
     ------

@@ -124,15 +124,34 @@ def write_failures(
 
 
 def count_failed(results: xr.Dataset) -> int:
-    """Return the number of failed cases and evaluations of an audit; the same run retries them."""
+    """Return the number of failed cases and evaluations of an audit; the same run retries them.
+
+    Parameters
+    ----------
+    results
+        Dataset of an audit, conforming to :data:`clusterscale.schema.RESULTS`.
+
+    Returns
+    -------
+    int
+        0 if nothing failed.
+    """
     errors = json.loads(results.attrs["evaluation_errors"])
     return int((results.status == "failed").sum()) + len(errors)
 
 
 def open_results(uri: str | Path) -> xr.Dataset:
-    """Open the dataset of a run, from the run's folder or from the store itself.
+    """Open the dataset of a run lazily.
 
-    Variables are read lazily.
+    Parameters
+    ----------
+    uri
+        Folder of the run, or the store itself: a local path or fsspec URL.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`clusterscale.schema.RESULTS`.
 
     Raises
     ------

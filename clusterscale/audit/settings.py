@@ -26,6 +26,8 @@ class Period(ConfigModel):
 
     Attributes
     ----------
+    name
+        Name of the period, for people.
     first
         Number of the first epoch.
     epochs

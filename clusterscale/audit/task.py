@@ -25,7 +25,31 @@ Key = tuple[int, str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class AuditTask:
-    """The games of one target: a URI and a few numbers, and the plan's membership lists."""
+    """The games of one target: a URI, a few numbers, and the lists of the plan.
+
+    Attributes
+    ----------
+    source
+        URI of the cube, and what is read of it.
+    target
+        Index of the target in the cube.
+    period
+        Id of the period.
+    prior
+        What the adversary knows.
+    group_size
+        Members of a group.
+    mechanisms, attacks
+        Every pair of them yields one result.
+    control
+        Whether negative controls are played.
+    false_positive_rate
+        Rate at which true positives are reported.
+    precision
+        When challenges are added; None for never.
+    lists
+        Membership lists of the plan, as indices of users; None for groups of all users.
+    """
 
     source: TraceSource
     target: int
@@ -56,6 +80,16 @@ def run_task(task: AuditTask) -> list[Outcome]:
     The seed path of group draws does not include mechanism and attack, so these are compared on the
     same groups; a mechanism may change their traces before they are counted. Numeric libraries use
     one thread, so that sums do not depend on the machine.
+
+    Parameters
+    ----------
+    task
+        The target, its release and prior, and the mechanisms and attacks.
+
+    Returns
+    -------
+    list[Outcome]
+        One for each mechanism and attack.
 
     Raises
     ------

@@ -46,7 +46,15 @@ __all__ = ["TraitsAnalysis", "traits"]
 
 
 class TraitsAnalysis(Analysis):
-    """Comparison of the users that a run's audit or screen found most and least exposed."""
+    """Comparison of the users that a run's audit or screen found most and least exposed.
+
+    Parameters
+    ----------
+    plan
+        The audit whose users are compared.
+    how
+        How they are compared; None for the defaults.
+    """
 
     plan: AuditPlan
     kind: ClassVar[str] = "traits"

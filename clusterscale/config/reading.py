@@ -39,6 +39,16 @@ T = TypeVar("T", bound=ConfigModel)
 def load(path: str | Path) -> Config:
     """Read the config of a run.
 
+    Parameters
+    ----------
+    path
+        A local YAML file.
+
+    Returns
+    -------
+    Config
+        With every default filled in.
+
     Raises
     ------
     MissingError
@@ -51,14 +61,43 @@ def load(path: str | Path) -> Config:
 
 
 def load_releases(path: str | Path) -> ReleasesConfig:
-    """Read the config of a catalogue of releases; errors are those of :func:`load`."""
+    """Read the config of a catalogue of releases.
+
+    Parameters
+    ----------
+    path
+        A local YAML file.
+
+    Returns
+    -------
+    ReleasesConfig
+        With every default filled in.
+
+    Raises
+    ------
+    MissingError, ConfigError
+        As :func:`load`.
+    """
     return parse_releases(read_text(path), where=str(path))
 
 
 def load_policy(path: str | Path) -> Policy:
     """Read a policy from its own file, or from the config of a catalogue.
 
-    Errors are those of :func:`load`.
+    Parameters
+    ----------
+    path
+        A local YAML file.
+
+    Returns
+    -------
+    Policy
+        With every default filled in.
+
+    Raises
+    ------
+    MissingError, ConfigError
+        As :func:`load`.
     """
     text = read_text(path)
     content = content_of(text, str(path))
@@ -68,7 +107,23 @@ def load_policy(path: str | Path) -> Policy:
 
 
 def load_either(path: str | Path) -> Config | ReleasesConfig:
-    """Read the config of a catalogue, which has a policy or releases, or else of a run."""
+    """Read the config of a catalogue, which has a policy or releases, or else of a run.
+
+    Parameters
+    ----------
+    path
+        A local YAML file.
+
+    Returns
+    -------
+    Config or ReleasesConfig
+        With every default filled in.
+
+    Raises
+    ------
+    MissingError, ConfigError
+        As :func:`load`.
+    """
     text = read_text(path)
     content = content_of(text, str(path))
     catalogue = isinstance(content, dict) and content.keys() & {"policy", "releases"}
@@ -76,22 +131,83 @@ def load_either(path: str | Path) -> Config | ReleasesConfig:
 
 
 def parse(text: str, *, where: str = "config") -> Config:
-    """Read the text of a config; errors are those of :func:`load` and begin with ``where``."""
+    """Read the text of a config.
+
+    Parameters
+    ----------
+    text
+        YAML.
+    where
+        Beginning of each line of a message, such as the path of the file.
+
+    Returns
+    -------
+    Config
+        With every default filled in.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load`.
+    """
     return validate(content_of(text, where), Config, where)
 
 
 def parse_releases(text: str, *, where: str = "config") -> ReleasesConfig:
-    """Read the text of the config of a catalogue, like :func:`parse`."""
+    """Read the text of the config of a catalogue.
+
+    Parameters
+    ----------
+    text, where
+        As for :func:`parse`.
+
+    Returns
+    -------
+    ReleasesConfig
+        With every default filled in.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load`.
+    """
     return validate(content_of(text, where), ReleasesConfig, where)
 
 
 def built_in(name: str = QUICKSTART) -> str:
-    """Return the text of a built-in config."""
+    """Return the text of a built-in config.
+
+    Parameters
+    ----------
+    name
+        File in the folder of built-in configs.
+
+    Returns
+    -------
+    str
+        YAML.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none of that name.
+    """
     return (CONFIGS / name).read_text(encoding="utf-8")
 
 
 def schema(model: type[ConfigModel] = Config) -> str:
-    """Return the JSON schema of config files, for editors and checks, as text."""
+    """Return the JSON schema of config files, for editors and checks.
+
+    Parameters
+    ----------
+    model
+        :class:`Config`, or :class:`ReleasesConfig` for a catalogue.
+
+    Returns
+    -------
+    str
+        JSON, indented by 2.
+    """
     return json.dumps(model.model_json_schema(), indent=2)
 
 

@@ -28,6 +28,11 @@ def find_studies(names: list[str]) -> dict[str, Path]:
         ``all``; names of studies as in ``ndss18/known-subset-cabs``, of papers as in ``ndss18``, or
         of data as in ``cabs``.
 
+    Returns
+    -------
+    dict[str, Path]
+        Paths of the files by the names of the studies.
+
     Raises
     ------
     MissingError
@@ -50,7 +55,19 @@ def find_studies(names: list[str]) -> dict[str, Path]:
 
 
 def load_study(path: str | Path, *, quick: bool = False) -> PaperStudy:
-    """Read the config of a study; with ``quick``, its key ``quick`` overrides the other keys.
+    """Read the config of a study.
+
+    Parameters
+    ----------
+    path
+        A local YAML file.
+    quick
+        Whether its key ``quick`` overrides the other keys.
+
+    Returns
+    -------
+    PaperStudy
+        With every default filled in.
 
     Raises
     ------
@@ -63,7 +80,27 @@ def load_study(path: str | Path, *, quick: bool = False) -> PaperStudy:
 
 
 def parse_study(text: str, *, where: str = "study", quick: bool = False) -> PaperStudy:
-    """Read the text of a study, like :func:`load_study`."""
+    """Read the text of a study.
+
+    Parameters
+    ----------
+    text
+        YAML.
+    where
+        Beginning of each line of a message, such as the path of the file.
+    quick
+        As for :func:`load_study`.
+
+    Returns
+    -------
+    PaperStudy
+        With every default filled in.
+
+    Raises
+    ------
+    ConfigError
+        As :func:`load_study`.
+    """
     content = content_of(text, where)
     if quick and isinstance(content, dict) and isinstance(content.get("quick"), dict):
         content = _merge(content, content["quick"])

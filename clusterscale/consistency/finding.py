@@ -82,7 +82,7 @@ def check_table(
     seed: int,
     path: tuple[str | int, ...] = (),
 ) -> list[CheckResult]:
-    """Return the result of each check on a table, in the order of ``checks``.
+    """Check a published table.
 
     Each check has its own random stream, so results do not depend on which other checks run.
 
@@ -98,6 +98,11 @@ def check_table(
         Root seed.
     path
         Prefix of the stream's path, before the names of table and check.
+
+    Returns
+    -------
+    list[CheckResult]
+        One for each check, in the order of ``checks``.
 
     Raises
     ------

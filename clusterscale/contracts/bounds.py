@@ -40,7 +40,7 @@ class CellCoordinates:
 
 
 def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
-    """Raise :class:`InputError` unless each epoch has a first and a last local day.
+    """Check that each epoch has a first and a last local day.
 
     Parameters
     ----------
@@ -49,6 +49,11 @@ def check_days(days: NDArray[Any], until: NDArray[Any], n_epochs: int) -> None:
         decrease, and no epoch may end before it begins.
     n_epochs
         Number of epochs.
+
+    Raises
+    ------
+    InputError
+        If an array has another form, or the days decrease.
     """
     for name, array in (("days", days), ("until", until)):
         if array.shape != (n_epochs,) or array.dtype.kind not in "iu":

@@ -34,7 +34,18 @@ Even = Annotated[int, Strict(), Field(ge=4, multiple_of=2, lt=2**63)]
 
 
 def hash_of(value: Any) -> str:
-    """Return the hash of plain values: what is equal has the same."""
+    """Return the hash of plain values.
+
+    Parameters
+    ----------
+    value
+        What JSON can store.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits; equal values have the same.
+    """
     text = json.dumps(value, sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -203,7 +214,20 @@ class NamedModel(ConfigModel):
 
 
 def names_of(dim: str, items: Iterable[Any]) -> dict[str, list[str]]:
-    """Return the ids, labels and titles of components, by the variables that hold them."""
+    """Return the ids, labels and titles of components, by the variables that hold them.
+
+    Parameters
+    ----------
+    dim
+        Dimension of the components in a dataset.
+    items
+        The components.
+
+    Returns
+    -------
+    dict[str, list[str]]
+        ``dim``, ``<dim>_label`` and ``<dim>_title``.
+    """
     every = list(items)
     return {
         dim: [item.id for item in every],

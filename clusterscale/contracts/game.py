@@ -21,8 +21,12 @@ __all__ = ["Adversary", "Game", "GroupSample", "add"]
 class GroupSample:
     """Groups that have been drawn and counted.
 
-    ``counts`` are int32, shape (group, roi, epoch); ``labels`` and ``blocks`` as in
-    :class:`Examples`.
+    Attributes
+    ----------
+    counts
+        Int32, shape (group, roi, epoch).
+    labels, blocks
+        As in :class:`Examples`.
     """
 
     counts: Counts

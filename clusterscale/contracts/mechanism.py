@@ -43,11 +43,22 @@ class TraceStep(Named, Protocol):
 class Guarantee:
     """The privacy guarantee of a mechanism, or why it has none.
 
-    ``epsilon`` and ``delta`` hold for neighbouring inputs that differ in one ``unit`` (``event``,
-    ``user_day``, ``user``, ``roi_series``: one user in the series of one ROI) under ``neighbours``
-    (``add_remove`` or ``replace``), if the unit changes the counts by no more than
-    ``sensitivity`` (L1 or L2 norm, as ``reason`` says; NaN if none is required). An infinite
-    ``epsilon`` with the unit ``none`` means no guarantee.
+    An infinite ``epsilon`` with the unit ``none`` means no guarantee.
+
+    Attributes
+    ----------
+    unit
+        Neighbouring inputs differ in one event, user_day, user, or roi_series (one user in the
+        series of one ROI).
+    epsilon, delta
+        Hold for neighbouring inputs.
+    neighbours
+        Whether one unit is added or removed, or replaced.
+    reason
+        Why it holds, or why there is none, as a clause.
+    sensitivity
+        The most that one unit may change the counts (L1 or L2 norm, as ``reason`` says), in visits;
+        NaN if no limit is required.
     """
 
     unit: Literal["event", "user_day", "user", "roi_series", "none"]
@@ -155,7 +166,24 @@ class Mechanism(NamedModel):
 def publish(
     counts: Counts, mechanism: Mechanism, *, group_size: int, rng: np.random.Generator
 ) -> Release:
-    """Return ``counts`` published by ``mechanism``; unchanged counts are not copied."""
+    """Publish counts by a mechanism.
+
+    Parameters
+    ----------
+    counts
+        Int32, shape (group, roi, epoch), visits.
+    mechanism
+        A bound mechanism.
+    group_size
+        Members of each group.
+    rng
+        Source of the noise.
+
+    Returns
+    -------
+    Release
+        Its values are ``counts`` itself if the mechanism does not change them.
+    """
     values: Values | Counts = counts
     if mechanism.noise != NO_NOISE:
         values = mechanism.release(counts, group_size=group_size, rng=rng)

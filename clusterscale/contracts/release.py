@@ -19,8 +19,16 @@ __all__ += ["Support"]
 class Noise(ABC):
     """Distribution of the noise added to every count, independently, before clipping and rounding.
 
-    It is symmetric about 0. ``scale`` is in visits, NaN if the sensitivity is not known yet;
-    ``whole``: noise is whole numbers; ``exponential``: P(x) is proportional to exp(−|x| / scale).
+    It is symmetric about 0.
+
+    Attributes
+    ----------
+    scale
+        In visits; NaN if the sensitivity is not known yet.
+    whole
+        Whether noise is whole numbers.
+    exponential
+        Whether the probability of x is proportional to exp(−abs(x) / scale).
     """
 
     scale: float = 0.0
@@ -76,10 +84,14 @@ NO_NOISE: Noise = _NoNoise()
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Values that can be published: multiples of ``step`` from ``low`` to ``high``.
+    """Values that can be published.
 
-    If ``step`` is 0, all real numbers between are possible. At most ``per_series`` different values
-    are published for one ROI; None: any number.
+    Attributes
+    ----------
+    low, high, step
+        Multiples of ``step`` from ``low`` to ``high``; if ``step`` is 0, all real numbers between.
+    per_series
+        Most different values that are published for one ROI; None: any number.
     """
 
     low: float
@@ -162,9 +174,17 @@ VERDICT_LEVELS: tuple[Level, ...] = ("pass", "warn", "fail")
 class Reason:
     """Result of one check.
 
-    ``level`` is ``unknown`` if a check could not be made, and ``error`` if a rule of the policy
-    could not be applied because its number is missing. ``measured`` and ``limit``, the limit that
-    was exceeded, are NaN if there is none; ``text`` is a sentence.
+    Attributes
+    ----------
+    check
+        Name of the check.
+    level
+        ``unknown`` if it could not be made, ``error`` if a rule of the policy could not be applied
+        because its number is missing.
+    measured, limit
+        The number, and the limit that it exceeded; NaN if there is none.
+    text
+        A sentence.
     """
 
     check: str

@@ -31,7 +31,7 @@ from clusterscale.cube.calendar import Calendar
 from clusterscale.cube.regions import Regions
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.html_tables import list_facts
-from clusterscale.storage.connection import ChunkStore
+from clusterscale.storage.chunk_store import ChunkStore
 
 __all__ = ["TraceCube", "describe_origins", "describe_sizes"]
 

@@ -39,6 +39,18 @@ def _find_unsorted(offsets: Ints, cells: Ints) -> int:
 def cut(traces: Traces, first: int, stop: int) -> Traces:
     """Return only the events of the epochs ``first`` up to ``stop``, which become 0, 1, ….
 
+    Parameters
+    ----------
+    traces
+        Traces to select from.
+    first, stop
+        The first epoch, and the one after the last.
+
+    Returns
+    -------
+    Traces
+        Of the same users, with ``stop - first`` epochs.
+
     Raises
     ------
     InputError
@@ -78,7 +90,7 @@ def _cut(
 
 
 def pick(traces: Traces, users: Ints) -> Traces:
-    """Return the traces of ``users`` in that order.
+    """Return the traces of some users.
 
     Parameters
     ----------
@@ -86,6 +98,11 @@ def pick(traces: Traces, users: Ints) -> Traces:
         Traces to select from.
     users
         Int, shape (user,), any order: indices among the users held, from 0.
+
+    Returns
+    -------
+    Traces
+        Of ``users``, in that order.
 
     Raises
     ------
@@ -112,7 +129,23 @@ def _gather(offsets: Ints, cells: Ints, users: Ints, new: Ints, kept: Ints) -> N
 
 
 def with_null_roi(traces: Traces) -> Traces:
-    """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A)."""
+    """Return the traces with a virtual last ROI, visited exactly when no other is (NDSS18 §V-A).
+
+    Parameters
+    ----------
+    traces
+        Traces without a null ROI.
+
+    Returns
+    -------
+    Traces
+        With one more ROI.
+
+    Raises
+    ------
+    InputError
+        If they have one already.
+    """
     if traces.null_roi:
         raise InputError("these traces already have a null ROI")
     idle = np.ones((traces.n_held, traces.n_epochs), np.bool_)

@@ -22,7 +22,7 @@ from clusterscale.cube.regions import Regions
 from clusterscale.errors import InputError
 from clusterscale.schema import CUBE_FORMAT, CUBE_VERSION
 from clusterscale.storage.atomic import staged
-from clusterscale.storage.connection import ChunkStore
+from clusterscale.storage.chunk_store import ChunkStore
 
 __all__ = ["CubeWriter", "Fingerprint", "new_cube"]
 
@@ -52,7 +52,15 @@ class Fingerprint:
 
 
 class CubeWriter:
-    """Writes users block by block in whole chunks; see :func:`new_cube`."""
+    """Writes users block by block in whole chunks; see :func:`new_cube`.
+
+    Parameters
+    ----------
+    uri
+        Where the cube is written, a local path or fsspec URL.
+    regions, calendar
+        The ROIs and the epochs.
+    """
 
     def __init__(self, uri: str, regions: Regions, calendar: Calendar) -> None:
         self._group = storage.create_group(uri)
@@ -150,6 +158,11 @@ def new_cube(
         Whether the user ids are keyed hashes or synthetic, so that results may show them.
     force
         Replace what is stored at ``uri``.
+
+    Yields
+    ------
+    CubeWriter
+        Takes blocks of users; the cube is complete when the block ends.
 
     Raises
     ------

@@ -1,12 +1,11 @@
 """Tests of the guarantees of mechanisms, and the utility of their releases."""
 
 from clusterscale.dp_audit.dp_test import VerdictPlan
-from clusterscale.dp_audit.evaluation import (
+from clusterscale.dp_audit.evaluation import evaluate_mechanism_task, fold_evaluation
+from clusterscale.dp_audit.evaluation_task import (
     MechanismEvaluation,
     MechanismEvaluationTask,
     UtilityPlan,
-    evaluate_mechanism_task,
-    fold_evaluation,
 )
 from clusterscale.dp_audit.results import EvaluationJournal, Evaluations, lay_out_evaluations
 

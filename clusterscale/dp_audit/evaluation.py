@@ -3,120 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from clusterscale.contracts import Bounds, ConfigModel, Count, Counts, Mechanism, Traces, Values
+from clusterscale.contracts import Counts, Mechanism, Traces, Values
 from clusterscale.cube.blocks import Range, Steps, block_size, open_source, read_block
-from clusterscale.cube.bounds import merge_bounds
 from clusterscale.cube.trace_settings import (
     CellMap,
     TraceSetting,
-    TraceSource,
     load_settings,
     map_cells,
 )
-from clusterscale.dp_audit.dp_test import DPTestResult, VerdictPlan, try_guarantee
-from clusterscale.dp_audit.guarantee import GuaranteeStatement, state_guarantee
-from clusterscale.dp_audit.neighbours import Design, Nearby, Neighbours, count_nearby
+from clusterscale.dp_audit.dp_test import try_guarantee
+from clusterscale.dp_audit.evaluation_task import (
+    CountedUsers,
+    EvaluationPart,
+    MechanismEvaluation,
+    MechanismEvaluationTask,
+)
+from clusterscale.dp_audit.guarantee import state_guarantee
+from clusterscale.dp_audit.neighbours import Design, Neighbours, count_nearby
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
 from clusterscale.groups import count_visits, draw_members
 from clusterscale.mechanisms import group_by_trace_steps
-from clusterscale.registry import NonEmptyUnique
 from clusterscale.seeds import stream
 from clusterscale.study.execution import Reduction
-from clusterscale.utility import UTILITIES, Utility, events_kept, random_guess
+from clusterscale.utility import events_kept, random_guess
 
-__all__ = ["CountedUsers", "EvaluationKey", "EvaluationPart", "GuaranteeStatement"]
-__all__ += ["MechanismEvaluation", "MechanismEvaluationTask", "UtilityPlan", "add_evaluations"]
-__all__ += ["count_evaluation", "evaluate_mechanism_task", "finish_evaluation", "fold_evaluation"]
-
-EvaluationKey = tuple[str, int]
-Floats = NDArray[np.float64]
-
-if TYPE_CHECKING:
-    Measures = tuple[Utility, ...]
-else:
-    Measures = Annotated[tuple[UTILITIES.field(), ...], *NonEmptyUnique]
-
-_USUAL = (
-    "mean_relative_error",
-    "busiest_relative_error",
-    "hotspot_f1",
-    "hotspot_tau",
-    "jensen_shannon",
-    "pearson",
-    "events_kept",
-    "total_variation",
-)
-
-
-class UtilityPlan(ConfigModel):
-    """How to measure utility: the number of ``groups``, and the ``measures``.
-
-    Groups are drawn from all users, not only targets, and are the same for all mechanisms.
-
-    Attributes
-    ----------
-    groups
-        Number of groups on which utility is measured.
-    measures
-        Measures of utility.
-    """
-
-    groups: Count = 10
-    measures: Measures = tuple(UTILITIES.create(name) for name in _USUAL)
-
-
-@dataclass(frozen=True, slots=True)
-class MechanismEvaluationTask:
-    """The mechanisms to evaluate at a period and group size: a URI and a few numbers."""
-
-    source: TraceSource
-    period: str
-    group_size: int
-    mechanisms: tuple[Mechanism, ...]
-    utility: UtilityPlan
-    verdict: VerdictPlan
-    lists: tuple[tuple[int, ...], ...] | None = None
-
-    @property
-    def key(self) -> EvaluationKey:
-        """Id of the period, and group size."""
-        return self.period, self.group_size
-
-
-@dataclass(frozen=True, slots=True)
-class MechanismEvaluation:
-    """Result of a :class:`MechanismEvaluationTask`, or the error that ended it, with traceback.
-
-    Dicts are keyed by the id of the mechanism. ``utility`` has means over groups and standard
-    deviations (ddof 1), one per measure; ``guess`` has the means for values drawn without any data.
-    Groups on which a measure is undefined are left out. ``released_share`` is the released total
-    over the raw total of cells with a raw count, without the null ROI and with negative values as
-    0, mean over groups; it does not depend on the measures.
-    """
-
-    key: EvaluationKey
-    guarantees: dict[str, GuaranteeStatement] = field(default_factory=dict)
-    dp_tests: dict[str, DPTestResult] = field(default_factory=dict)
-    utility: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = field(default_factory=dict)
-    released_share: dict[str, float] = field(default_factory=dict)
-    guess: tuple[float, ...] = ()
-    error: str = ""
-    traceback: str = ""
+__all__ = ["add_evaluations", "count_evaluation", "evaluate_mechanism_task", "finish_evaluation"]
+__all__ += ["fold_evaluation"]
 
 
 def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluation:
     """Publish groups by every mechanism and measure utility; a pure function of the task.
 
     :func:`~clusterscale.dp_audit.dp_test.try_guarantee` tests guarantees on separate groups.
+
+    Parameters
+    ----------
+    task
+        The release, the mechanisms and the measures.
+
+    Returns
+    -------
+    MechanismEvaluation
+        Guarantees, their tests and utility, by mechanism.
 
     Raises
     ------
@@ -130,45 +65,26 @@ def evaluate_mechanism_task(task: MechanismEvaluationTask) -> MechanismEvaluatio
         return _evaluate(task, total, cells, lambda steps, user: settings[steps].traces)
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationPart:
-    """An evaluation and the users to count for it: a URI and a few numbers."""
-
-    task: MechanismEvaluationTask
-    users: Range
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CountedUsers:
-    """Counts of some users after some trace steps.
-
-    Attributes
-    ----------
-    counts
-        Counts of the groups for utility, int32, shape (group, roi, epoch).
-    bounds
-        Largest change of the counts by one unit of data of these users.
-    nearby
-        Counts of the groups for tests of guarantees.
-    """
-
-    counts: Counts
-    bounds: Bounds
-    nearby: Nearby
-
-    def plus(self, other: CountedUsers) -> CountedUsers:
-        """Add the counts of the users that follow these."""
-        bounds = merge_bounds(self.bounds, other.bounds)
-        return CountedUsers(self.counts + other.counts, bounds, self.nearby.plus(other.nearby))
-
-
 Tallies = dict[Steps, CountedUsers]
 
 
 def fold_evaluation(
     task: MechanismEvaluationTask, users: Sequence[Range]
 ) -> Reduction[MechanismEvaluationTask, EvaluationPart, Tallies, MechanismEvaluation]:
-    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users."""
+    """Return :func:`evaluate_mechanism_task` as a reduction over parts of the users.
+
+    Parameters
+    ----------
+    task
+        The evaluation.
+    users
+        The first user of each part, and the one after its last.
+
+    Returns
+    -------
+    Reduction
+        Counts each part, adds the counts, and evaluates the mechanisms on the sum.
+    """
     parts = tuple(EvaluationPart(task, part) for part in users)
     return Reduction(task, parts, count_evaluation, add_evaluations, finish_evaluation)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from clusterscale.contracts import Mechanism
-from clusterscale.dp_audit.evaluation import EvaluationKey, MechanismEvaluation
+from clusterscale.dp_audit.evaluation_task import EvaluationKey, MechanismEvaluation
 from clusterscale.schema import Coordinates, empty_variable
 from clusterscale.study import JournalFolder
 

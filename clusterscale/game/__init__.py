@@ -45,6 +45,11 @@ def play(
         Every pair of them yields one outcome.
     seed, path, bounds, control
         As for :class:`AttackEvaluation`.
+
+    Yields
+    ------
+    Outcome
+        One for each mechanism and attack.
     """
     for mechanism in mechanisms:
         evaluation = AttackEvaluation(

@@ -258,8 +258,15 @@ def study(
 ) -> Knowledge:
     """Return the knowledge of the adversary of an :class:`AttackEvaluation`, bit by bit the same.
 
-    Parameters are those of the evaluation. If the adversary retrains per release, it is the
-    knowledge from the first one.
+    Parameters
+    ----------
+    game, mechanism, seed, path, bounds
+        As for :class:`AttackEvaluation`.
+
+    Returns
+    -------
+    Knowledge
+        If the adversary retrains per release, the knowledge from the first one.
     """
     bound, path = mechanism if bounds is None else mechanism.bind(bounds), (*path, mechanism.id)
     noise = stream(seed, "noise", *path, "challenge")

@@ -210,12 +210,34 @@ def largest_group(n_pool: int, n_groups: int) -> int:
         Users in the pool, including the target.
     n_groups
         Number of groups, half of them with the target.
+
+    Returns
+    -------
+    int
+        Members of a group, or 0.
     """
     return next((m for m in range(n_pool - 1, 0, -1) if _fits(n_pool, n_groups, m)), 0)
 
 
 def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
-    """Raise :class:`PoolError` if ``n_pool`` users cannot supply the groups."""
+    """Check that a pool of users can supply the groups.
+
+    Parameters
+    ----------
+    n_pool
+        Users in the pool, including the target.
+    size
+        Members of a group.
+    n_groups
+        Number of groups, half of them with the target.
+    name
+        Name of the pool, for the message.
+
+    Raises
+    ------
+    PoolError
+        If there are too few distinct groups of that size.
+    """
     if _fits(n_pool, n_groups, size):
         return
     largest = largest_group(n_pool, n_groups)
@@ -228,7 +250,7 @@ def check_pool(n_pool: int, *, size: int, n_groups: int, name: str) -> None:
 
 
 def check_lists(lists: Sequence[Sequence[object]], *, size: int, n_groups: int, name: str) -> None:
-    """Raise :class:`PoolError` if membership lists cannot supply the groups for every target.
+    """Refuse membership lists that cannot supply the groups for every target.
 
     Parameters
     ----------
@@ -240,6 +262,11 @@ def check_lists(lists: Sequence[Sequence[object]], *, size: int, n_groups: int, 
         Number of groups, half of them with the target.
     name
         Name of the prior in the error.
+
+    Raises
+    ------
+    PoolError
+        If they cannot.
     """
     wanted = n_groups // 2
     # Of a list of exactly that size that has the target, there is one group with the target.

@@ -48,7 +48,18 @@ def count_visits(traces: Traces, members: Ints, *, pool: Ints | None = None) -> 
 
 
 class Counter:
-    """Counts groups of one size, a few at a time; see :func:`count_visits`."""
+    """Counts groups of one size, a few at a time; see :func:`count_visits`.
+
+    Parameters
+    ----------
+    traces
+        Traces of all users, or of a part of them.
+    size
+        Members of a group.
+    pool
+        Int, shape (user,): users from whom groups of more than half are drawn, which are counted
+        by those who are left out; None to count members.
+    """
 
     def __init__(self, traces: Traces, size: int, pool: Ints | None = None) -> None:
         self._traces, self._events, self._pool = traces, _events(traces), None

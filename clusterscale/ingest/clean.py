@@ -35,6 +35,16 @@ def read_key(path: str) -> bytes:
 
     Create one with ``head -c 32 /dev/urandom > KEYFILE``.
 
+    Parameters
+    ----------
+    path
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bytes
+        16 to 64 of them.
+
     Raises
     ------
     MissingError

@@ -8,7 +8,8 @@ import io
 import numpy as np
 
 from clusterscale import storage
-from clusterscale.cube.regions import Points, Regions
+from clusterscale.cube.locators import Points
+from clusterscale.cube.regions import Regions
 from clusterscale.errors import MissingError, SourceError
 from clusterscale.ingest.records import LIMITS
 
@@ -29,6 +30,11 @@ def read_points(path: str, cutoff: float | None = None) -> Points:
         Local path or fsspec URL.
     cutoff
         Maximum distance in metres from a position to its point; None for no limit.
+
+    Returns
+    -------
+    Points
+        In the order of the file.
 
     Raises
     ------

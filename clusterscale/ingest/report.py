@@ -160,8 +160,17 @@ def _moment(seconds: float, zone: str) -> str:
 class IngestReport:
     """Counts of kept and dropped records.
 
-    ``n_rows * events_per_row`` records are read; each is one of the ``n_events`` of the cube or
-    is counted in ``dropped`` under one reason (see :data:`clusterscale.ingest.report.REASONS`).
+    Attributes
+    ----------
+    n_rows, events_per_row
+        Rows of the source, and records in each.
+    n_events, n_users
+        Events and users of the cube.
+    dropped
+        Records that are not events of the cube, by the reason
+        (:data:`clusterscale.ingest.report.REASONS`).
+    seconds
+        Seconds that it took.
     """
 
     n_rows: int

@@ -26,10 +26,16 @@ _FINEST, _MOST_STEPS = 1e-4, 200_000  # grid of privacy losses: smallest step, m
 class UserLevel:
     """User-level privacy loss.
 
-    ``epsilon`` and ``delta`` are the plain sums over everything the user is counted in (the basic
-    composition theorem); ``composed_epsilon`` holds at ``composed_delta`` by privacy-loss
-    accounting. Both are for adding or removing the user. ``curve`` has pairs (ε, δ) that hold for
-    replacing the user by another, as in the distinguishability game, where group size is fixed.
+    Attributes
+    ----------
+    epsilon, delta
+        Plain sums over everything the user is counted in (the basic composition theorem), for
+        adding or removing the user.
+    composed_epsilon, composed_delta
+        The same by privacy-loss accounting: ε holds at this δ.
+    curve
+        Pairs (ε, δ) that hold for replacing the user by another, as in the distinguishability game,
+        where group size is fixed.
     """
 
     epsilon: float
@@ -51,11 +57,23 @@ def gaussian_epsilon(deviation: float, delta: float) -> float:
 
 
 def user_level(mechanism: Mechanism, bounds: Bounds) -> UserLevel:
-    """Return the user-level privacy loss of a bound mechanism.
+    """Return the user-level privacy loss of a mechanism.
 
-    ``bounds`` limits how many counts a user changes by 1, or how many series. The privacy losses
-    of these components are composed, whatever the unit of the stated guarantee. To replace a user
-    is to remove one and add another, which doubles the number of components.
+    The privacy losses of the counts or series that a user changes are composed, whatever the unit
+    of the stated guarantee. To replace a user is to remove one and add another, which doubles
+    their number.
+
+    Parameters
+    ----------
+    mechanism
+        A bound mechanism.
+    bounds
+        Limits how many counts a user changes by 1, or how many series.
+
+    Returns
+    -------
+    UserLevel
+        Infinite ε if the mechanism has no guarantee from which it follows.
     """
     loss = mechanism.user_privacy_loss(bounds)
     return UserLevel(np.inf, 0.0, np.inf, 0.0, ()) if loss is None else _convert(loss)

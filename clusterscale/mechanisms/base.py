@@ -189,7 +189,18 @@ class PostProcessing(BaseMechanism):
 def group_by_trace_steps(
     mechanisms: Iterable[Mechanism],
 ) -> list[tuple[tuple[TraceStep, ...], list[Mechanism]]]:
-    """Return the mechanisms grouped by their trace steps, so that these are applied once."""
+    """Group mechanisms by their trace steps, so that these are applied once.
+
+    Parameters
+    ----------
+    mechanisms
+        Mechanisms in any order.
+
+    Returns
+    -------
+    list[tuple[tuple[TraceStep, ...], list[Mechanism]]]
+        Trace steps, and the mechanisms that share them, in the order in which they first occur.
+    """
     groups: dict[tuple[TraceStep, ...], list[Mechanism]] = {}
     for mechanism in mechanisms:
         groups.setdefault(mechanism.trace_steps, []).append(mechanism)

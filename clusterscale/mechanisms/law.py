@@ -130,7 +130,13 @@ class OutputDistribution:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Response:
-    """Moments of the published values of counts, float64, shape (count,)."""
+    """Moments of the published values of counts.
+
+    Attributes
+    ----------
+    mean, variance
+        Float64, shape (count,).
+    """
 
     mean: Floats
     variance: Floats
@@ -152,6 +158,13 @@ def respond(
         Whole numbers between 0 and the group size, shape (count,).
     group_size
         Members of a group.
+    rng
+        Source of the draws, if the output distribution is not known.
+
+    Returns
+    -------
+    Response
+        Mean and variance, float64, shape (count,).
 
     Raises
     ------

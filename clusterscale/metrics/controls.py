@@ -35,7 +35,7 @@ def off_cells(*controls: Floats) -> list[Cells]:
 
 
 def weak_cells(auc: Floats, naive: Floats) -> Cells:
-    """Return the cells where a plain sum beats chance and the attack does no better, shape (…).
+    """Return the cells where a plain sum beats chance and the attack does no better.
 
     Where even the sum is at chance, an attack at chance is no sign of weakness: there may be
     nothing to find. One-sided t-tests, at a total risk of 1 in 100, test whether the sum beats
@@ -45,6 +45,11 @@ def weak_cells(auc: Floats, naive: Floats) -> Cells:
     ----------
     auc, naive
         AUC of the attack and of the sum of all values, shape (…, target); NaN where not known.
+
+    Returns
+    -------
+    bool, shape (…)
+        True where the attack is weak.
     """
     level = _RISK / max(1, int(is_testable(naive).sum()))
     beats_chance = _excess(naive) > _critical_distance(naive, level)
@@ -52,9 +57,17 @@ def weak_cells(auc: Floats, naive: Floats) -> Cells:
 
 
 def is_testable(values: Floats) -> Cells:
-    """Return which cells have the two known targets that a test needs, bool, shape (…).
+    """Return which cells have the two known targets that a test needs.
 
-    ``values`` are floats, shape (…, target), NaN where not known.
+    Parameters
+    ----------
+    values
+        Float, shape (…, target); NaN where not known.
+
+    Returns
+    -------
+    bool, shape (…)
+        True where at least two values are known.
     """
     return np.asarray(np.isfinite(values).sum(axis=-1) >= 2)
 

@@ -47,12 +47,18 @@ _DIGITS = 12  # losses are ratios of counts: smaller differences are rounding er
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Change of privacy loss, after minus before.
+    """Change of privacy loss, after minus before. Unknown values are NaN.
 
-    ``n_common`` users were observed on both sides; ``change`` is the mean of their differences, and
-    ``low`` to ``high`` the confidence interval of the mean. ``p_value`` is two-sided, for no
-    change. ``n_newly_exposed`` and ``n_no_longer_exposed`` of them crossed the limit. Unknown
-    values are NaN.
+    Attributes
+    ----------
+    n_common
+        Number of users observed on both sides.
+    change, low, high
+        Mean of their differences, and its confidence interval.
+    p_value
+        Two-sided, for no change.
+    n_newly_exposed, n_no_longer_exposed
+        How many of them crossed the limit.
     """
 
     n_common: int

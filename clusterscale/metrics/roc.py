@@ -41,8 +41,22 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
 def accuracy(labels: ArrayLike, scores: ArrayLike, threshold: float | Scores) -> float:
     """Return the share of correct answers when *inside* means ``score >= threshold``.
 
-    There is one threshold for all scores, or one for each, shape (group,).
-    Parameters and errors are those of :func:`auc`.
+    Parameters
+    ----------
+    labels, scores
+        As for :func:`auc`.
+    threshold
+        One threshold for all scores, or float, shape (group,).
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        As :func:`auc`.
     """
     truth, values = check_scores(labels, scores)
     return float(np.mean((values >= threshold) == truth))

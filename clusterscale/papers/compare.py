@@ -37,7 +37,7 @@ PRESET = "a synthetic preset replaces the data, which are not public"
 
 
 def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
-    """Yield every published number of a study with our result.
+    """Compare every published number of a study with our result.
 
     The paper's number agrees if it is in the 95 % prediction interval of such a computation. Our
     mean is over the people we sampled and the paper's over its own, so the interval includes both
@@ -45,6 +45,16 @@ def compare(study: PaperStudy, results: Results) -> Iterator[ComparedNumber]:
     that does not agree is explained if our result agrees when computed as in the paper. Numbers
     from presets, and numbers that depend on something the paper does not state, are reported but
     not compared.
+
+    Parameters
+    ----------
+    study, results
+        The study, and our results.
+
+    Yields
+    ------
+    ComparedNumber
+        One for each published number.
 
     Raises
     ------
@@ -149,11 +159,21 @@ class _Margin:
 
 
 def check_claims(study: PaperStudy, results: Results) -> Iterator[ClaimRow]:
-    """Yield every claim of a study, with its smallest margin over all labels.
+    """Check every claim of a study.
 
     A claim holds if the margin is positive everywhere. It fails if a margin's 95 % interval is
     below 0. Otherwise it is undecided, for example if there is only one person, or if two numbers
     that should differ are equal. Labels that a quick run omits are skipped.
+
+    Parameters
+    ----------
+    study, results
+        The study, and our results.
+
+    Yields
+    ------
+    ClaimRow
+        A claim with its smallest margin over all labels.
 
     Raises
     ------

@@ -48,6 +48,11 @@ def reproduce(
     tell
         Callback for progress.
 
+    Returns
+    -------
+    StudyReport
+        The paper's numbers and claims beside ours.
+
     Raises
     ------
     ClusterscaleError
@@ -80,7 +85,20 @@ def _analyses(study: PaperStudy) -> Iterator[Analysis]:
 
 
 def report_without_results(name: str, study: PaperStudy, why: str = "") -> StudyReport:
-    """Return the report of a study that was not run; ``why`` states why its items are missing."""
+    """Return the report of a study that was not run.
+
+    Parameters
+    ----------
+    name, study
+        Name and definition of the study.
+    why
+        Why its items are missing; empty to list only those that cannot be compared.
+
+    Returns
+    -------
+    StudyReport
+        Without numbers of ours.
+    """
     absent = {item.item for item in study.absent}
     missing = [Missing(item, why) for item in study.items() if why and item not in absent]
     return _report(name, study, "Nothing was run", missing=missing)

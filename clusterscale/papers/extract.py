@@ -38,8 +38,14 @@ class NotComputed(Exception):
 class Number:
     """A number from our results.
 
-    ``spread`` is the standard deviation of the ``n`` reduced values and ``error`` the standard
-    error of the number; both are NaN for n = 1.
+    Attributes
+    ----------
+    value
+        The number.
+    spread, error
+        Standard deviation of the reduced values, and standard error of the number; NaN for n = 1.
+    n
+        How many values were reduced.
     """
 
     value: float

@@ -46,12 +46,23 @@ Reduce = Literal["mean", "median", "sd", "share_above", "share_below"]
 class ResultSelection(ConfigModel):
     """Selection of one number from the results: a variable, labels and a reduction over people.
 
-    ``at`` has a label for each dimension that has more than one, other than that of people
-    (``target`` or ``user``), which ``reduce`` reduces: to the mean, median, standard deviation, or
-    the share of people above or below ``limit``. For several labels, each person's largest value
-    counts, or their mean with ``take: mean``; ``all`` selects all labels, and ``attack: best`` the
-    strongest attack that the study lists. With ``over``, the number is divided by the number at
-    those other labels.
+    Attributes
+    ----------
+    of
+        The variable.
+    at
+        A label for each dimension that has more than one, other than that of people (``target`` or
+        ``user``); ``all`` selects all labels, and ``attack: best`` the strongest attack that the
+        study lists.
+    over
+        Other labels; the number is divided by the number there.
+    take
+        For several labels, each person's largest value counts, or their mean.
+    reduce
+        Statistic over people: mean, median, standard deviation, or the share above or below
+        ``limit``.
+    limit
+        Limit of a share.
     """
 
     of: str = "auc"
@@ -90,17 +101,32 @@ class Figure:
 
 
 class PublishedNumbers(ResultSelection):
-    """Published numbers of one figure or table (``item``), with the paper's section (``source``).
+    """Published numbers of one figure or table.
 
-    ``by`` lists dimensions with their labels, and ``values`` are nested in that order, null where
-    the paper states no number. Numbers are rounded to ``step``. ``tolerance``, a share of the
-    paper's number, and ``allowance``, in its unit, widen the interval where two computations differ
-    by more than chance, for the reason in ``because``. ``people`` is how many people the paper's
-    mean is over, if not the study's. ``differs`` states why our result differs. ``as_in_paper`` has
-    the labels at which our result is computed as in the paper, to confirm that reason: one per
-    label of a dimension in ``by``, or one for a dimension in ``at``. ``unstated`` names a setting
-    that the number depends on but the paper does not state; the number is then reported but not
-    compared.
+    Attributes
+    ----------
+    item, source
+        The figure or table, and the paper's section.
+    by, values
+        Dimensions with their labels, and numbers nested in that order, null where the paper states
+        none.
+    step
+        What numbers are rounded to.
+    tolerance, allowance
+        Widen the interval where two computations differ by more than chance: a share of the paper's
+        number, and a number in its unit.
+    because
+        The reason for a tolerance or an allowance.
+    people
+        How many people the paper's mean is over, if not the study's.
+    differs
+        Why our result differs.
+    as_in_paper
+        Labels at which our result is computed as in the paper, to confirm that reason: one per
+        label of a dimension in ``by``, or one for a dimension in ``at``.
+    unstated
+        A setting that the number depends on but the paper does not state; the number is then
+        reported but not compared.
     """
 
     item: str
@@ -174,13 +200,25 @@ class PublishedNumbers(ResultSelection):
 
 
 class Claim(ResultSelection):
-    """A claim in words (``text``), and its meaning in numbers.
+    """A claim in words, and its meaning in numbers.
 
-    ``relation`` is ``above``, ``below`` or ``near`` another number or the number at other labels
-    (``than``), or ``rise`` or ``fall`` from each label of ``along`` to the next. ``tolerance`` is
-    the accepted deviation; if negative, the margin by which the relation must hold, where the paper
-    says "clearly". The claim must hold for all labels of the dimensions in ``each``; the reported
-    margin is the smallest. ``differs`` states why the claim does not hold for our results.
+    Attributes
+    ----------
+    text, source
+        The claim, and the paper's section.
+    relation
+        ``above``, ``below`` or ``near`` what ``than`` gives, or ``rise`` or ``fall`` along labels.
+    than
+        Another number, or other labels whose number is compared.
+    along, labels
+        Dimension and labels, from each of which to the next the number rises or falls.
+    each
+        Labels for all of which the claim must hold; the reported margin is the smallest.
+    tolerance
+        Accepted deviation; if negative, the margin by which the relation must hold, where the paper
+        says "clearly".
+    differs
+        Why the claim does not hold for our results.
     """
 
     text: str

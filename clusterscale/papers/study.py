@@ -31,7 +31,15 @@ PAPERS: Mapping[str, str] = {
 
 
 class Absent(ConfigModel):
-    """Figures or tables that cannot be compared, and the reason."""
+    """Figures or tables that cannot be compared, and the reason.
+
+    Attributes
+    ----------
+    item
+        Figures or tables, as in ``Fig. 3``.
+    why
+        The reason.
+    """
 
     item: str
     why: str
@@ -40,12 +48,26 @@ class Absent(ConfigModel):
 class PaperStudy(ConfigModel):
     """One run, and the numbers and claims of a paper to compare it with.
 
-    ``cube`` is ``cabs`` or a preset, with ``users`` users if not all. ``audit`` infers membership,
-    ``recovery`` locations, and ``traits`` what exposed users have in common. ``people`` is the
-    number of people that the paper's means are over. ``best`` lists the attacks among which
-    ``attack: best`` selects the strongest. ``quick`` has the settings that a quick run replaces.
-    ``published`` lists numbers, ``claims`` statements, ``absent`` figures and tables that cannot be
-    compared, and ``remarks`` differences in definitions.
+    Attributes
+    ----------
+    paper, title
+        The paper, and the title of the study.
+    cube, users
+        ``cabs`` or a preset, with so many users; None: all.
+    audit, recovery, traits
+        What infers membership and locations, and what exposed users have in common.
+    people
+        Number of people that the paper's means are over.
+    best
+        Attacks among which ``attack: best`` selects the strongest.
+    published, claims
+        Numbers, and statements.
+    absent
+        Figures and tables that cannot be compared.
+    remarks
+        Differences in definitions.
+    quick
+        Settings that a quick run replaces.
     """
 
     paper: Literal["NDSS18", "POMACS20", "PETS17", "POPETS24"]

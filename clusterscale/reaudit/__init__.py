@@ -22,16 +22,11 @@ from clusterscale.reaudit.driver import Pending, Reaudit
 from clusterscale.reaudit.entry import ReleaseEntry, ReleaseMetadata
 from clusterscale.reaudit.lease import Lease, LeaseHeldError
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe
+from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reaudit.notify import Announcement, Webhook, junit, summary
 from clusterscale.reaudit.policy import Limit, Policy, ReauditPlan, worst_of
 from clusterscale.reaudit.policy_evaluation import evaluate_policy, verdict_of
-from clusterscale.reaudit.release_metrics import (
-    Exposures,
-    IntervalEstimate,
-    ReleaseMetrics,
-    exposures_of,
-    measure,
-)
+from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.reaudit.run import Outcome, audit_new
 

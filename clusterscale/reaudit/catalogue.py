@@ -24,7 +24,17 @@ __all__ = ["Catalogue", "Problem", "expand", "find_releases", "read_file"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A release that cannot be listed or audited, and the error."""
+    """A release that cannot be listed or audited.
+
+    Attributes
+    ----------
+    name
+        Name of the release.
+    error
+        The reason.
+    passing
+        Whether the next run may succeed without a change, because tasks failed.
+    """
 
     name: str
     error: ClusterscaleError
@@ -39,6 +49,11 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
     pattern
         A folder, a local path or fsspec URL, with all names that end like a Zarr group or a NetCDF
         file; or a folder with a pattern for names, as in ``s3://bucket/releases/week-*.zarr``.
+
+    Returns
+    -------
+    tuple[ReleaseEntry, ...]
+        Entries that set only ``counts``.
 
     Raises
     ------
@@ -70,7 +85,23 @@ def find_releases(pattern: str) -> tuple[ReleaseEntry, ...]:
 
 
 def expand(entry: ReleaseEntry) -> tuple[ReleaseEntry, ...]:
-    """Return a copy of an entry for each release that its pattern matches; itself if no pattern."""
+    """Return a copy of an entry for each release that its pattern matches.
+
+    Parameters
+    ----------
+    entry
+        An entry, with or without a pattern.
+
+    Returns
+    -------
+    tuple[ReleaseEntry, ...]
+        The entry itself if it has no pattern; empty if nothing matches.
+
+    Raises
+    ------
+    InputError
+        As :func:`find_releases`.
+    """
     if not entry.is_pattern:
         return (entry,)
     try:

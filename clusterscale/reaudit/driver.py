@@ -17,6 +17,7 @@ from clusterscale.reaudit.catalogue import Catalogue, Problem, read_file
 from clusterscale.reaudit.known_counts import make_table
 from clusterscale.reaudit.ledger import Ledger, Verdict, json_safe, key_of
 from clusterscale.reaudit.members import NO_MEMBERS, read_members
+from clusterscale.reaudit.metric_types import Exposures, ReleaseMetrics
 from clusterscale.reaudit.policy import ReauditPlan
 from clusterscale.reaudit.policy_evaluation import (
     Change,
@@ -27,7 +28,7 @@ from clusterscale.reaudit.policy_evaluation import (
     verdict_of,
 )
 from clusterscale.reaudit.release_analysis import ReleaseAnalysis, TasksFailedError
-from clusterscale.reaudit.release_metrics import Exposures, ReleaseMetrics, exposures_of, measure
+from clusterscale.reaudit.release_metrics import exposures_of, measure
 from clusterscale.reaudit.release_store import ReleaseRecord, ReleaseStore
 from clusterscale.reaudit.resolved_release import ResolvedRelease
 from clusterscale.schema import RESULTS_REVISION, find_mechanism
@@ -42,7 +43,15 @@ _NO_DRIFT = Drift(0, nan, nan, nan, nan, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A release without a verdict; ``audit`` is the key of its audit, which may be finished."""
+    """A release without a verdict.
+
+    Attributes
+    ----------
+    release
+        Its metadata.
+    audit
+        Key of its audit, which may be finished.
+    """
 
     release: ResolvedRelease
     audit: str

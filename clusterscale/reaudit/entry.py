@@ -105,6 +105,8 @@ class ReleaseEntry(ReleaseMetadata):
     ----------
     counts
         Zarr group, NetCDF file, or pattern.
+    name
+        Name of the release; by default that of ``counts``.
     variable
         Variable with the counts.
     cube

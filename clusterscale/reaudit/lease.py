@@ -36,7 +36,13 @@ class LostLeaseError(StoreError):
 
 
 class LeaseHeldError(Exception):
-    """Another live process, ``holder``, has the lease."""
+    """Another live process has the lease.
+
+    Parameters
+    ----------
+    holder
+        The process, as a person can find it.
+    """
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)

@@ -35,9 +35,11 @@ class Verdict:
     verdict, reasons
         ``pass``, ``warn`` or ``fail``, and JSON of a list of
         :class:`~clusterscale.contracts.Reason`.
-    n_targets, mean_privacy_loss, …, worst_privacy_loss, share_above, loss_above
+    n_targets, worst_privacy_loss, share_above, loss_above
         Results of the audit; ``share_above`` is the share of screened users with a privacy loss
         above ``loss_above``.
+    mean_privacy_loss, mean_privacy_loss_low, mean_privacy_loss_high
+        Mean privacy loss of the targets, and its 95 % interval.
     epsilon_lower, epsilon_declared
         Observed and declared ε, for the unit of the guarantee.
     published_auc, published_auc_low, published_auc_high
@@ -125,7 +127,18 @@ class Verdict:
 
 
 def json_safe(value: Any) -> Any:
-    """Return a value for JSON; numbers that are not finite become None."""
+    """Return a value as JSON can store it.
+
+    Parameters
+    ----------
+    value
+        Numbers, also NumPy's, text, and lists and dicts of them.
+
+    Returns
+    -------
+    Any
+        The same value, in which numbers that are not finite are None.
+    """
     if isinstance(value, dict):
         return {key: json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -141,7 +154,12 @@ def key_of(series: str, release: str, audit: str, policy: str) -> str:
 
 
 class Ledger:
-    """Verdicts below ``uri``: a Parquet table with one file per row, which is written once.
+    """Verdicts: a Parquet table with one file per row, which is written once.
+
+    Parameters
+    ----------
+    uri
+        Folder of the table, a local path or fsspec URL.
 
     Raises
     ------

@@ -45,9 +45,20 @@ _NUMBERS = (
 
 
 def summary(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return verdicts as JSON values: the worst of them, and each with its reasons.
+    """Return verdicts as JSON values.
 
-    The worst is ``error`` if a release could not be audited.
+    Parameters
+    ----------
+    verdicts
+        Rows of the ledger.
+    problems
+        Releases that could not be audited.
+
+    Returns
+    -------
+    dict[str, Any]
+        ``verdict``, the worst of them, or ``error`` if there is a problem; ``releases``, each with
+        its reasons; and ``problems``.
     """
     return {
         "verdict": "error" if problems else worst_of(row.verdict for row in verdicts),
@@ -74,7 +85,18 @@ def _release(row: Verdict) -> dict[str, Any]:
 
 
 def junit(verdicts: Sequence[Verdict], problems: Sequence[Problem] = ()) -> str:
-    """Return JUnit XML: a suite per release, a case per reason; warnings are skipped cases."""
+    """Return verdicts as JUnit XML.
+
+    Parameters
+    ----------
+    verdicts, problems
+        As for :func:`summary`.
+
+    Returns
+    -------
+    str
+        A suite per release, with a case per reason; warnings are skipped cases.
+    """
     report = JUnitXml("clusterscale")
     for row in verdicts:
         suite = TestSuite(_xml(row.release))
@@ -114,7 +136,15 @@ class Webhook(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """Where verdicts go: files for JSON and for JUnit XML, and a webhook; None for none."""
+    """Where verdicts go besides the ledger; None for nowhere.
+
+    Attributes
+    ----------
+    json, junit
+        Files for JSON and for JUnit XML, local paths or URLs.
+    webhook
+        Where new verdicts are posted.
+    """
 
     json: str | None = None
     junit: str | None = None

@@ -20,7 +20,18 @@ Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 
 
 def worst_of(levels: Any) -> Level:
-    """Return the worst of some levels; ``pass`` if there are none."""
+    """Return the worst of some levels.
+
+    Parameters
+    ----------
+    levels
+        Iterable of ``pass``, ``warn`` and ``fail``.
+
+    Returns
+    -------
+    str
+        ``pass`` if there are none.
+    """
     return max(levels, key=VERDICT_LEVELS.index, default="pass")
 
 

@@ -21,17 +21,27 @@ from clusterscale.phrases import (
     privacy_unit,
 )
 from clusterscale.reaudit.ledger import Verdict
+from clusterscale.reaudit.metric_types import Exposures, IntervalEstimate, ReleaseMetrics
 from clusterscale.reaudit.policy import Limit, Policy, worst_of
-from clusterscale.reaudit.release_metrics import Exposures, IntervalEstimate, ReleaseMetrics
 
 __all__ = ["Change", "change_since", "evaluate_change", "evaluate_findings", "evaluate_policy"]
 __all__ += ["verdict_of"]
 
 
 def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
-    """Return the worst level of all reasons, ``error`` if a limit could not be applied.
+    """Return the verdict that follows from reasons.
 
     A check that could not be made does not count against a release.
+
+    Parameters
+    ----------
+    reasons
+        Of all checks of a release.
+
+    Returns
+    -------
+    str
+        The worst level, or ``error`` if a limit could not be applied.
     """
     if any(reason.level == "error" for reason in reasons):
         return "error"
@@ -41,9 +51,21 @@ def verdict_of(reasons: Sequence[Reason]) -> Level | Literal["error"]:
 def evaluate_policy(
     policy: Policy, metrics: ReleaseMetrics, published: IntervalEstimate
 ) -> Iterator[Reason]:
-    """Yield the reasons that follow from the results of an audit.
+    """Apply a policy to the results of an audit.
 
-    ``published`` is the AUC of the attack on the published values.
+    Parameters
+    ----------
+    policy
+        The limits.
+    metrics
+        Results of the audit for the mechanism of the release.
+    published
+        AUC of the attack on the published values.
+
+    Yields
+    ------
+    Reason
+        One for each limit.
     """
     who = f"the {metrics.n_targets} targets" if metrics.n_targets > 1 else "the one target"
     yield _exposure_reason(policy, metrics)

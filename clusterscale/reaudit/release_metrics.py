@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clusterscale.audit import count_failed
-from clusterscale.audit.findings import Finding, find_exposures, worst_findings
-from clusterscale.contracts import Ints
+from clusterscale.audit.findings import find_exposures, worst_findings
 from clusterscale.errors import DamagedError, InputError
 from clusterscale.metrics import mean_interval
 from clusterscale.phrases import GUARANTEE_VERDICTS
+from clusterscale.reaudit.metric_types import (
+    Exposures,
+    IntervalEstimate,
+    ReleaseMetrics,
+    UtilityValue,
+)
 from clusterscale.schema import RAW_COUNTS, find_mechanism
 from clusterscale.screening import is_counted
 from clusterscale.validation_messages import name_best
@@ -21,98 +25,11 @@ from clusterscale.validation_messages import name_best
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Exposures", "IntervalEstimate", "ReleaseMetrics", "UtilityValue"]
-__all__ += ["exposures_of", "measure"]
+__all__ = ["exposures_of", "measure"]
 
 Floats = NDArray[np.float64]
 
 _STATUSES = ("done", "failed", "missing", "unseen")
-
-
-@dataclass(frozen=True, slots=True)
-class IntervalEstimate:
-    """A number and its interval; NaN if unknown."""
-
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-
-    @classmethod
-    def exact(cls, value: float) -> IntervalEstimate:
-        """Return a number without uncertainty."""
-        return cls(value, value, value)
-
-    @property
-    def known(self) -> bool:
-        """Whether the number is known."""
-        return bool(np.isfinite(self.value))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Exposures:
-    """Privacy loss of users, by the attack that is strongest on average.
-
-    ``users`` are rows in the cube, increasing, int64, shape (user,); ``loss``, ``low`` and
-    ``high``, float64, shape (user,), are the loss and its 95 % interval; ``attack`` is the label of
-    the attack, and ``everyone`` is True for all users that a screen counts, False for targets.
-    """
-
-    users: Ints
-    loss: Floats
-    low: Floats
-    high: Floats
-    attack: str
-    everyone: bool
-
-
-class UtilityValue(NamedTuple):
-    """A measure at its worst: the value, its ideal, and the name and label of the measure."""
-
-    value: float
-    ideal: float
-    name: str = ""
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseMetrics:
-    """Metrics of a release.
-
-    Attributes
-    ----------
-    finding
-        The worst verdict on exposure, over periods, priors and group sizes.
-    n_targets
-        Number of finished targets of the audit.
-    attack
-        The strongest attack, by mean privacy loss, with its prior.
-    mean_loss, worst_loss
-        Mean and largest privacy loss of the targets, by that attack.
-    share_exposed, n_screened, exposed_above
-        Share of users with a privacy loss above ``exposed_above``, among ``n_screened`` users.
-    epsilon_seen, epsilon_declared, verdict, unit
-        Result of the test of the guarantee, for its unit; without a guarantee, the declared ε is
-        infinite and the verdict ``nothing promised``.
-    utility
-        By id of the measure; without measures that are unknown in some setting.
-    float_noise
-        Whether continuous noise is published unrounded: ``yes``, ``no``, or empty if not known.
-    """
-
-    finding: Finding
-    n_targets: int
-    attack: str
-    mean_loss: IntervalEstimate
-    worst_loss: float
-    share_exposed: IntervalEstimate
-    n_screened: int
-    exposed_above: float
-    epsilon_seen: float
-    epsilon_declared: float
-    verdict: str
-    unit: str
-    utility: dict[str, UtilityValue] = field(default_factory=dict)
-    float_noise: str = ""
 
 
 def measure(
@@ -130,6 +47,11 @@ def measure(
         Label of the mechanism.
     exposed_above
         The privacy loss above which a user counts as exposed.
+
+    Returns
+    -------
+    ReleaseMetrics
+        Unknown numbers are NaN.
 
     Raises
     ------
@@ -172,6 +94,11 @@ def exposures_of(audit: xr.Dataset, screen: xr.Dataset | None, mechanism: str) -
         Results, conforming to :data:`clusterscale.schema.RESULTS` and its ``SCREEN``.
     mechanism
         Label of the mechanism.
+
+    Returns
+    -------
+    Exposures
+        By the attack that is strongest on average.
 
     Raises
     ------

@@ -15,7 +15,7 @@ from clusterscale.contracts import Bounds, Ints
 from clusterscale.errors import DamagedError
 from clusterscale.reaudit.known_counts import INSIDE, read_content
 from clusterscale.reaudit.ledger import json_safe
-from clusterscale.reaudit.release_metrics import IntervalEstimate
+from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.reaudit.resolved_release import Content, ResolvedRelease
 from clusterscale.schema import with_labels
 from clusterscale.screening import open_screen

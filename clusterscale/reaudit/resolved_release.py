@@ -31,8 +31,16 @@ _URI_REMEDIES = {
 class ResolvedRelease(ConfigModel):
     """Complete metadata of a release, without its values.
 
-    The fields are those of a :class:`~clusterscale.reaudit.ReleaseEntry`; ``content`` is the hash
-    of all values, totals and known members.
+    Attributes
+    ----------
+    name
+        Name of the release.
+    series, group_size, mechanism, first, epochs, observed, null_roi
+        As in a :class:`~clusterscale.reaudit.ReleaseEntry`.
+    counts, variable, cube, members
+        As in a :class:`~clusterscale.reaudit.ReleaseEntry`.
+    content
+        Hash of all values, totals and known members.
     """
 
     name: Name

@@ -76,6 +76,11 @@ def audit_new(
     on_verdict
         Called with each new verdict and the name and number of its release.
 
+    Returns
+    -------
+    Outcome
+        New verdicts and problems, and the location of the trend page.
+
     Raises
     ------
     LeaseHeldError

@@ -20,7 +20,7 @@ from clusterscale.cube.blocks import Range
 from clusterscale.game import ReleasePlacement
 from clusterscale.metrics import auc, auc_interval
 from clusterscale.reaudit.members import Membership
-from clusterscale.reaudit.release_metrics import IntervalEstimate
+from clusterscale.reaudit.metric_types import IntervalEstimate
 from clusterscale.study import Stage
 from clusterscale.study.execution import Finished
 

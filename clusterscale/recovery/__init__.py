@@ -27,18 +27,13 @@ from clusterscale.recovery.errors import (
     privacy_loss,
     profiling_error,
 )
-from clusterscale.recovery.functional import (
-    assign,
-    bayes,
-    every,
+from clusterscale.recovery.functional import assign, bayes, every, max_roi, max_user, popular
+from clusterscale.recovery.functional_priors import (
     freq_roi,
     last_day,
     last_hour,
     last_week,
     learn,
-    max_roi,
-    max_user,
-    popular,
     remember,
     roi_day,
     roi_day_week,

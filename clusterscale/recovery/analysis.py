@@ -26,7 +26,13 @@ __all__ = ["RecoveryAnalysis", "run"]
 
 
 class RecoveryAnalysis(Analysis):
-    """Infer the locations of every user of a cube, and measure the errors."""
+    """Infer the locations of every user of a cube, and measure the errors.
+
+    Parameters
+    ----------
+    plan
+        The recovery.
+    """
 
     plan: RecoveryPlan
     kind: ClassVar[str] = "recovery"
@@ -96,11 +102,23 @@ class RecoveryAnalysis(Analysis):
 def run(
     plan: RecoveryPlan, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> xr.Dataset:
-    """Run or resume a recovery; parameters and errors are those of :func:`clusterscale.study.run`.
+    """Run or resume a recovery.
+
+    Parameters
+    ----------
+    plan, cube
+        The recovery, and the traces of its users.
+    output, executor, **options
+        As for :func:`clusterscale.study.run`.
 
     Returns
     -------
     xr.Dataset
         Conforms to :data:`clusterscale.recovery.RECOVERY`; read lazily.
+
+    Raises
+    ------
+    Exception
+        As :func:`clusterscale.study.run`.
     """
     return study.run(RecoveryAnalysis(plan), cube, output, executor, **options)

@@ -1,9 +1,6 @@
-"""The priors and strategies of PETS17 as functions of whole arrays, for data that fit into memory.
+"""The strategies of PETS17 as functions of whole arrays, for data that fit into memory.
 
-Arrays have a null ROI: the last one, which a user visits if they visit no other
-(:func:`with_null`). Epochs are hours, the first one is the first of a day and week, and the epochs
-to be inferred follow the observed ones. A recovery uses the same code epoch by epoch, without such
-arrays.
+Arrays are those of :mod:`~clusterscale.recovery.functional_priors`.
 """
 
 from __future__ import annotations
@@ -11,141 +8,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clusterscale.contracts import Traces, Values
+from clusterscale.contracts import Values
 from clusterscale.errors import InputError
-from clusterscale.recovery.epoch_belief import EpochBelief, Visits, by_activity
-from clusterscale.recovery.priors import (
-    FreqRoi,
-    LastDay,
-    LastHour,
-    LastWeek,
-    RoiDay,
-    RoiDayWeek,
-    TimeDay,
-    TimeDayWeek,
-)
-from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
+from clusterscale.recovery.epoch_belief import EpochBelief, by_activity
+from clusterscale.recovery.protocols import Aggregate, InferenceStrategy
 from clusterscale.recovery.strategies import Bayes, MaxRoi, MaxUser
 
-__all__ = ["assign", "bayes", "every", "freq_roi", "last_day", "last_hour", "last_week", "learn"]
-__all__ += ["max_roi", "max_user", "popular", "remember", "roi_day", "roi_day_week", "time_day"]
-__all__ += ["time_day_week", "with_null"]
+__all__ = ["assign", "bayes", "every", "max_roi", "max_user", "popular"]
 
 Flags = NDArray[np.bool_]
-
-
-def with_null(traces: ArrayLike) -> Flags:
-    """Return traces with a null ROI, visited when no other is (PETS17 §4.1).
-
-    Parameters
-    ----------
-    traces
-        Bool, shape (user, roi, epoch): visits of each user.
-
-    Returns
-    -------
-    bool, shape (user, roi + 1, epoch)
-
-    Raises
-    ------
-    InputError
-        If it is not a bool array of that shape.
-    """
-    visits = _check_traces(traces)
-    return np.concatenate([visits, ~visits.any(axis=1, keepdims=True)], axis=1)
-
-
-def learn(prior: InferencePrior, observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the shares that a prior learns from observed epochs for the following ones.
-
-    Parameters
-    ----------
-    prior
-        The prior.
-    observed
-        Bool, shape (user, roi, observed epoch), with a null ROI: visits of each user.
-    n_epochs
-        Number of the following epochs.
-
-    Returns
-    -------
-    float64, shape (user, roi, epoch)
-        Shares that sum to 1 over the ROIs of a user and epoch.
-
-    Raises
-    ------
-    InputError
-        If the array has another form, no epoch follows, or no full cycle was observed.
-    """
-    visits = _visits_of(observed)
-    return _stack(prior, visits, visits.n_epochs, n_epochs)
-
-
-def remember(prior: InferencePrior, traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the assignment of a prior that knows the users' ROIs one lag before each epoch.
-
-    Parameters
-    ----------
-    prior
-        The prior.
-    traces
-        Bool, shape (user, roi, epoch), with a null ROI: visits of each user, up to the last epoch
-        to be inferred.
-    n_epochs
-        Number of the last epochs, which are to be inferred.
-
-    Returns
-    -------
-    bool, shape (user, roi, epoch to be inferred)
-
-    Raises
-    ------
-    InputError
-        If the array has another form, or begins less than one lag before the first epoch to be
-        inferred.
-    """
-    visits = _visits_of(traces)
-    return _stack(prior, visits, visits.n_epochs - n_epochs, n_epochs) > 0
-
-
-def freq_roi(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return each user's frequency of ROIs (PETS17 eq. 7); see :func:`learn`."""
-    return learn(FreqRoi(), observed, n_epochs)
-
-
-def roi_day(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the frequency of ROIs by hour of the day (PETS17 eqs 8, 9); see :func:`learn`."""
-    return learn(RoiDay(), observed, n_epochs)
-
-
-def roi_day_week(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return the frequency of ROIs by hour of the week (PETS17 eqs 8, 9); see :func:`learn`."""
-    return learn(RoiDayWeek(), observed, n_epochs)
-
-
-def time_day(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return shares from active hours of the day (PETS17 eqs 10, 11); see :func:`learn`."""
-    return learn(TimeDay(), observed, n_epochs)
-
-
-def time_day_week(observed: ArrayLike, n_epochs: int) -> Values:
-    """Return shares from active hours of the week (PETS17 eqs 10, 11); see :func:`learn`."""
-    return learn(TimeDayWeek(), observed, n_epochs)
-
-
-def last_week(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the users' ROIs of a week before (PETS17 eq. 14); see :func:`remember`."""
-    return remember(LastWeek(), traces, n_epochs)
-
-
-def last_day(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the users' ROIs of a day before (PETS17 eq. 14); see :func:`remember`."""
-    return remember(LastDay(), traces, n_epochs)
-
-
-def last_hour(traces: ArrayLike, n_epochs: int) -> Flags:
-    """Return the users' ROIs of an hour before (PETS17 eq. 14); see :func:`remember`."""
-    return remember(LastHour(), traces, n_epochs)
 
 
 def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
@@ -181,7 +52,18 @@ def popular(prior: ArrayLike, threshold: float = 0.5) -> Flags:
 
 
 def every(prior: ArrayLike) -> Flags:
-    """Return the ROIs with a positive share (PETS17 eq. 13); ``prior`` is real, of any shape."""
+    """Return the ROIs with a positive share (PETS17 eq. 13).
+
+    Parameters
+    ----------
+    prior
+        Real, of any shape: shares.
+
+    Returns
+    -------
+    bool, the same shape
+        True where a ROI is predicted.
+    """
     return np.asarray(prior) > 0
 
 
@@ -234,7 +116,20 @@ def assign(
 def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:
     """Return the posterior of each user (PETS17 algorithm 3.1).
 
-    Parameters, result and errors are those of :func:`assign`, without the activity.
+    Parameters
+    ----------
+    prior, aggregate
+        As for :func:`assign`.
+
+    Returns
+    -------
+    float64, shape (user, roi, epoch)
+        As :func:`assign`.
+
+    Raises
+    ------
+    InputError
+        As :func:`assign`.
     """
     return assign(Bayes(), prior, aggregate, np.zeros(len(np.asarray(prior)), np.int64))
 
@@ -242,7 +137,20 @@ def bayes(prior: ArrayLike, aggregate: ArrayLike) -> Values:
 def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
     """Assign to each ROI its most probable users (PETS17 algorithm 3.2).
 
-    Parameters and errors are those of :func:`assign`; the result is bool.
+    Parameters
+    ----------
+    prior, aggregate, activity
+        As for :func:`assign`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch)
+        True where a user is assigned to a ROI.
+
+    Raises
+    ------
+    InputError
+        As :func:`assign`.
     """
     return assign(MaxRoi(), prior, aggregate, activity) > 0
 
@@ -250,37 +158,19 @@ def max_roi(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flag
 def max_user(prior: ArrayLike, aggregate: ArrayLike, activity: ArrayLike) -> Flags:
     """Assign ROIs to users, the most active users first (PETS17 algorithm 3.3).
 
-    Parameters and errors are those of :func:`assign`; the result is bool.
+    Parameters
+    ----------
+    prior, aggregate, activity
+        As for :func:`assign`.
+
+    Returns
+    -------
+    bool, shape (user, roi, epoch)
+        True where a user is assigned to a ROI.
+
+    Raises
+    ------
+    InputError
+        As :func:`assign`.
     """
     return assign(MaxUser(), prior, aggregate, activity) > 0
-
-
-def _stack(prior: InferencePrior, visits: Visits, observed: int, n_epochs: int) -> Values:
-    if n_epochs < 1 or observed < prior.needs:
-        raise InputError(
-            f"{prior.name} needs {prior.needs} observed epochs and at least one to infer, not "
-            f"{observed} and {n_epochs}"
-        )
-    beliefs = (prior.belief(visits, observed, observed + i) for i in range(n_epochs))
-    return np.stack([belief.table() for belief in beliefs], axis=2)
-
-
-def _visits_of(traces: ArrayLike) -> Visits:
-    visits = _check_traces(traces)
-    if visits.shape[1] < 2 or not np.array_equal(visits[:, -1], ~visits[:, :-1].any(axis=1)):
-        raise InputError("the last ROI is not a null ROI: with_null adds one")
-    n_users, n_rois, n_epochs = visits.shape
-    user, cell = np.nonzero(visits[:, :-1].reshape(n_users, -1))
-    offsets = np.searchsorted(user, np.arange(n_users + 1))
-    sparse = Traces(offsets.astype(np.int64), cell, n_rois, n_epochs, idle=visits[:, -1])
-    return Visits.of(sparse, np.arange(n_users))
-
-
-def _check_traces(traces: ArrayLike) -> Flags:
-    visits = np.asarray(traces)
-    if visits.ndim != 3 or visits.dtype != np.bool_ or 0 in visits.shape:
-        raise InputError(
-            "traces must be bool and non-empty, shape (user, roi, epoch), not "
-            f"{visits.dtype} of shape {visits.shape}"
-        )
-    return visits

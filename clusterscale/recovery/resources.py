@@ -22,13 +22,32 @@ _READ, _COMPARE = 3e-8, 2e-7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryCost(StudyCost):
-    """Predicted cost of a recovery."""
+    """Predicted cost of a recovery.
+
+    Attributes
+    ----------
+    n_tasks
+        Number of tasks.
+    """
 
     n_tasks: int
 
 
 def check(plan: RecoveryPlan, cube: TraceCube, memory: int = MEMORY) -> None:
-    """Raise :class:`ConfigError`, naming the keys, if the cube or the memory does not suffice."""
+    """Check that the cube and the memory suffice for a recovery.
+
+    Parameters
+    ----------
+    plan, cube
+        The plan, and the cube of its users.
+    memory
+        Bytes that a worker may use.
+
+    Raises
+    ------
+    ConfigError
+        If they do not; the message names the keys.
+    """
     plan.check(cube)
     purpose = f"for the visits of {cube.n_users:,} users, who are all assigned together"
     require_memory(memory, _worker_bytes(plan, cube), purpose)
@@ -47,6 +66,11 @@ def predict(
         Bytes that a worker may use.
     n_workers
         Number of workers.
+
+    Returns
+    -------
+    RecoveryCost
+        Tasks, bytes and seconds.
 
     Raises
     ------

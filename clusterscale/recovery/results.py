@@ -121,6 +121,11 @@ def open_recovery(uri: str | Path) -> xr.Dataset:
     uri
         Folder of the run, of its recovery, or the store itself.
 
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`RECOVERY`.
+
     Raises
     ------
     MissingError

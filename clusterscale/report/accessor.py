@@ -30,6 +30,11 @@ class Findings:
     imported. ``results.clusterscale`` as the last line of a cell shows the plan, the strongest
     attack in every setting, failed cases and broken guarantees. Values are read when it is
     displayed; it identifies no user.
+
+    Parameters
+    ----------
+    results
+        Dataset of an audit, a screen, traits or a recovery.
     """
 
     def __init__(self, results: xr.Dataset) -> None:

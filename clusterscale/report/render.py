@@ -116,6 +116,11 @@ def write_report(results: Results, uri: str | Path, *, title: str | None = None)
     uri
         File to write, a local path or fsspec URL; its folder is created if absent.
 
+    Returns
+    -------
+    str
+        ``uri``.
+
     Raises
     ------
     FormatError

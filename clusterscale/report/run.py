@@ -37,9 +37,16 @@ FORMATS = tuple(_KINDS)
 class Run:
     """Datasets computed from one cube, at most one of each kind, that are reported together.
 
-    ``name`` identifies the run on a page with several; it is not shown on a page with one.
-    ``titles`` maps labels to the titles that a page shows instead. ``others`` are the results of
-    further analyses by kind, of which a page has a summary.
+    Attributes
+    ----------
+    audit, screen, traits, recovery
+        Datasets; None if there is none of the kind.
+    name
+        Name of the run on a page with several; a page with one does not show it.
+    titles
+        Titles that a page shows instead of labels, by label.
+    others
+        Results of further analyses by kind, of which a page has a summary.
     """
 
     audit: xr.Dataset | None = None
@@ -98,7 +105,17 @@ class Run:
 
 
 def open_run(folder: str) -> tuple[Run, list[str]]:
-    """Return the run in a folder, all finished analyses of one cube, and notes on what is left out.
+    """Open all finished analyses of one cube in the folder of a run.
+
+    Parameters
+    ----------
+    folder
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    tuple[Run, list[str]]
+        The run, and notes on analyses that are left out.
 
     Raises
     ------

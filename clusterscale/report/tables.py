@@ -56,7 +56,7 @@ _TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
-    """Write the results of a run as tables, and return the locations of the files.
+    """Write the results of a run as tables.
 
     ``csv`` and ``parquet`` have one file per kind of row, such as ``audit-cases.csv``, with a
     column for each dimension and variable; cases that were not run are omitted. ``netcdf`` has
@@ -70,6 +70,11 @@ def write_tables(run: Run, folder: str | Path, form: Format) -> list[str]:
         Output folder, a local path or fsspec URL; created if absent.
     form
         One of :data:`FORMATS`.
+
+    Returns
+    -------
+    list[str]
+        Locations of the files.
 
     Raises
     ------

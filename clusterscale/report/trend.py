@@ -214,6 +214,11 @@ def write_trend(
     uri
         File to write, a local path or fsspec URL; its folder is created if absent.
 
+    Returns
+    -------
+    str
+        ``uri``.
+
     Raises
     ------
     FormatError

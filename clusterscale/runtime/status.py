@@ -76,6 +76,8 @@ class Status(_StatusFile):
 
     Attributes
     ----------
+    format
+        Marks the file as a status.
     work
         ``audit``, ``screen`` or ``recovery``.
     state, reason
@@ -99,6 +101,8 @@ class Status(_StatusFile):
         Name of the current stage of ``stages``.
     rate
         Recent results per second in that stage; None before the first result.
+    stages
+        All stages so far, in order.
     """
 
     format: Literal["clusterscale-status"] = "clusterscale-status"
@@ -158,9 +162,19 @@ def status_uri(folder: str, work: str) -> str:
 
 
 def read_status(folder: str) -> Status:
-    """Return the last status of the run in ``folder``, a local path or fsspec URL.
+    """Return the last status of a run.
 
     With several kinds of work, a running one is preferred.
+
+    Parameters
+    ----------
+    folder
+        Folder of the run, a local path or fsspec URL.
+
+    Returns
+    -------
+    Status
+        As its driver wrote it.
 
     Raises
     ------

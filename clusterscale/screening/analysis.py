@@ -39,6 +39,11 @@ class ScreenAnalysis(Analysis):
 
     The first pass over the store counts the groups. The second one scores users block by block
     against all groups; the results of each block are stored immediately.
+
+    Parameters
+    ----------
+    screen
+        The screen.
     """
 
     kind: ClassVar[str] = "screen"
@@ -79,12 +84,24 @@ class ScreenAnalysis(Analysis):
 def run(
     screen: Screen, cube: TraceCube, output: str | Path, executor: Executor, **options: Any
 ) -> xr.Dataset:
-    """Run or resume a screen; parameters and errors are those of :func:`clusterscale.study.run`.
+    """Run or resume a screen.
+
+    Parameters
+    ----------
+    screen, cube
+        The screen, and the traces of its users.
+    output, executor, **options
+        As for :func:`clusterscale.study.run`.
 
     Returns
     -------
     xr.Dataset
         Conforms to :data:`clusterscale.screening.SCREEN`; read lazily.
+
+    Raises
+    ------
+    Exception
+        As :func:`clusterscale.study.run`.
     """
     return study.run(ScreenAnalysis(screen), cube, output, executor, **options)
 

@@ -91,8 +91,21 @@ class ScreenSetting:
 class Screen:
     """One screen: every user × period × group size × mechanism × attack.
 
-    ``periods`` are names and spans of epochs. ``unseen``: whether statistics exclude users without
-    an event in a period; they are scored in any case.
+    Attributes
+    ----------
+    seed
+        Root seed.
+    null_roi
+        Whether there is a null ROI, visited when no other is.
+    periods
+        Names and spans of epochs: the first, and the one after the last.
+    group_sizes, mechanisms
+        Numbers of members, and the mechanisms.
+    plan
+        Groups and attacks.
+    unseen
+        Whether statistics exclude users without an event in a period; they are scored in any
+        case.
     """
 
     seed: int

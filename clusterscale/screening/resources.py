@@ -43,7 +43,20 @@ class ScreenResources:
 
 
 def check(screen: Screen, cube: TraceCube) -> None:
-    """Raise :class:`ConfigError`, naming the keys, if ``cube`` does not support a screen."""
+    """Check that a cube supports a screen.
+
+    Parameters
+    ----------
+    screen, cube
+        The screen, and the cube of its users.
+
+    Raises
+    ------
+    ConfigError
+        If a mechanism can use all counts at once; the message names the keys.
+    PoolError
+        If the cube has too few users for the groups.
+    """
     faults = [
         f"mechanisms.{i}: {mechanism.name} can use all counts at once (its noise_scope "
         "is release): one more visit can change any published value, so users cannot be scored by "
@@ -117,7 +130,12 @@ def slice_size(memory: int, n_cells: int, n_groups: int) -> int:
 class ScreenCost(StudyCost):
     """Predicted cost of a screen.
 
-    ``n_readings``: passes over the store, for counting and for each pass of mechanisms.
+    Attributes
+    ----------
+    n_rows, n_blocks
+        Numbers of results of users, and of blocks of users.
+    n_readings
+        Passes over the store, for counting and for each pass of mechanisms.
     """
 
     n_rows: int
@@ -138,6 +156,11 @@ def predict(
         Bytes that a worker may use.
     n_workers
         Number of workers; blocks of users limit how many work at a time.
+
+    Returns
+    -------
+    ScreenCost
+        Rows, blocks, bytes and seconds.
 
     Raises
     ------

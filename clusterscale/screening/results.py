@@ -101,6 +101,11 @@ def open_screen(uri: str | Path) -> xr.Dataset:
     uri
         Folder of the run, of its screen, or the store itself.
 
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`SCREEN`.
+
     Raises
     ------
     MissingError
@@ -116,6 +121,11 @@ def is_counted(screened: xr.Dataset) -> xr.DataArray:
 
     Users without an event in a period have nothing to expose, and count only if the plan has
     ``unseen: include``.
+
+    Parameters
+    ----------
+    screened
+        Dataset of a screen, conforming to :data:`SCREEN`.
 
     Returns
     -------

@@ -1,23 +1,18 @@
 """Storage on any file system: files, atomic writes, result tables."""
 
+from clusterscale.storage.address import local_path
+from clusterscale.storage.connection import absolute, connect, is_remote, open_store
 from clusterscale.storage.files import (
-    absolute,
-    connect,
-    create_group,
     exists,
-    is_remote,
     list_names,
-    local_path,
-    open_dataset,
     open_file,
-    open_group,
-    open_store,
     put,
     put_new,
     read,
     remove,
     size,
 )
+from clusterscale.storage.groups import create_group, open_dataset, open_group
 
 __all__ = [
     "absolute",

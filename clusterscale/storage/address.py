@@ -40,7 +40,18 @@ def protocol_of(uri: str) -> str:
 
 
 def local_path(uri: str) -> Path:
-    """Return the path that a local ``uri`` names, with or without ``file://``."""
+    """Return a local path.
+
+    Parameters
+    ----------
+    uri
+        Path, with or without ``file://``.
+
+    Returns
+    -------
+    Path
+        Relative if ``uri`` is.
+    """
     return Path(uri.removeprefix("file://"))
 
 

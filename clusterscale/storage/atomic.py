@@ -24,8 +24,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clusterscale.errors import ExistsError
-from clusterscale.storage.address import check_address
-from clusterscale.storage.files import connect, exists, is_remote, local_path, remove
+from clusterscale.storage.address import check_address, local_path
+from clusterscale.storage.connection import connect, is_remote
+from clusterscale.storage.files import exists, remove
 
 __all__ = ["staged"]
 

@@ -2,209 +2,69 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
 import fsspec
-from zarr.abc.store import Store
-from zarr.storage import FsspecStore, LocalStore, WrapperStore
+from zarr.storage import FsspecStore, LocalStore
 
-from clusterscale.errors import DamagedError, InputError, PackageError
-from clusterscale.storage.address import (
-    LARGEST,
-    check_address,
-    check_file,
-    local_path,
-    protocol_of,
-)
-from clusterscale.storage.retries import attempt_async, retry, to_write
+from clusterscale.errors import InputError, PackageError
+from clusterscale.storage.address import check_address, local_path, protocol_of
+from clusterscale.storage.chunk_store import ChunkStore
+from clusterscale.storage.retries import retry
 
-__all__ = ["ChunkStore", "absolute", "connect", "flush", "is_remote", "open_store"]
-
-
-_ROOT = "zarr.json"  # not in its own list of digests
-_LARGE = 1 << 16  # bytes from which a digest is worth a thread
-
-
-class ChunkStore(WrapperStore):  # type: ignore[misc]
-    """A Zarr store that retries transient errors; concurrency is that of the inner store.
-
-    Parameters
-    ----------
-    store
-        The inner store.
-    uri
-        Its address, for messages.
-    record
-        Whether the digest of each chunk is recorded as it is written.
-    durable
-        The same, and whether each chunk must survive a power failure, not only the end of this
-        process: for stores that are written in parts, each relied on at once. Costs milliseconds
-        per chunk on a local disk; other stores are durable in any case.
-
-    Raises
-    ------
-    StoreError
-        If a read or write fails permanently or after all retries.
-    """
-
-    def __init__(
-        self,
-        store: FsspecStore | LocalStore,
-        uri: str,
-        *,
-        durable: bool = False,
-        record: bool = False,
-    ) -> None:
-        super().__init__(store)
-        self._uri, self._records = uri, durable or record
-        self._durable = durable and isinstance(store, LocalStore)
-        self.digests: dict[str, str] = {}
-        """Digests of what was written, by key, where it is ``durable`` or ``record``."""
-        self.expected: dict[str, str] | None = None
-        """Digests that what is read must have, by key; root metadata excepted. None: not known."""
-
-    def _with_store(self, store: FsspecStore | LocalStore) -> ChunkStore:
-        other = type(self)(store, self._uri, durable=self._durable, record=self._records)
-        other.digests, other.expected = self.digests, self.expected
-        return other
-
-    @property
-    def _supports_sync_io(self) -> bool:
-        """False: otherwise Zarr 3.2 and later read local files without the methods below."""
-        return False
-
-    def __str__(self) -> str:
-        return self._uri
-
-    async def get(self, key: str, *args: Any, **options: Any) -> Any:
-        self._check(key)
-        value = await self._try(key, self._store.get, key, *args, **options)
-        if self.expected is not None and key != _ROOT:
-            check = partial(_check_digest, self._uri, key, value, self.expected.get(key))
-            await asyncio.to_thread(check) if value is not None and len(value) > _LARGE else check()
-        return value
-
-    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
-        ranges = list(key_ranges)  # an iterator would be exhausted by a first attempt
-        for key, _ in ranges:
-            self._check(key)
-        return await self._try("", self._store.get_partial_values, prototype, ranges)
-
-    async def set(self, key: str, *args: Any, **options: Any) -> None:
-        with to_write(f"{self._uri}/{key}"):
-            await self._try(key, self._store.set, key, *args, **options)
-        if self._records:
-            value = args[0] if args else options["value"]
-            self.digests[key] = blake2b(value.as_numpy_array(), digest_size=16).hexdigest()
-        if self._durable:
-            await self._try(key, asyncio.to_thread, _flush_chunk, self._store.root / key)
-
-    async def set_if_not_exists(self, key: str, value: Any) -> None:
-        await self._try(key, self._store.set_if_not_exists, key, value)
-
-    async def delete(self, key: str) -> None:
-        await self._try(key, self._store.delete, key)
-
-    async def delete_dir(self, prefix: str) -> None:
-        await self._try(prefix, self._store.delete_dir, prefix)
-
-    async def clear(self) -> None:
-        await self._try("", self._store.clear)
-
-    async def exists(self, key: str) -> bool:
-        present: bool = await self._try(key, self._store.exists, key)
-        return present
-
-    async def is_empty(self, prefix: str) -> bool:
-        empty: bool = await self._try(prefix, self._store.is_empty, prefix)
-        return empty
-
-    async def getsize(self, key: str) -> int:
-        size: int = await self._try(key, self._store.getsize, key)
-        return size
-
-    async def list(self) -> AsyncIterator[str]:
-        for key in await self._try("", _listed, self._store.list):
-            yield key
-
-    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        for key in await self._try(prefix, _listed, self._store.list_prefix, prefix):
-            yield key
-
-    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        for name in await self._try(prefix, _listed, self._store.list_dir, prefix):
-            yield name
-
-    def get_ranges(self, *args: Any, **options: Any) -> Any:
-        return Store.get_ranges(self, *args, **options)  # uses `get` of this class
-
-    def _get_many(self, requests: Iterable[Any]) -> Any:
-        return Store._get_many(self, requests)
-
-    async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
-        await Store._set_many(self, values)
-
-    def _check(self, key: str) -> None:
-        """Refuse a local key that is no regular file: a store may come from somebody else."""
-        if isinstance(self._store, LocalStore):  # not in a thread, which costs more than the call
-            check_file(self._store.root / key, f"{self._uri}/{key}", most=LARGEST)
-
-    async def _try(self, key: str, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        return await attempt_async(f"{self._uri}/{key}".rstrip("/"), call, *args, **options)
-
-
-def _check_digest(uri: str, key: str, value: Any, wanted: str | None) -> None:
-    """Raise :class:`DamagedError` unless a value is what was written."""
-    array, is_chunk, chunk = key.partition("/c/")
-    what = f"{uri}: chunk {chunk} of {array}" if is_chunk else f"{uri}/{key}"
-    if value is None and wanted is not None:
-        raise DamagedError(f"{what} is missing")
-    if value is not None and wanted is None:
-        raise DamagedError(f"{what} does not belong there")
-    if value is not None and blake2b(value.as_numpy_array(), digest_size=16).hexdigest() != wanted:
-        raise DamagedError(f"{what} is damaged: it is not the one that was written")
-
-
-async def _listed(call: Callable[..., AsyncIterator[str]], *args: str) -> list[str]:
-    return [name async for name in call(*args)]
-
-
-def flush(path: Path) -> None:
-    """Flush a file, or the names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _flush_chunk(path: Path) -> None:
-    flush(path)
-    flush(path.parent)
-
+__all__ = ["absolute", "connect", "is_remote", "open_store"]
 
 _S3 = ("s3", "s3a")
 
 
 def is_remote(uri: str) -> bool:
-    """Return whether ``uri`` is a URL such as ``s3://bucket/cube``, not a local path."""
+    """Return whether an address is a URL such as ``s3://bucket/cube``, not a local path.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bool
+        False for ``file://`` as well.
+    """
     return protocol_of(uri) != "file"
 
 
 def absolute(uri: str) -> str:
-    """Return ``uri`` as an absolute path; URLs are unchanged."""
+    """Return an address that does not depend on the working directory.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    str
+        Absolute path; URLs are unchanged.
+    """
     return uri if is_remote(uri) or uri.startswith("file://") else str(Path(uri).absolute())
 
 
 def connect(uri: str) -> tuple[Any, str]:
-    """Return the file system of ``uri``, which retries transient errors, and the path in it.
+    """Open the file system of an address.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    tuple[Any, str]
+        The fsspec file system, which retries transient errors, and the path in it.
 
     Raises
     ------
@@ -222,7 +82,7 @@ def connect(uri: str) -> tuple[Any, str]:
 def open_store(
     uri: str, mode: Literal["r", "r+"] = "r", *, durable: bool = False, record: bool = False
 ) -> ChunkStore:
-    """Return the Zarr store at ``uri``; errors are those of :func:`connect`.
+    """Open the Zarr store at an address.
 
     Parameters
     ----------
@@ -231,7 +91,17 @@ def open_store(
     mode
         ``r`` for reading, ``r+`` for reading and writing.
     durable, record
-        See :class:`~clusterscale.storage.connection.ChunkStore`.
+        See :class:`~clusterscale.storage.chunk_store.ChunkStore`.
+
+    Returns
+    -------
+    ChunkStore
+        Retries transient errors.
+
+    Raises
+    ------
+    InputError, PackageError
+        As :func:`connect`.
     """
     address, read_only = check_address(uri), mode == "r"
     if not is_remote(uri):

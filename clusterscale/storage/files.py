@@ -1,4 +1,4 @@
-"""Read and write files and Zarr groups, on a local path or any fsspec URL."""
+"""Read, write and remove files, on a local path or any fsspec URL."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fsspec
-import zarr
 
-from clusterscale.errors import FormatError, InputError, MissingError, StoreError
+from clusterscale.errors import FormatError, StoreError
 from clusterscale.storage.address import (
     LARGEST,
     check_address,
@@ -19,22 +18,28 @@ from clusterscale.storage.address import (
     local_path,
     protocol_of,
 )
-from clusterscale.storage.connection import absolute, connect, flush, is_remote, open_store
+from clusterscale.storage.chunk_store import flush
+from clusterscale.storage.connection import connect, is_remote
 from clusterscale.storage.retries import retry, to_write
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-__all__ = ["absolute", "connect", "create_group", "exists", "is_remote", "list_names", "local_path"]
-__all__ += ["open_dataset", "open_file", "open_group", "open_store", "put", "put_new", "read"]
-__all__ += ["remove", "size"]
+__all__ = ["exists", "list_names", "open_file", "put", "put_new", "read", "remove", "size"]
 
 # One upload stores an object atomically; elsewhere a temporary file is written and moved.
 _OBJECT_STORES = {"abfs", "abfss", "az", "gcs", "gs", "memory", "oci", "oss", "s3", "s3a"}
 
 
 def exists(uri: str) -> bool:
-    """Return whether anything is stored at ``uri``.
+    """Return whether anything is stored at an address.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    bool
+        True for a file or a folder.
 
     Raises
     ------
@@ -51,13 +56,45 @@ def exists(uri: str) -> bool:
 
 
 def size(uri: str) -> int:
-    """Return the number of bytes stored at ``uri`` and below."""
+    """Return how much is stored at an address and below.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
     filesystem, path = connect(uri)
     return int(filesystem.du(path))
 
 
 def list_names(uri: str) -> list[str]:
-    """Return the sorted names in a folder; empty if there is no such folder."""
+    """List the names in a folder.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Returns
+    -------
+    list[str]
+        Sorted; empty if there is no such folder.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     try:
@@ -67,7 +104,7 @@ def list_names(uri: str) -> list[str]:
 
 
 def read(uri: str, *, most: int = LARGEST) -> bytes:
-    """Return the bytes of one file.
+    """Read one file.
 
     Parameters
     ----------
@@ -75,6 +112,11 @@ def read(uri: str, *, most: int = LARGEST) -> bytes:
         Local path or URL.
     most
         Largest size in bytes; by default 2 GiB.
+
+    Returns
+    -------
+    bytes
+        All of it.
 
     Raises
     ------
@@ -111,6 +153,11 @@ def open_file(
     compression
         Name of a compression, ``infer`` to choose it by the ending, or None.
 
+    Returns
+    -------
+    fsspec.core.OpenFile
+        Not yet opened.
+
     Raises
     ------
     InputError
@@ -123,6 +170,13 @@ def put(uri: str, content: bytes) -> None:
     """Store one file atomically; when this returns, it survives a crash of process or machine.
 
     Its folder is created if needed. An existing file is replaced, and stays until then.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+    content
+        Bytes of the file.
 
     Raises
     ------
@@ -142,10 +196,22 @@ def put(uri: str, content: bytes) -> None:
 
 
 def put_new(uri: str, content: bytes) -> bool:
-    """Store one file atomically if there is none yet; return whether it was stored.
+    """Store one file atomically if there is none yet.
 
     Of several processes that try at the same time, one succeeds: a file system creates only one
     link of a name, an object store accepts only one upload with "if none match".
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+    content
+        Bytes of the file.
+
+    Returns
+    -------
+    bool
+        Whether it was stored.
 
     Raises
     ------
@@ -202,76 +268,20 @@ def _aside(path: str) -> str:
 
 
 def remove(uri: str) -> None:
-    """Remove a store and everything below it, if it exists."""
+    """Remove a store and everything below it, if it exists.
+
+    Parameters
+    ----------
+    uri
+        Local path or fsspec URL.
+
+    Raises
+    ------
+    InputError, PackageError, StoreError
+        As :func:`exists`.
+    """
     filesystem, path = connect(uri)
     filesystem.invalidate_cache()
     if filesystem.exists(path):
         with suppress(FileNotFoundError):  # an attempt that failed may have removed the rest
             filesystem.rm(path, recursive=True)
-
-
-def open_group(uri: str) -> zarr.Group:
-    """Open a Zarr group for reading.
-
-    Raises
-    ------
-    MissingError
-        If nothing is stored at ``uri``.
-    FormatError
-        If it is not a Zarr group.
-    StoreError
-        If it cannot be read.
-    """
-    if not exists(uri):
-        raise MissingError(f"{uri}: nothing is stored there{_hint_replaced_store(uri)}")
-    reason = None
-    for version in (3, 2):  # one after the other: on remote stores, checking both costs twice
-        try:
-            return zarr.open_group(open_store(uri), mode="r", zarr_format=version)
-        except (MemoryError, InputError, StoreError):
-            raise
-        except Exception as error:  # Zarr raises many types on malformed JSON
-            reason = reason or error
-    raise FormatError(f"{uri} is not a readable Zarr group") from reason
-
-
-def create_group(uri: str) -> zarr.Group:
-    """Create an empty Zarr group for writing at an unused address; its store records digests."""
-    return zarr.create_group(open_store(uri, "r+", record=True))
-
-
-def open_dataset(uri: str) -> xr.Dataset:
-    """Open a Zarr group written by clusterscale with xarray, lazily.
-
-    Only Zarr v3 is accepted, because its arrays cannot contain pickled objects.
-
-    Raises
-    ------
-    FormatError
-        If there is no such group.
-    StoreError
-        If it cannot be read.
-    """
-    import xarray as xr  # imported here because workers do not need it
-
-    try:
-        dataset: xr.Dataset = xr.open_zarr(
-            open_store(uri), zarr_format=3, consolidated=False, chunks=None
-        )
-    except (MemoryError, InputError, StoreError):
-        raise
-    except Exception as error:
-        raise FormatError(f"{uri} is not a Zarr store that xarray can open") from error
-    return dataset
-
-
-def _hint_replaced_store(uri: str) -> str:
-    """Return a hint at the old store, if a process was killed between the two renames."""
-    path = local_path(uri)
-    if is_remote(uri) or not path.parent.is_dir():
-        return ""
-    prefix = f"{path.name}.partial-"
-    for old in sorted(path.parent.iterdir()):
-        if old.name.startswith(prefix) and old.suffix == ".old":
-            return f"; the store that was being replaced is complete in {old}: rename it back"
-    return ""

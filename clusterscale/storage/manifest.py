@@ -13,8 +13,8 @@ from hashlib import blake2b
 from typing import Any
 
 from clusterscale.errors import DamagedError, FormatError
-from clusterscale.storage.connection import connect
-from clusterscale.storage.files import is_remote, put, read
+from clusterscale.storage.connection import connect, is_remote
+from clusterscale.storage.files import put, read
 
 __all__ = ["MANIFEST", "check", "digest", "digests", "find_damage", "from_sealed"]
 __all__ += ["digests_of", "is_intact", "seal", "to_sealed"]

@@ -14,6 +14,8 @@ from clusterscale.errors import DamagedError, FormatError, MissingError
 from clusterscale.schema import Variable, validate
 from clusterscale.storage import files, manifest
 from clusterscale.storage.atomic import staged
+from clusterscale.storage.connection import open_store
+from clusterscale.storage.groups import create_group, open_dataset, open_group
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -53,7 +55,7 @@ class TableStore:
                 create(staging)
                 manifest.seal(staging)
         # A part is marked as done only when its numbers are durable.
-        self._store = files.open_store(self._table, "r+", durable=True)
+        self._store = open_store(self._table, "r+", durable=True)
         self._group = zarr.open_group(self._store, mode="r+")
 
     def done(self) -> set[str]:
@@ -152,7 +154,7 @@ def create_table(
     attributes
         Attributes of the dataset.
     """
-    group = files.create_group(uri)
+    group = create_group(uri)
     for name, variable in variables.items():
         shape = tuple(len(columns[dim]) for dim in variable.dims)
         whole = name in columns and not set(variable.dims) & set(chunks)
@@ -229,7 +231,7 @@ def open_sealed(uri: str, variables: Mapping[str, Variable]) -> xr.Dataset:
         If the dataset does not match ``variables``.
     """
     manifest.check(uri)
-    dataset = files.open_dataset(uri)
+    dataset = open_dataset(uri)
     try:
         return validate(dataset, variables)
     except FormatError as error:
@@ -241,7 +243,7 @@ def attributes_of(uri: str) -> Mapping[str, Any]:
     if not files.exists(f"{uri}/zarr.json"):
         return {}
     try:
-        return dict(files.open_group(uri).attrs)
+        return dict(open_group(uri).attrs)
     except FormatError:
         return {}
 

@@ -149,6 +149,11 @@ def run(
     on_progress
         Called at the start of each stage and after each batch of tasks.
 
+    Returns
+    -------
+    xr.Dataset
+        Read lazily.
+
     Raises
     ------
     InputError

@@ -15,7 +15,13 @@ T = TypeVar("T")
 
 
 class JournalFolder:
-    """Files below ``uri`` (a local path or any fsspec URL), each written atomically."""
+    """Files in a folder, each written atomically.
+
+    Parameters
+    ----------
+    uri
+        The folder, a local path or fsspec URL.
+    """
 
     ending: ClassVar[str]
     """Ending of the names of the files, without the dot."""

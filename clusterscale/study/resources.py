@@ -16,7 +16,18 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def describe_bytes(n_bytes: float) -> str:
-    """Return a number of bytes in the unit that fits."""
+    """Return a number of bytes in the unit that fits.
+
+    Parameters
+    ----------
+    n_bytes
+        A number of bytes.
+
+    Returns
+    -------
+    str
+        Such as ``1.2 GB``.
+    """
     power = min(int(math.log10(max(n_bytes, 1))) // 3, len(_UNITS) - 1)
     scaled = n_bytes / 1000**power
     digits = 1 if power and scaled < 10 else 0
@@ -36,6 +47,11 @@ def describe_cost(
         Seconds of one processor.
     seconds
         Seconds of the cluster: about, or from and to.
+
+    Returns
+    -------
+    dict[str, str]
+        Text by the name of the row.
     """
     wall = "about {:,.0f} s" if len(seconds) == 1 else "{:,.0f} to {:,.0f} s"
     return {
@@ -50,9 +66,17 @@ def describe_cost(
 class StudyCost:
     """Predicted cost of a study that works on all users of a cube.
 
-    ``store_bytes``: size of the traces; ``worker_bytes``: peak memory of a worker;
-    ``core_seconds``: time on one processor, and ``seconds``: on the whole cluster, from rates of a
-    common processor, assuming that events are spread evenly over time.
+    Seconds are from rates of a common processor, and assume that events are spread evenly over
+    time.
+
+    Attributes
+    ----------
+    n_users
+        Number of users.
+    store_bytes, worker_bytes
+        Size of the traces, and peak memory of a worker.
+    core_seconds, seconds
+        Seconds on one processor, and on the whole cluster.
     """
 
     n_users: int
@@ -72,7 +96,20 @@ class StudyCost:
 
 
 def require_memory(memory: int, needed: int, purpose: str) -> None:
-    """Raise :class:`ConfigError`, naming the purpose, if ``needed`` exceeds ``memory`` bytes."""
+    """Check that a worker has enough memory.
+
+    Parameters
+    ----------
+    memory, needed
+        Bytes that a worker may use, and those that it needs.
+    purpose
+        What needs them, for the message: ``for …``.
+
+    Raises
+    ------
+    ConfigError
+        If ``needed`` exceeds ``memory``.
+    """
     if needed > memory:
         raise ConfigError(
             f"memory: {memory:,} bytes per worker are too few {purpose}; set `memory` to "

@@ -16,7 +16,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stage has come: tasks in all, done (perhaps by an earlier run), and failed."""
+    """How far a stage has come.
+
+    Attributes
+    ----------
+    stage
+        Name of the stage.
+    n_tasks, n_done, n_failed
+        Tasks in all, those done (perhaps by an earlier run), and those failed.
+    """
 
     stage: str
     n_tasks: int
@@ -28,7 +36,20 @@ Tell = Callable[[Progress], None]
 
 
 def prefixed(tell: Tell, name: str) -> Tell:
-    """Return ``tell`` for one of several studies: stages are reported as ``name: stage``."""
+    """Return a function that reports the progress of one of several studies.
+
+    Parameters
+    ----------
+    tell
+        Is called with the progress.
+    name
+        Name of the study.
+
+    Returns
+    -------
+    Callable[[Progress], None]
+        Calls ``tell`` with the stage ``name: stage``.
+    """
     return lambda now: tell(replace(now, stage=f"{name}: {now.stage}"))
 
 
@@ -45,8 +66,7 @@ class Stage(Generic[T, R]):
     name
         Name for progress and status.
     function
-        Pure function of a task. With ``by_parts`` it returns the :class:`Reduction` of a task
-        instead, whose parts run on several workers.
+        Pure function of a task.
     tasks
         Tasks that are left, drawn as they are needed.
     keep
@@ -55,6 +75,9 @@ class Stage(Generic[T, R]):
         Weight of all tasks, and of those that an earlier run has done.
     weigh
         Weight of a task in the progress; 1 by default.
+    by_parts
+        Whether ``function`` returns the :class:`Reduction` of a task instead of its result; its
+        parts run on several workers.
     keeps_errors
         Whether ``keep`` records failed tasks. If not, the first error is raised once all other
         tasks of the stage are done.
@@ -114,7 +137,18 @@ def _refuse_nothing(batch: Sequence[Finished[T, R]]) -> Sequence[Finished[T, R]]
 
 
 def each(keep: Callable[[T, R], None]) -> Callable[[Sequence[Finished[T, R]]], None]:
-    """Return a function that keeps a batch by calling ``keep`` with each task and its result."""
+    """Return a function that keeps a batch of results one by one.
+
+    Parameters
+    ----------
+    keep
+        Is called with each task and its result.
+
+    Returns
+    -------
+    Callable[[Sequence[Finished]], None]
+        As :class:`Stage` takes it.
+    """
 
     def keep_batch(batch: Sequence[Finished[T, R]]) -> None:
         for finished in batch:

@@ -34,7 +34,13 @@ def check_attack(attack: Attack | type[Attack]) -> None:
 
 
 def checks_of_attack() -> Iterator[tuple[str, Check]]:
-    """Yield the name and the function of each check of an attack."""
+    """List the checks of an attack.
+
+    Yields
+    ------
+    tuple[str, Callable[..., None]]
+        Name and function; the function takes a class or an object, and raises AssertionError.
+    """
     yield from named(Attack, _CHECKS)
 
 

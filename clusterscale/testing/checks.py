@@ -41,7 +41,23 @@ def run(checks: Iterable[tuple[str, Check]], *subject: Any) -> None:
 
 @contextmanager
 def registered(*classes: type[Any]) -> Iterator[None]:
-    """Register classes within the context; see :func:`clusterscale.register`."""
+    """Register classes within a context; see :func:`clusterscale.register`.
+
+    Parameters
+    ----------
+    *classes
+        Classes with a literal name.
+
+    Yields
+    ------
+    None
+        Afterwards they are not registered.
+
+    Raises
+    ------
+    InputError
+        As :func:`clusterscale.register`.
+    """
     try:
         for cls in classes:
             register(cls)

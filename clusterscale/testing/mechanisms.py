@@ -36,7 +36,13 @@ def check_mechanism(mechanism: Mechanism | type[Mechanism]) -> None:
 
 
 def checks_of_mechanism() -> Iterator[tuple[str, Check]]:
-    """Yield the name and the function of each check of a mechanism."""
+    """List the checks of a mechanism.
+
+    Yields
+    ------
+    tuple[str, Callable[..., None]]
+        Name and function; the function takes a class or an object, and raises AssertionError.
+    """
     yield from named(Mechanism, _CHECKS)
 
 

@@ -36,7 +36,13 @@ def check_prior(prior: Prior | type[Prior]) -> None:
 
 
 def checks_of_prior() -> Iterator[tuple[str, Check]]:
-    """Yield the name and the function of each check of a prior."""
+    """List the checks of a prior.
+
+    Yields
+    ------
+    tuple[str, Callable[..., None]]
+        Name and function; the function takes a class or an object, and raises AssertionError.
+    """
     yield from named(Prior, _CHECKS)
 
 

@@ -36,7 +36,13 @@ def check_reader(reader: Reader | type[Reader], source: str) -> None:
 
 
 def checks_of_reader() -> Iterator[tuple[str, Check]]:
-    """Yield the name and the function of each check of a reader; they also take a source."""
+    """List the checks of a reader, which also take a source.
+
+    Yields
+    ------
+    tuple[str, Callable[..., None]]
+        Name and function; the function takes a class or an object, and raises AssertionError.
+    """
     from clusterscale.ingest import Reader  # imports Dask
 
     yield from named(Reader, _CHECKS)

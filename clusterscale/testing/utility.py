@@ -32,7 +32,13 @@ def check_utility(measure: Utility | type[Utility]) -> None:
 
 
 def checks_of_utility() -> Iterator[tuple[str, Check]]:
-    """Yield the name and the function of each check of a measure of utility."""
+    """List the checks of a measure of utility.
+
+    Yields
+    ------
+    tuple[str, Callable[..., None]]
+        Name and function; the function takes a class or an object, and raises AssertionError.
+    """
     yield from named(Utility, _CHECKS)
 
 

@@ -64,7 +64,10 @@ def characteristics(traces: Traces, days: Ints) -> Values:
 def movement(traces: Traces, days: Ints) -> Values:
     """Return the characteristics that depend only on a user's own events (POMACS20 §3.1).
 
-    Parameters and errors are those of :func:`characteristics`.
+    Parameters
+    ----------
+    traces, days
+        As for :func:`characteristics`.
 
     Returns
     -------
@@ -74,6 +77,11 @@ def movement(traces: Traces, days: Ints) -> Values:
         in them; and the entropies, in bits, of a user's events over ROIs and over epochs. A user
         without events has zeros; weekday values are zero for all users if the period has no
         weekdays, and likewise for weekend days.
+
+    Raises
+    ------
+    InputError
+        As :func:`characteristics`.
     """
     if np.shape(days) != (traces.n_epochs,):
         raise InputError(f"{traces.n_epochs} epochs and {np.size(days)} days: give one for each")

@@ -30,10 +30,17 @@ Kind = Literal["audit", "screen"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposed:
-    """Users, by increasing index in the cube, and their AUCs: arrays of shape (user,).
+    """Users and their exposure.
 
-    ``second`` breaks ties: the mean AUC of all attacks of an audit in the same setting, or the gap
-    between mean scores in a screen.
+    Attributes
+    ----------
+    users
+        Indices in the cube, increasing, int64, shape (user,).
+    auc
+        AUCs, float64, shape (user,).
+    second
+        Breaks ties, float64, shape (user,): the mean AUC of all attacks of an audit in the same
+        setting, or the gap between mean scores in a screen.
     """
 
     users: NDArray[np.int64]
@@ -53,8 +60,16 @@ class Exposed:
 class TargetAUCs:
     """Reference to the stored AUCs of one attack in one setting.
 
-    ``uri``: the store of the results; ``at``: the index of the case in it, without the user's. A
-    screen has no prior.
+    Attributes
+    ----------
+    uri
+        Store of the results.
+    source
+        Whether they are of an audit or a screen.
+    period, prior, group_size, mechanism, attack
+        The setting, by ids; a screen has no prior.
+    at
+        Index of the case in the store, without the user's.
     """
 
     uri: str
@@ -91,7 +106,7 @@ class TargetAUCs:
 
 
 def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[TargetAUCs]:
-    """Yield a reference for each case of an audit or a screen.
+    """List the cases of an audit or a screen.
 
     Parameters
     ----------
@@ -101,6 +116,11 @@ def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[Targ
         URI of the stored dataset, for workers.
     source
         Whether it is an audit or a screen.
+
+    Yields
+    ------
+    TargetAUCs
+        A reference to the AUCs of each case.
     """
     dims = [dim for dim in _DIMS if dim in results.auc.dims]
     labels = [results[dim].values.tolist() for dim in dims]
@@ -110,7 +130,18 @@ def list_exposures(results: xr.Dataset, uri: str, source: Kind) -> Iterator[Targ
 
 
 def hash_exposures(exposures: tuple[TargetAUCs, ...]) -> str:
-    """Return a hash of the users and AUCs of all exposures."""
+    """Return a hash of exposures, which identifies what traits are computed from.
+
+    Parameters
+    ----------
+    exposures
+        References to stored AUCs.
+
+    Returns
+    -------
+    str
+        Hash of all users and AUCs, 32 hexadecimal digits.
+    """
     total = blake2b(digest_size=16)
     for exposure in exposures:
         exposed = exposure.read()

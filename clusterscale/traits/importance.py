@@ -25,9 +25,20 @@ MOST = 2000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Importance:
-    """How two groups of users differ; see :data:`clusterscale.traits.TRAITS`.
+    """How the most exposed users, the top, differ from the least exposed, the bottom.
 
-    Arrays are float64, shape (characteristic,).
+    Arrays are float64, shape (characteristic,); :data:`clusterscale.traits.TRAITS` describes all.
+
+    Attributes
+    ----------
+    top_mean, top_sd, bottom_mean, bottom_sd
+        Mean and standard deviation of each group.
+    forest_importance, forest_accuracy
+        Importance in a random forest, and the share of users that it classifies correctly.
+    logistic_coefficient
+        Weight in a logistic regression on standard scores; positive: exposed.
+    separation
+        Probability that one of the top has more than one of the bottom.
     """
 
     top_mean: Values

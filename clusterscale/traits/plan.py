@@ -44,7 +44,15 @@ class TraitsPlan(ConfigModel):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A setting whose targets' components are computed: its period, and ids of the other parts."""
+    """A setting whose targets' components are computed.
+
+    Attributes
+    ----------
+    period, prior, mechanism
+        Name of the period, and ids of the prior and the mechanism.
+    group_size
+        Members of a group.
+    """
 
     period: str
     prior: str

@@ -103,7 +103,17 @@ TRAITS: Mapping[str, Variable] = {
 
 
 class TraitsStore(TableStore):
-    """Writes traits: of users, of comparisons, of views."""
+    """Writes traits: of users, of comparisons, of views.
+
+    Parameters
+    ----------
+    uri
+        Folder of the traits.
+    spec
+        What is compared, in which periods.
+    cube
+        Traces of the users.
+    """
 
     def __init__(self, uri: str, spec: AnalysisSpec, cube: TraceCube) -> None:
         super().__init__(uri, TRAITS_FORMAT, partial(_create, spec=spec, cube=cube))
@@ -164,6 +174,11 @@ def open_traits(uri: str | Path) -> xr.Dataset:
     ----------
     uri
         Folder of the run, of its traits, or the store itself.
+
+    Returns
+    -------
+    xr.Dataset
+        Conforms to :data:`TRAITS`.
 
     Raises
     ------

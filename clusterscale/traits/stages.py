@@ -29,7 +29,21 @@ __all__ = ["comparison_stage", "mobility_stages"]
 def mobility_stages(
     spec: AnalysisSpec, job: Study, store: TraitsStore
 ) -> Iterator[Stage[Any, Any]]:
-    """Yield the stage that measures all users' mobility, then the unicity of each period.
+    """Plan the measurement of all users' mobility, then of the unicity in each period.
+
+    Parameters
+    ----------
+    spec
+        What is compared, in which periods.
+    job
+        The study: its cube, folder and memory.
+    store
+        Where results are written.
+
+    Yields
+    ------
+    Stage
+        Nothing if the store has all of it.
 
     Raises
     ------
@@ -78,7 +92,18 @@ def _unicity_stages(
 def comparison_stage(
     spec: AnalysisSpec, job: Study, store: TraitsStore
 ) -> Stage[CompareTask, ComparisonResult]:
-    """Return the stage that compares the most with the least exposed in each setting."""
+    """Return the stage that compares the most with the least exposed users in each setting.
+
+    Parameters
+    ----------
+    spec, job, store
+        As for :func:`mobility_stages`.
+
+    Returns
+    -------
+    Stage
+        Its tasks are those comparisons that the store does not have.
+    """
     done, tasks = store.done(), dict[CompareTask, int]()
     for number, exposure in enumerate(spec.exposures):
         if f"comparison-{number}" not in done:

@@ -50,8 +50,22 @@ def jensen_shannon(raw: ArrayLike, released: ArrayLike) -> float:
 def jensen_shannon_distance(raw: ArrayLike, released: ArrayLike) -> float:
     """Return the Jensen–Shannon distance of visits over ROIs, mean over epochs.
 
-    The square root of the divergence in nats, so between 0 and √(ln 2) ≈ .833: what POMACS20's
-    appendix A tabulates as *JS*. Parameters and errors are those of :func:`jensen_shannon`.
+    The square root of the divergence in nats: what POMACS20's appendix A tabulates as *JS*.
+
+    Parameters
+    ----------
+    raw, released
+        As for :func:`jensen_shannon`.
+
+    Returns
+    -------
+    float
+        Between 0 and √(ln 2) ≈ .833; NaN if raw has no counts.
+
+    Raises
+    ------
+    InputError
+        As :func:`jensen_shannon`.
     """
     return mean_known(np.sqrt(_divergences(raw, released)))
 

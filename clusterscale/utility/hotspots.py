@@ -59,8 +59,22 @@ def hotspot_tau(raw: ArrayLike, released: ArrayLike, *, top: float = 0.1) -> flo
 
     POMACS20 eq. 4. Epochs in which raw's hotspots have no order, because there is one or all have
     the same count, are left out. An epoch in which only raw orders the hotspots, because all their
-    released values are equal, counts 0. Parameters and errors are those of
-    :func:`hotspot_f1`; the value is between −1 and 1, or NaN if no epoch is left.
+    released values are equal, counts 0.
+
+    Parameters
+    ----------
+    raw, released, top
+        As for :func:`hotspot_f1`.
+
+    Returns
+    -------
+    float
+        Between −1 and 1; NaN if no epoch is left.
+
+    Raises
+    ------
+    InputError
+        As :func:`hotspot_f1`.
     """
     before, after = _by_epoch(raw, released)
     hotspots, n_hotspots = _list_hotspots(before, top)
@@ -74,9 +88,22 @@ def hotspot_tau_listwise(raw: ArrayLike, released: ArrayLike, *, top: float = 0.
     The i-th hotspot of raw is paired with the i-th of released, and indices of ROIs are used as
     values. The result depends on how ROIs are numbered, but POMACS20's appendix A tabulates it.
     Where the release has fewer hotspots than raw, pairs with a missing one count as ties; where it
-    has more, the rest of its list is not used. Epochs with one hotspot are left out. Parameters and
-    errors are those of :func:`hotspot_f1`; the value is between −1 and 1, or NaN if no epoch is
-    left.
+    has more, the rest of its list is not used. Epochs with one hotspot are left out.
+
+    Parameters
+    ----------
+    raw, released, top
+        As for :func:`hotspot_f1`.
+
+    Returns
+    -------
+    float
+        Between −1 and 1; NaN if no epoch is left.
+
+    Raises
+    ------
+    InputError
+        As :func:`hotspot_f1`.
     """
     lists = [_list_hotspots(rows, top) for rows in _by_epoch(raw, released)]
     (first, n_first), (second, n_second) = lists

@@ -64,13 +64,23 @@ def busiest_relative_error(
 ) -> float:
     """Return :func:`mean_relative_error` over the busiest ROIs only (POMACS20 §5.1, "MRE 10%").
 
-    ``top`` is the share of ROIs, those of the largest total raw counts (ties by index), rounded
-    down, at least one. Other parameters and errors are those of :func:`mean_relative_error`.
+    Parameters
+    ----------
+    raw, released, floor
+        As for :func:`mean_relative_error`.
+    top
+        Share of the ROIs, in (0, 1], rounded down, at least one: those of the largest total raw
+        counts, ties by index.
+
+    Returns
+    -------
+    float
+        As :func:`mean_relative_error`.
 
     Raises
     ------
     InputError
-        Also if ``top`` is not in (0, 1].
+        As :func:`mean_relative_error`, or if ``top`` is not in (0, 1].
     """
     before, after = check_pair(raw, released)
     kept = busiest(before.sum(axis=1), top)
@@ -167,9 +177,17 @@ class EventsKept(FunctionUtility):
 
 
 def emptiness(released_share: float) -> str:
-    """Return ``empty``, ``nearly empty`` or "" for the released share of events.
+    """Return how empty a release is, in words.
 
-    The result for NaN, an unknown share, is "" too.
+    Parameters
+    ----------
+    released_share
+        Share of events that are released, as :func:`events_kept`; NaN if not known.
+
+    Returns
+    -------
+    str
+        ``empty``, ``nearly empty`` or ``""``, also for NaN.
     """
     if released_share == 0:
         return "empty"

@@ -1,8 +1,13 @@
-"""Public functions say what goes in and out, and every field of a config says what it is."""
+"""Public functions and classes say what goes in and out, and every field of a config what it is."""
 
+import ast
 import inspect
 import json
+import re
+from dataclasses import fields, is_dataclass
 from importlib import import_module
+from textwrap import dedent
+from typing import get_args
 
 import pytest
 
@@ -10,33 +15,100 @@ import clusterscale as cs
 from clusterscale.config import Config, ReleasesConfig, schema
 
 PACKAGES = (
-    "api", "api.figures", "attacks", "audit", "config", "consistency", "cube", "dp_audit", "game",
-    "groups", "ingest", "mechanisms", "metrics", "priors", "reaudit", "recovery", "report",
-    "runtime", "screening", "storage", "study", "traits", "utility",
+    "api", "api.figures", "attacks", "audit", "config", "consistency", "contracts", "cube",
+    "cube.synthetic", "dp_audit", "game", "groups", "ingest", "mechanisms", "metrics", "papers",
+    "priors", "priors.zero_knowledge", "reaudit", "recovery", "report", "runtime",
+    "runtime.clusters", "runtime.learning", "screening", "storage", "study", "testing", "traits",
+    "utility",
 )  # fmt: skip
-SUMMARISED = 3  # parameters up to which a short docstring without sections may suffice
 
 
-def functions():
-    """Return the public functions of the package and its subpackages."""
+def public(kind):
+    """Return the public functions or classes of the package and its subpackages."""
     modules = (cs, *(import_module(f"clusterscale.{name}") for name in PACKAGES))
     values = (getattr(module, name) for module in modules for name in module.__all__)
-    found = (getattr(value, "_function", value) for value in values)
-    return set(filter(inspect.isfunction, found))
+    values = (getattr(value, "_function", value) for value in values)
+    found = {value for value in values if kind(value) and not isinstance(value, type(list[int]))}
+    return sorted(found, key=title)
+
+
+def title(value):
+    return f"{value.__module__}.{value.__qualname__}"
+
+
+def sections(value):
+    """Return the names that each NumPy section of a docstring documents."""
+    found, names = {}, []
+    lines = inspect.cleandoc(vars(value).get("__doc__") or value.__doc__ or "").splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if re.fullmatch("-{3,}", below) and len(line) == len(below):
+            names = found[line] = []
+        elif line and not line.startswith((" ", "-")):
+            names += [name.strip(" *") for name in line.split(",")]
+    return found
+
+
+def raises(function):
+    """Return whether the body of a function raises an error."""
+    tree = ast.parse(dedent(inspect.getsource(inspect.unwrap(function))))
+    return any(isinstance(node, ast.Raise) for node in ast.walk(tree))
+
+
+def function_faults(function):
+    """Yield the sections and parameters that the docstring of a function lacks or invents."""
+    found, signature = sections(function), inspect.signature(function)
+    yield from set(signature.parameters) ^ set(found.get("Parameters", []))
+    returns = str(signature.return_annotation) not in ("None", str(inspect.Signature.empty))
+    if returns and not {"Returns", "Yields"} & found.keys():
+        yield "Returns"
+    if raises(function) and "Raises" not in found:
+        yield "Raises"
 
 
 @pytest.mark.dask
-def test_public_functions_document_their_parameters():
-    faults = []
-    for function in functions():
-        doc, parameters = inspect.getdoc(function) or "", inspect.signature(function).parameters
-        name, ours = f"{function.__module__}.{function.__name__}", "clusterscale.api"
-        refers = ":func:" in doc or ":class:" in doc or " as for " in doc.lower()
-        if (len(parameters) > SUMMARISED or name.startswith(ours)) and not refers:
-            faults += [f"{name}: {key}" for key in parameters if key not in doc]
-        if function.__module__.startswith(ours):
-            needed = ("Parameters", "Returns", "Raises")
-            faults += [f"{name}: {part}" for part in needed if part not in doc.splitlines()]
+def test_public_functions_document_parameters_results_and_errors():
+    functions = public(inspect.isroutine)
+    assert len(functions) > 190
+    faults = {title(each): missing for each in functions if (missing := [*function_faults(each)])}
+    assert not faults
+
+
+def settings_of(cls):
+    """Return the fields that a class defines itself, or the parameters of its constructor."""
+    own = inspect.get_annotations(cls).keys()
+    if issubclass(cls, tuple):
+        return cls._fields
+    if hasattr(cls, "model_fields"):  # a literal, such as the name of an entry, says it all
+        every = cls.model_fields.items()
+        return [k for k, v in every if k in own and get_args(v.annotation) != (v.default,)]
+    if is_dataclass(cls):
+        return [field.name for field in fields(cls) if field.init and field.name in own]
+    built = inspect.isfunction(vars(cls).get("__init__"))
+    return inspect.signature(cls).parameters if built else ()
+
+
+def class_faults(cls):
+    """Yield the settings that a docstring lacks, and the methods with parameters without one."""
+    found = sections(cls)
+    if not cls.__dict__.get("__doc__"):
+        yield "docstring"
+    if not getattr(cls, "_is_protocol", False):
+        documented = {*found.get("Parameters", []), *found.get("Attributes", [])}
+        yield from set(settings_of(cls)) - documented
+    for name, value in vars(cls).items():
+        function = getattr(value, "__func__", value)
+        if inspect.isfunction(function) and not name.startswith("_"):
+            takes_more = len(inspect.signature(function).parameters) > 1
+            if takes_more and not inspect.getdoc(getattr(cls, name)):  # its own, or that of a base
+                yield name
+
+
+@pytest.mark.dask
+def test_public_classes_document_settings_and_methods():
+    classes = public(inspect.isclass)
+    ours = [cls for cls in classes if cls.__module__.startswith("clusterscale.")]
+    assert len(ours) > 120
+    faults = {title(cls): missing for cls in ours if (missing := [*class_faults(cls)])}
     assert not faults
 
 

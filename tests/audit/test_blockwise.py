@@ -17,11 +17,11 @@ from clusterscale.audit.blockwise import TaskPart, add_parts, count_part, fold_t
 from clusterscale.contracts import Bounds
 from clusterscale.cube import blocks, trace_settings
 from clusterscale.dp_audit.evaluation import (
-    EvaluationPart,
     count_evaluation,
     evaluate_mechanism_task,
     fold_evaluation,
 )
+from clusterscale.dp_audit.evaluation_task import EvaluationPart
 from clusterscale.dp_audit.privacy_units import kind_of
 from clusterscale.errors import InputError
 from clusterscale.groups import choose, draw

@@ -9,7 +9,7 @@ from oracles.outcomes import outcome
 
 from clusterscale.audit.journal import Entry, Journal
 from clusterscale.dp_audit import EvaluationJournal
-from clusterscale.dp_audit.evaluation import MechanismEvaluation
+from clusterscale.dp_audit.evaluation_task import MechanismEvaluation
 from clusterscale.errors import DamagedError
 
 KEY = (7, "first week", "known_subset(alpha=0.2)", 100)

@@ -12,7 +12,10 @@ GOOD = yaml.safe_load(built_in())
 
 # Texts that are no config at all.
 TEXTS = {
-    "empty": ("", "a config is a mapping with keys cube, output, audit, recovery, traits, analyses, cluster"),
+    "empty": (
+        "",
+        "a config is a mapping with keys cube, output, audit, recovery, traits, analyses, cluster",
+    ),
     "a list": (
         "- cube",
         "a config is a mapping with keys cube, output, audit, recovery, traits, analyses, cluster",
@@ -42,8 +45,8 @@ CHANGES = [
     (
         "clutser",
         {},
-        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, analyses, cluster; "
-        "did you mean 'cluster'?",
+        "clutser: is not a known key: choose from cube, output, audit, recovery, traits, analyses, "
+        "cluster; did you mean 'cluster'?",
     ),
     ("audit", None, "the top level: set audit, recovery or both"),
     ("output", None, "output: is missing"),

@@ -13,7 +13,8 @@ from clusterscale.audit import AuditPlan, count_failed, open_results, run
 from clusterscale.cube import measure_bounds, trace_settings, with_null_roi
 from clusterscale.cube.trace_settings import load_settings
 from clusterscale.dp_audit import EvaluationJournal
-from clusterscale.dp_audit.evaluation import MechanismEvaluation, evaluate_mechanism_task
+from clusterscale.dp_audit.evaluation import evaluate_mechanism_task
+from clusterscale.dp_audit.evaluation_task import MechanismEvaluation
 from clusterscale.errors import ConfigError, DamagedError, FormatError, InputError
 from clusterscale.groups import count_visits
 from clusterscale.mechanisms import create

@@ -4,7 +4,7 @@ import json
 
 from clusterscale.audit.findings import Finding
 from clusterscale.reaudit import IntervalEstimate, ReleaseMetrics, Verdict
-from clusterscale.reaudit.release_metrics import UtilityValue
+from clusterscale.reaudit.metric_types import UtilityValue
 
 REASON = {"check": "promise", "level": "pass", "measured": None, "limit": None, "text": "nothing"}
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from oracles.verdicts import FOUND, verdict
 
+from clusterscale.reaudit.metric_types import Exposures, UtilityValue
 from clusterscale.reaudit.policy_evaluation import change_since
-from clusterscale.reaudit.release_metrics import Exposures, UtilityValue
 
 USERS = np.arange(40)
 

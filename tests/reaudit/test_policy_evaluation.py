@@ -17,8 +17,8 @@ from clusterscale.consistency import CheckResult as Inconsistency
 from clusterscale.contracts import Reason
 from clusterscale.metrics import Drift
 from clusterscale.reaudit import IntervalEstimate, Policy, evaluate_policy, json_safe, verdict_of
+from clusterscale.reaudit.metric_types import UtilityValue
 from clusterscale.reaudit.policy_evaluation import evaluate_change, evaluate_findings
-from clusterscale.reaudit.release_metrics import UtilityValue
 
 DRIFT = Drift(200, 0.125, 0.0625, 0.25, 0.01, 10, 3)
 

@@ -7,7 +7,7 @@ import pytest
 
 from clusterscale.recovery import BELIEFS, STRATEGIES, with_null
 from clusterscale.recovery.epoch_belief import EpochBelief
-from clusterscale.recovery.functional import _visits_of
+from clusterscale.recovery.functional_priors import _visits_of
 from clusterscale.recovery.protocols import Aggregate, InferencePrior, InferenceStrategy
 
 OBSERVED = 170

@@ -17,7 +17,7 @@ from object_store import ObjectStore, serve
 from clusterscale import storage
 from clusterscale.cube import TraceCube
 from clusterscale.errors import DamagedError, FormatError, MissingError, StoreError
-from clusterscale.storage.connection import ChunkStore
+from clusterscale.storage.chunk_store import ChunkStore
 from clusterscale.storage.retries import ATTEMPTS, is_transient, retry
 
 DENSE = crowd.draw(8, 3, 6)

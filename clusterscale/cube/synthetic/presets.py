@@ -51,7 +51,13 @@ _MOST_EVENTS = 10**11  # more would take weeks
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """Mean and standard deviation over users."""
+    """Statistic over users.
+
+    Attributes
+    ----------
+    mean, sd
+        Mean and standard deviation.
+    """
 
     mean: float
     sd: float
@@ -215,14 +221,24 @@ def open_or_synthesise(
 ) -> TraceCube:
     """Open the cube of a preset, writing it first if it is not there yet.
 
-    Parameters are those of :func:`synthesise`, whose errors can be raised too.
+    Parameters
+    ----------
+    preset, uri, users, seed
+        As for :func:`synthesise`; with ``users`` None, any number of users is accepted.
+
+    Returns
+    -------
+    TraceCube
+        The cube at ``uri``.
 
     Raises
     ------
     ExistsError
-        If another cube is at ``uri``; with ``users`` None, any number of users is accepted.
+        If another cube is at ``uri``.
     FormatError, DamagedError
         If the cube at ``uri`` cannot be used.
+    InputError, StoreError
+        As :func:`synthesise`.
     """
     if not exists(uri):
         return synthesise(preset, uri, users=users, seed=seed)

@@ -94,7 +94,15 @@ ACTIVITIES: Registry[ActivityLaw] = Registry("activity", Constant, Exponential, 
 
 @dataclass(frozen=True, slots=True)
 class VisitCounts:
-    """Number of visits per user: the ``mean`` and the distribution ``law``."""
+    """Distribution of the number of visits per user.
+
+    Attributes
+    ----------
+    mean
+        Mean number of visits.
+    law
+        The distribution.
+    """
 
     mean: float
     law: ActivityLaw = field(default_factory=Exponential)

@@ -64,13 +64,23 @@ class Graph:
 
 
 def triangulate(frame: CellCoordinates) -> Graph:
-    """Return the Delaunay triangulation of the ROIs of ``frame``.
+    """Return the Delaunay triangulation of ROIs.
 
     Positions are projected to a plane at the mean latitude, which changes no neighbourhood within a
     city. Two ROIs are always neighbours; collinear ROIs are neighbours in their order; ROIs at one
     position are connected to the first of them, which has all other edges. A single ROI has no
     edges. For points on a common circle, such as the corners of grid squares, either diagonal is a
     triangulation; the choice is the same on every machine.
+
+    Parameters
+    ----------
+    frame
+        Positions of the ROIs.
+
+    Returns
+    -------
+    Graph
+        Neighbours of each ROI.
 
     Raises
     ------

@@ -154,12 +154,22 @@ def evaluate_on_fresh_groups(
     """Return the AUC of each attack on fresh groups after training on all others.
 
     The fresh groups are the adversary's own and were not used in any selection. The AUC is NaN if
-    there are none. Parameters and errors are those of :func:`cross_validate`.
+    there are none.
+
+    Parameters
+    ----------
+    form, attacks, executor, seed, path
+        As for :func:`cross_validate`.
 
     Returns
     -------
     numpy.ndarray
         float64, shape (attack,).
+
+    Raises
+    ------
+    InputError, PackageError
+        As :func:`cross_validate`.
     """
     with needs_dask_ml("tuning"):
         import dask
